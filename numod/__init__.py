@@ -125,6 +125,7 @@ from .nn.functional import (
 from .nn.functional import deprecated as _older
 
 globals().update({_name: _methods.checked(_name, getattr(_older, _name)) for _name in _older.FUNCTIONS.split()})
+globals().update({_name: _methods.with_out(globals()[_name]) for _name in _older.OUT.split()})
 
 
 def _give_names(home: object, path: str) -> None:
@@ -159,7 +160,7 @@ _overrides.others += (
 )
 _LATER = {  # what is imported when it is first asked for, so that `import numod` stays quick: a name's home, or itself
     **dict.fromkeys(name for name in (*paths.HOMES, *paths.named.MODULES) if "." not in name and name != "_tensor"),
-    **dict.fromkeys(("__future__", "amp", "backends", "distributions", "func", "optim", "profiler", "random",
+    **dict.fromkeys(("__future__", "amp", "backends", "distributions", "export", "func", "optim", "profiler", "random",
         "serialization", "testing", "utils")),
     **dict.fromkeys((
         "clear_autocast_cache", "get_autocast_dtype", "is_autocast_cache_enabled", "is_autocast_enabled",

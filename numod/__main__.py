@@ -11,9 +11,10 @@ import sys
 from collections.abc import Sequence
 
 from numod import demo, inventory, tools
+from numod.export import command as export
 from numod.profiler import command as profile
 
-COMMANDS = (demo, inventory, profile, tools)
+COMMANDS = (demo, export, inventory, profile, tools)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -30,13 +30,14 @@ def normalize_dim(dim: int, ndim: int, what: str = "dim") -> int:
 
     Raises IndexError where it lies outside `[-ndim, ndim)`; a scalar counts as one dimension.
     """
-    if not isinstance(dim, int):
-        try:
-            dim = dim.__index__()
-        except AttributeError:
-            raise TypeError(f"{what} must be an int, got {type(dim).__name__}") from None
+    if dim.__class__ is not int:
+        if dim.__class__ is bool or not isinstance(dim, WHOLE):
+            raise TypeError(f"{what} must be an int, got {type(dim).__name__}")
+        dim = operator.index(dim)
     limit = ndim or 1
     if not -limit <= dim < limit:
+        if not -1 << 63 <= dim < 1 << 63:
+            raise ValueError(f"Overflow when unpacking long long: {what} is {dim}")
         raise IndexError(f"Dimension out of range (expected to be in range of [{-limit}, {limit - 1}], but got {dim})")
     return dim % limit
 

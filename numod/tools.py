@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from . import config
+from .device import threads
 from .kernel import build, cache, store
 from .profiler.script import run_script
 from .version import release
@@ -101,34 +102,31 @@ def _threads(problems: list[str]) -> Iterator[str]:
     from .device import tiles
 
     yield f"{config.num_threads()} threads in parallel kernels (NUMOD_NUM_THREADS, numod.set_num_threads)"
+    try:
+        yield f"tried now: {_tried_launches()}"
+    except Exception as error:  # whatever keeps kernels from being built or run
+        yield f"a parallel kernel fails: {error}"
+        problems.append(f"kernels do not run here: {error}")
     if hasattr(os, "getloadavg") and (load := os.getloadavg()[0]) > config.num_threads():
         yield (
-            f"load {load:.1f}: other programs use the cores; launches that wait for a thread use fewer, until the "
-            "cores are free"
+            f"load {load:.1f}: other programs use the cores; launches that lose time by waiting for a thread use "
+            "fewer, until the cores are free"
         )
-    layer = _threading_layer()
-    yield f"Numba's threading layer: {layer}" + {
-        "omp": "; forked children run serial kernels",
-        "workqueue": "; one parallel kernel at a time, slow to start: 130 us",
-    }.get(layer, "")
-    if layer == "workqueue":
-        problems.append(
-            "only Numba's workqueue is there, whose parallel kernels start slowly: install OpenMP (libgomp) or pip "
-            "install tbb"
-        )
+    yield "forked children run kernels with one thread"
     registers = tiles.host()
     yield f"products: tiles of {registers.rows} x {tiles.VECTORS} registers of {8 * registers.width} bits"
 
 
-def _threading_layer() -> str:
-    """The layer Numba takes, found by running a small parallel kernel."""
-    from numba.np.ufunc import parallel
+def _tried_launches() -> threads.Sharing:
+    """What some parallel launches lose by waiting on this machine as it is now: a tenth of a second of them."""
+    from .core.create.creation import ones
 
-    try:
-        parallel._launch_threads()
-        return parallel.threading_layer()
-    except (ImportError, ValueError, AttributeError) as error:
-        return f"none ({error})"
+    before, x = threads.sharing(), ones(1 << 20)
+    x.exp()
+    end = time.perf_counter() + 0.1
+    while time.perf_counter() < end:
+        x.exp()
+    return threads.sharing().since(before)
 
 
 def _folder(problems: list[str]) -> Iterator[str]:
@@ -158,8 +156,8 @@ def _gpu(problems: list[str]) -> Iterator[str]:
     elif cuda.is_available():
         free, total = cuda.mem_get_info()
         yield (
-            f"{cuda.get_device_name()}, capability {'.'.join(map(str, cuda.get_device_capability()))}, "
-            f"{_size(free)} of {_size(total)} free"
+            f"{cuda.get_device_name()}, capability {'.'.join(map(str, cuda.get_device_capability()))}, {_size(free)} "
+            f"of {_size(total)} free"
         )
     else:
         yield "no device; kernels can be tried in the simulator with NUMBA_ENABLE_CUDASIM=1"
@@ -241,8 +239,7 @@ def _kernels(options: argparse.Namespace) -> int:
         size = store.size_of(each)
         form, origin = "parallel" if each.parallel else "serial", "cache" if each.cached else "compiled"
         print(
-            f"{each.name[:43]:<44}{form:<10}{origin:<10}{1e3 * each.seconds:>8.1f}"
-            f"{each.source.count(chr(10)):>14}{_size(size) if size else '-':>13}"
+            f"{each.name[:43]:<44}{form:<10}{origin:<10}{1e3 * each.seconds:>8.1f}{each.source.count(chr(10)):>14}{_size(size) if size else '-':>13}"
         )
     done = build.statistics
     print(

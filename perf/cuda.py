@@ -360,12 +360,10 @@ def unstable(row: Row, tiny: bool, runs: int, seconds: float) -> tuple[int, int]
 
 def _unstable(row: Row, tiny: bool, runs: int, seconds: float) -> tuple[int, int]:
     tensors = moved(numod, arrays_of(row, tiny), "cuda")
-    first, others, done, start = (
-        [_bits(result) for result in results(row.run(numod, *tensors))],
-        0,
-        1,
-        time.perf_counter(),
-    )
+    first = [_bits(result) for result in results(row.run(numod, *tensors))]
+    others = 0
+    done = 1
+    start = time.perf_counter()
     while done < runs and (done < 3 or time.perf_counter() - start < seconds):
         others += not all(map(np.array_equal, first, [_bits(result) for result in results(row.run(numod, *tensors))]))
         done += 1

@@ -27,6 +27,9 @@ class Result:
 
     rounds: dict[str, list[float]] = field(default_factory=dict)
     limit: float | None = None
+    # whether ratios are of the middle rounds, as beside other programs, where the best round is one that they left
+    # alone
+    by_median: bool = False
 
     def best(self, name: str) -> float:
         """The least seconds a call of `name` took: what the machine can do when nothing disturbs it."""
@@ -41,8 +44,9 @@ class Result:
         return min((name for name in self.rounds if name != "numod"), key=self.best, default=None)
 
     def ratio(self, peer: str) -> float:
-        """numod's best time over that of `peer`; below 1, numod is the faster."""
-        return self.best("numod") / self.best(peer)
+        """numod's time over that of `peer`; below 1, numod is the faster."""
+        time = self.median if self.by_median else self.best
+        return time("numod") / time(peer)
 
     def of_limit(self) -> float | None:
         """The part of the machine's limit that numod's best round reached."""
@@ -101,6 +105,30 @@ def wait_for_line(script: str, **variables: str) -> float:
     if process.returncode or not line.strip():
         raise RuntimeError(f"perf: a fresh process failed with exit code {process.returncode}: {line}{rest}")
     return taken
+
+
+@contextmanager
+def kept_threads() -> Iterator[None]:
+    """Context behind which numod uses as many threads as before."""
+    import numod
+
+    before = numod.get_num_threads()
+    try:
+        yield
+    finally:
+        numod.set_num_threads(before)
+
+
+@contextmanager
+def busy(processes: int) -> Iterator[None]:
+    """Context in which so many other processes compute without a pause."""
+    others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(processes)]
+    try:
+        yield
+    finally:
+        for each in others:
+            each.kill()
+            each.wait()
 
 
 def printed_seconds(script: str, **variables: str) -> float:

@@ -63,6 +63,21 @@ def lenet(batch: int) -> Callable:
     return make
 
 
+def convolutions(batch: int) -> Callable:
+    """Three convolutions 3×3, (batch, 3, 32, 32) -> (batch, 10)."""
+
+    def make(torch: object) -> tuple:
+        nn = torch.nn
+        layers = [
+            layer
+            for inner, outer in ((3, 32), (32, 64), (64, 64))
+            for layer in (nn.Conv2d(inner, outer, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2))
+        ]
+        return nn.Sequential(*layers, nn.Flatten(), nn.Linear(64 * 4 * 4, 10)), (draw(batch, 3, 32, 32),)
+
+    return make
+
+
 def resnet18(batch: int) -> Callable:
     """ResNet-18 for CIFAR, (batch, 3, 32, 32) -> (batch, 10)."""
 

@@ -6,10 +6,10 @@ Which rows there are stands in `operations`, `steps` and `starts`.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .limit import least_seconds
-from .measure import Folders, Result, statement_timer, take_turns
+from .measure import Folders, Result, busy, kept_threads, statement_timer, take_turns
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,27 @@ class Row:
         contenders = {name: statement_timer(each.statement, each.names, pace.seconds) for name, each in ready.items()}
         result = take_turns(contenders, pace.rounds, pace.budget * len(contenders))
         result.limit = least_seconds(ready["numod"].counted) if ready["numod"].counted else None
+        return result
+
+
+@dataclass(frozen=True)
+class SharedRow(Row):
+    """Two threads of numod's beside one thread of numod's, while `busy` other processes hold cores.
+
+    Compared by the middle rounds.
+    """
+
+    busy: int = 0
+
+    def prepare(self, peers: Collection[str]) -> dict[str, Timed]:
+        """The work with each number of threads; the peers take no part."""
+        return {name: make() for name, make in self.contenders.items()}
+
+    def measure(self, peers: Collection[str], pace: Pace, folders: Folders) -> Result:
+        """Time the statements in turns, in rounds that are long beside the system's time slices."""
+        with kept_threads(), busy(self.busy):
+            result = super().measure(peers, replace(pace, seconds=0.1, budget=5 * pace.budget), folders)
+        result.by_median = True
         return result
 
 

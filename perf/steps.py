@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from functools import partial
 
-from .networks import actor_critic, draw, gpt, gru, lenet, lstm_cell, perceptron, resnet18
+from .networks import actor_critic, convolutions, draw, gpt, gru, lenet, lstm_cell, perceptron, resnet18
 from .operations import whole
 from .peers import inference, network, training
-from .row import Bar, Row, Timed
+from .row import Bar, Row, SharedRow, Timed
 
 SMALL = perceptron(4, 3, 1, batch=1, activation="Tanh")
 DIGITS = perceptron(64, 128, 10, batch=32)
@@ -69,6 +70,34 @@ def calls() -> dict[str, Callable[[], Timed]]:
     return {"numod": lambda: of("numod"), "PyTorch": lambda: of("torch")}
 
 
+def sharing() -> list[SharedRow]:
+    """Training steps with two threads beside one thread: on cores that nobody else uses, and beside one and two busy
+    processes.
+    """
+    networks = {"LeNet": TRAINED["LeNet, batch 64"], "3 conv": (convolutions(32), whole(10, 32), "cross_entropy")}
+    return [
+        SharedRow(
+            f"two threads beside {count} busy, {'compiled' if compiled else 'eager'} step, {name}",
+            {
+                contender: partial(in_threads, threads, network, compiled)
+                for contender, threads in (("numod", 2), ("one thread", 1))
+            },
+            Bar(1.3 if count else 1.0, peer="one thread"),
+            busy=count,
+        )
+        for count in (0, 1, 2)
+        for name, network in networks.items()
+        for compiled in (False, True)
+    ]
+
+
+def in_threads(threads: int, network: tuple, compiled: bool) -> Timed:
+    """A training step with so many threads."""
+    timed = training(*network, compiled=compiled)["numod"]()
+    names = {**timed.names, "set_num_threads": importlib.import_module("numod").set_num_threads}
+    return Timed(f"set_num_threads({threads})\n{timed.statement}", names, timed.values)
+
+
 STEPS = (
     Row("100 calls of Linear(4, 3), no_grad", calls()),
     *(
@@ -85,4 +114,5 @@ STEPS = (
         Row(f"compiled step, {name}", training(*TRAINED[name], compiled=True, jax=True), Bar(ratio))
         for name, ratio in COMPILED.items()
     ),
+    *sharing(),
 )

@@ -52,8 +52,8 @@ def line(cells: Sequence[str]) -> str:
     """Cells in columns."""
     name, mine, median, peer, theirs, their_median, ratio, part, bar, met = cells
     return (
-        f"{name:<56} {mine:>8} {median:>8}  {peer:<13} {theirs:>8} {their_median:>8} {ratio:>6} {part:>6}  "
-        f"{bar:<31} {met}"
+        f"{name:<56} {mine:>8} {median:>8}  {peer:<13} {theirs:>8} {their_median:>8} {ratio:>6} {part:>6}  {bar:<31} "
+        f"{met}"
     ).rstrip()
 
 

@@ -1,10 +1,10 @@
 """Fixtures of all tests, and the tests of ops and tensors that also run on the device `cuda`.
 
-A test with the marker `on_cuda` makes its tensors there with NUMBA_ENABLE_CUDASIM=1, in Numba's simulator (`-m cudasim`),
-and on a GPU with `-m cuda`. In the simulator, where a kernel is Python, the first and the last of a test's parameters run.
-`on_cuda(simulator=False)` excludes what is too large for the simulator or compares with the host's numbers,
-`on_cuda(gpu=False)` what a GPU reports only after the call or promises less about, `cpu_only` what is about the CPU's
-memory or text.
+A test with the marker `on_cuda` makes its tensors there with NUMBA_ENABLE_CUDASIM=1, in Numba's simulator (`-m
+cudasim`), and on a GPU with `-m cuda`. In the simulator, where a kernel is Python, the first and the last of a test's
+parameters run. `on_cuda(simulator=False)` excludes what is too large for the simulator or compares with the host's
+numbers, `on_cuda(gpu=False)` what a GPU reports only after the call or promises less about, `cpu_only` what is about
+the CPU's memory or text.
 """
 
 from __future__ import annotations

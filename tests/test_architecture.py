@@ -28,8 +28,9 @@ FOLDERS = [
     "profiler",
     "testing",
     "serialization",
+    "export",
     "datasets",
-]
+]  # fmt: skip
 # top-level namespaces above all folders
 FREE = {
     "__init__",
@@ -47,7 +48,7 @@ FREE = {
     "random",
     "paths",
     "__future__",
-}
+}  # fmt: skip
 GROUND = {"errors", "config", "dtypes", "formats"}  # top-level files below all folders
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
@@ -155,3 +156,28 @@ def test_the_table_is_as_large_as_promised() -> None:
     from numod.ops import pointwise
 
     assert len(pointwise.rows) >= 70
+
+
+# What edits text in `ops`, and is no kernel: a row's letters of strides, and `finish`, which puts generated loops at
+# FINISH. Others are to be specialised.
+TEXT_IS_EDITED = {"ops/finish.py", "ops/pointwise.py"}
+
+
+@pytest.mark.parametrize("path", [path for path in MODULES if "ops" in path.parts], ids=_name)
+def test_no_op_edits_the_source_of_a_kernel(path: Path) -> None:
+    nodes = [
+        node.func
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+    ]
+    edits = {(getattr(node.value, "id", ""), node.attr) for node in nodes} & {("re", "sub"), ("re", "subn")}
+    replaced = [node for node in nodes if node.attr == "replace" and getattr(node.value, "id", "") != "dataclasses"]
+    if _name(path) not in TEXT_IS_EDITED:
+        assert not edits and not replaced, "specialise the kernel (kernel.specialize)"
+
+
+def test_every_kernel_of_the_registry_resolves() -> None:
+    from numod.kernel import scalar, specialize
+
+    for function in scalar.functions.values():
+        specialize.specialized(function)

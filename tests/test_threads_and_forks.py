@@ -1,8 +1,9 @@
-"""Threads and forks: large kernels under each of Numba's threading layers, and all kinds of work by 2 and 8 threads at
-once (`shared/threaded`).
+"""Threads and forks: large kernels in threads and in forked children, and all kinds of work by 2 and 8 threads at once
+(`shared/threaded`).
 
 Nothing aborts, hangs, raises or warns, and values are those of one thread. Of the work at once a sample takes five
-seconds here; all of it, with the marker `threads`, at most four minutes on two cores.
+seconds here; all of it, with the marker `threads`, about six minutes on two cores that nobody else uses; with
+NUMOD_TEST_REPEATS=20 about an hour.
 """
 
 import os
@@ -16,9 +17,10 @@ import threaded
 
 import numod
 
+REPEATS = int(os.environ.get("NUMOD_TEST_REPEATS", "2"))  # of what runs in processes of its own
+
 START = """
 import os, sys, threading
-import numba
 import numod
 
 N = 2_000_000
@@ -46,7 +48,7 @@ def in_child(function):
 """
 PARTS = {
     "threads": "print(in_threads(8))",
-    "child": "print(work(), numba.threading_layer(), in_child(work), work())",
+    "child": "print(work(), in_child(work), work())",
     "threads_in_a_child": "print(work(), in_child(lambda: in_threads(4)), in_threads(4))",
     "child_of_a_busy_parent": """
 busy = threading.Thread(target=lambda: [work() for _ in range(20)])
@@ -97,16 +99,15 @@ def child():
 print(in_child(child))
 leave.set()
 other.join()""",
+    "the_end_behind_a_launch": "print(work(), flush=True)\nsys.exit()",
     "child_first": "print(in_child(work), in_child(lambda: in_threads(4)), work())",
 }  # fmt: skip
 
 
-def run(code, layer):
+def run(code):
     environment = {
         **os.environ,
         "PYTHONPATH": str(Path(numod.__file__).parents[1]),
-        "NUMBA_THREADING_LAYER": layer,
-        "NUMBA_NUM_THREADS": "2",
         "NUMOD_NUM_THREADS": "2",
     }
     return subprocess.run(
@@ -118,26 +119,12 @@ def run(code, layer):
     )
 
 
-@pytest.fixture(scope="module", params=["omp", "workqueue"])
-def layer(request):
-    probe = (
-        "import numba\nfrom numba.np.ufunc.parallel import "
-        f"_launch_threads\n_launch_threads()\nprint(numba.threading_layer() == {request.param!r})"
-    )
-    environment = {**os.environ, "NUMBA_THREADING_LAYER": request.param}
-    found = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, env=environment, timeout=120)
-    if found.stdout.strip() != "True":
-        pytest.skip(f"Numba has no threading layer {request.param} here")
-    return request.param
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
 @pytest.mark.parametrize("part", PARTS)
-def test_no_abort_and_right_results(layer, part):
-    found = run(PARTS[part], layer)
+def test_no_abort_and_right_results(part):
+    found = run(PARTS[part])
     assert found.returncode == 0, f"exit {found.returncode}: {found.stderr[-2000:]}"
-    assert set(found.stdout.split()) <= {"True", layer}
-    assert "True" in found.stdout
+    assert set(found.stdout.split()) == {"True"}
 
 
 IMPORTING = """
@@ -300,7 +287,7 @@ print(all(load(2) == load(0) for _ in range(3)) and end(threads, found, 4))""",
 @pytest.mark.parametrize("part", IN_A_PROCESS)
 def test_while_threads_compile(part, count, tmp_path):
     shared = Path(__file__).parent / "shared"
-    for repeat in range(2):
+    for repeat in range(REPEATS):
         environment = {
             **os.environ,
             "PYTHONPATH": f"{Path(numod.__file__).parents[1]}{os.pathsep}{shared}",
@@ -311,6 +298,6 @@ def test_while_threads_compile(part, count, tmp_path):
             capture_output=True,
             text=True,
             env=environment,
-            timeout=300,
+            timeout=900,
         )
         assert (found.returncode, found.stdout, found.stderr) == (0, "True\n", "")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import tarfile
 
 import pytest
 
+from numod import tools
 from numod.__main__ import main
+from numod.device import threads
 from numod.kernel import cache, entry, store, trust
 
 SCRIPT = "import numod, sys\nprint('told', sys.argv[1:])\nnumod.arange(5.0).sinh()\n"
@@ -31,7 +34,8 @@ def test_doctor(folder, capsys):
     assert (
         "numba 0." in text
         and "vectors of" in text
-        and "0 kernels" in text
+        and "kernels, " in text
+        and "tried now: " in text
         and ("nothing to mend" in text) == (code == 0)
     )
 
@@ -205,3 +209,34 @@ def test_a_script_that_fails_shows_its_own_traceback(folder, tmp_path, monkeypat
         and lines[-1] == "ZeroDivisionError: division by zero"
     )
     assert (tmp_path / "bad_profile.html").exists() == (command == "profile") == ("numod::fill" in printed.out)
+
+
+def test_doctor_says_what_launches_lose_by_waiting_for_threads(folder, monkeypatch, capsys):
+    crew = threads.Crew()
+    monkeypatch.setattr(threads, "_crew", crew)
+    monkeypatch.setattr(threads, "_threads", 2)
+    # as where others hold the cores
+    monkeypatch.setattr(crew, "note", lambda count, lost: threads.Crew.note(crew, count, 1_000_000_000))
+    main(["doctor"])
+    text = capsys.readouterr().out
+    assert re.search(
+        r"tried now: 1 parallel launches, of which 1 lost 1000.0 ms by waiting: .*; launches use 1 of 2 threads now\n",
+        text,
+    )
+
+
+def test_doctor_of_a_quiet_machine(folder, monkeypatch, capsys):
+    crew = threads.Crew()
+    monkeypatch.setattr(threads, "_crew", crew)
+    monkeypatch.setattr(threads, "_threads", 2)
+    monkeypatch.setattr(crew, "note", lambda count, lost: threads.Crew.note(crew, count, -1))
+    main(["doctor"])
+    assert re.search(
+        r"tried now: \d+ parallel launches, no time lost by waiting; launches use 2 of 2 threads now\n",
+        capsys.readouterr().out,
+    )
+
+
+def test_doctor_where_kernels_do_not_run(folder, monkeypatch, capsys):
+    monkeypatch.setattr(tools, "_tried_launches", lambda: (_ for _ in ()).throw(MemoryError("no room")))
+    assert main(["doctor"]) == 1 and "kernels do not run here: no room" in capsys.readouterr().out

@@ -377,7 +377,12 @@ class _Walk:
                 self.given.update(id(gradient._storage) for _, gradient in found if gradient is not None)
             if node.hooks is not None and node.hooks.after:
                 found = _after(
-                    node, grads, [(position, _fitted(gradient, layouts[position])) for position, gradient in found]
+                    node,
+                    grads,
+                    [
+                        (k, gradient) if edges[k] is None else (k, _fitted(gradient, layouts[k]))
+                        for k, gradient in found
+                    ],
                 )
             for position, gradient in found:
                 if gradient is not None and edges[position] is not None:
@@ -506,17 +511,23 @@ def _fitted(gradient: Tensor | None, layout: Layout) -> Tensor | None:
 
 def _before(node: Node, grads: list[Tensor | None]) -> list[Tensor | None]:
     """The gradients as the node's own hooks leave them: these run where the node does, after those of its tensors."""
+    count = node.shown_results() if node.hooks.before else 0
     for hook in list(node.hooks.before.values()):
-        replaced = hook(tuple(grads))
+        replaced = hook(tuple(grads[:count]))
         if replaced is not None:
-            replaced = [replaced] if isinstance(replaced, Tensor) else list(replaced)
-            if len(replaced) != len(grads):
-                raise RuntimeError(
-                    f"hook '{getattr(hook, '__name__', hook)}' has returned an incorrect number of values (got "
-                    f"{len(replaced)}, but expected {len(grads)})"
-                )
-            grads = replaced
+            grads = [*_as_many(hook, replaced, count), *grads[count:]]
     return grads
+
+
+def _as_many(hook: Callable, replaced: Tensor | Sequence, count: int) -> Sequence:
+    """The gradients that a hook of a node returned."""
+    replaced = [replaced] if isinstance(replaced, Tensor) else replaced
+    if len(replaced) != count:
+        raise RuntimeError(
+            f"hook '{getattr(hook, '__name__', hook)}' has returned an incorrect number of values (got "
+            f"{len(replaced)}, but expected {count})"
+        )
+    return replaced
 
 
 def _hooked(node: Node, grads: list[Tensor | None], walk: _Walk) -> None:
@@ -536,13 +547,12 @@ def _hooked(node: Node, grads: list[Tensor | None], walk: _Walk) -> None:
 
 
 def _after(node: Node, grads: list, found: list[tuple[int, Tensor | None]]) -> list[tuple[int, Tensor | None]]:
-    inputs: list[Tensor | None] = [None] * len(node.edges)
-    for position, gradient in found:
-        inputs[position] = gradient
+    places, found, given = node.shown_inputs(), dict(found), tuple(grads[: node.shown_results()])
+    inputs: Sequence[Tensor | None] = [found.get(k) if node.edges[k] is not None else None for k in places]
     for hook in list(node.hooks.after.values()):
-        replaced = hook(tuple(inputs), tuple(grads))
-        inputs = inputs if replaced is None else list(replaced)
-    return [(position, gradient) for position, gradient in enumerate(inputs) if gradient is not None]
+        replaced = hook(tuple(inputs), given)
+        inputs = inputs if replaced is None else _as_many(hook, replaced, len(places))
+    return [(k, gradient) for k, gradient in zip(places, inputs) if gradient is not None]
 
 
 def _replaced(result: Tensor | None, gradient: Tensor) -> Tensor:

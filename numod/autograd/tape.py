@@ -17,7 +17,10 @@ from ..core.overrides import leave_alone, overridable, restore
 from ..core.tensor import Tensor
 from ..device import Layout
 from ..ops.op import Op
+from ..ops.pointwise import Pointwise
+from .names import title
 
+_ARITHMETIC = ("add", "sub", "mul", "div")  # PyTorch makes tensors of their numbers
 _sequence = itertools.count(1)
 # passes a node's saved tensors to hooks, while there are any: see `graph`
 packing: Callable[[Node], None] | None = None
@@ -133,7 +136,7 @@ class Node:
 
     def name(self) -> str:
         """PyTorch's name of the node, such as AddBackward0."""
-        return type(self).__name__ if self.op is None else f"{_title(self)}Backward0"
+        return type(self).__name__ if self.op is None else f"{title(self)}Backward0"
 
     def shown(self) -> Node:
         """The node itself, from now on of a class that bears its name: tools that draw graphs read
@@ -162,7 +165,29 @@ class Node:
     def next_functions(self) -> tuple:
         """The nodes gradients flow to next, with the output they belong to."""
         shown = lambda target: AccumulateGrad.of(target) if isinstance(target, Tensor) else target.shown()  # noqa: E731
-        return tuple((None, 0) if edge is None else (shown(edge[0]), edge[1]) for edge in self.edges)
+        edges = [self.edges[k] for k in self.shown_inputs()]
+        return tuple((None, 0) if edge is None else (shown(edge[0]), edge[1]) for edge in edges)
+
+    def shown_inputs(self) -> list[int]:
+        """The inputs that have an edge in PyTorch's graph: those that can have a gradient, but no numbers except
+        operands of arithmetic.
+        """
+        return [k for k, edge in enumerate(self.edges) if edge is not None or self._may_have_gradient(k)]
+
+    def _may_have_gradient(self, position: int) -> bool:
+        if self.op is None:
+            return True
+        given = self.layouts[position]
+        number = not isinstance(given, Layout) and (given is not type(None) or isinstance(self.op, Pointwise))
+        return self.op.has_gradient(position) and (not number or self.op.name in _ARITHMETIC)
+
+    def shown_results(self) -> int:
+        """How many results can have a gradient, as hooks of nodes get them."""
+        most = self.op and self.op.results_with_gradient
+        return most or max(
+            [k + 1 for k, output in enumerate(self.outputs) if self.op is None or output.dtype.differentiable],
+            default=len(self.outputs),
+        )
 
     def register_hook(self, hook: Callable) -> Handle:
         """Call `hook(grad_inputs, grad_outputs)` after this node's gradient is computed; a tuple it returns replaces
@@ -249,7 +274,7 @@ class AccumulateGrad:
 
     def name(self) -> str:
         """PyTorch's name of the node."""
-        return "AccumulateGrad"
+        return "torch::autograd::AccumulateGrad"
 
 
 class Handle:
@@ -407,30 +432,6 @@ def stale(each: Tensor, version: int, node: Node | None) -> RuntimeError:
         f"{made} is at version {(each._own or each._storage).version}; expected version "
         f"{version} instead. Hint: use an out-of-place operation there, or clone() before writing."
     )
-
-
-_TITLES = {  # PyTorch's node names for ops with another name here
-    "absolute_error_total": "Mean", "amax": "Max", "amin": "Min",
-    "binary_cross_entropy_with_logits_total": "BinaryCrossEntropyWithLogits", "copy": "Clone",
-    "cross_entropy_total": "NllLoss", "dropout": "Mul", "group_norm": "NativeGroupNorm", "rms_norm": "Mul",
-    "row_norm": "NativeLayerNorm", "smooth_l1_total": "SmoothL1Loss", "square": "Pow", "squared_error_total": "MseLoss",
-}  # fmt: skip
-
-
-def _title(node: Node) -> str:
-    # for the profiler, which knows only the op's name
-    name, result = node.op.name, node.outputs[0] if node.outputs else None
-    if name == "copy" and result and result.dtype is not node.layouts[0].dtype:
-        return "ToCopy"
-    if name == "matmul" and [layout.ndim for layout in node.layouts] == [2, 1]:
-        return "Mv"
-    if name in ("linear", "matmul") and result and result.ndim >= 2:
-        biased = name == "linear" and node.layouts[2] is not type(None)
-        if result.ndim == 2:
-            return "Addmm" if biased else "Mm"
-        # products of one matrix are of two dimensions there
-        return "View" if biased else "UnsafeView" if node.layouts[1].ndim == 2 else "Bmm"
-    return _TITLES.get(name) or "".join(part.capitalize() for part in name.split("_"))
 
 
 dispatch.record = record

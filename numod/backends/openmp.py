@@ -1,12 +1,8 @@
-"""`numod.backends.openmp`: whether parallel kernels can use OpenMP."""
+"""`numod.backends.openmp`: parallel kernels use worker threads of numod's own, not OpenMP."""
 
 from __future__ import annotations
 
 
 def is_available() -> bool:
-    """Whether Numba has its OpenMP threading layer here."""
-    try:
-        from numba.np.ufunc import omppool  # noqa: F401
-    except ImportError:
-        return False
-    return True
+    """False: numod uses no OpenMP."""
+    return False

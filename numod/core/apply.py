@@ -522,6 +522,7 @@ def _runner(plan: Plan) -> Callable:
         for part in (
             result,
             result.device.allocator(result.size * result.storage.itemsize),
+            result.device.empty,
             result.size,
             result.storage,
         )
@@ -551,7 +552,14 @@ def _maker(kinds: str, results: int, constants: int, several: bool, into: tuple[
         for names, source in ((inputs, "inputs"), (targets, "targets"))
         if names
     ]
-    lines += [f"data{k} = empty{k}(size{k}, kind{k})" for k in range(results)]
+    # a `try` costs nothing until it catches; the second attempt follows after what is kept for later was given back
+    for k in range(results):
+        lines += [
+            "try:",
+            f"    data{k} = empty{k}(size{k}, kind{k})",
+            "except MemoryError:",
+            f"    data{k} = retry{k}(size{k}, kind{k})",
+        ]
     lines.append(
         f"launch({', '.join([*buffers, *data, *[x for x, kind in zip(inputs, kinds) if kind == 'n'], *fixed])})"
     )
@@ -560,7 +568,7 @@ def _maker(kinds: str, results: int, constants: int, several: bool, into: tuple[
         lines += [f"memory = result{k}._storage = new(Storage)", f"memory.data, memory.version = data{k}, 0"]
     lines.append(f"return {''.join(f'{each}, ' for each in made) if several else ''.join(made)}")
     given = ["launch", *fixed, *(["new", "Tensor", "Storage"] if results else [])]
-    given += [f"{name}{k}" for k in range(results) for name in ("layout", "empty", "size", "kind")]
+    given += [f"{name}{k}" for k in range(results) for name in ("layout", "empty", "retry", "size", "kind")]
     space: dict[str, Callable] = {}
     head = f"def make({', '.join(given)}):\n    def run({'inputs' if into is None else 'inputs, targets'}):\n"
     exec(head + "".join(f"        {line}\n" for line in lines) + "    return run", space)

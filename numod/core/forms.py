@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from ..errors import OutOfMemoryError
 from ..ops import table as t
 from . import functions as f, overrides, signatures
 from .apply import apply, apply_into, copy_among, state
-from .arguments import wrong_argument
+from .arguments import NO_POSITION, plain_arguments, strict_of, wrong_argument
 from .math.elementwise import EXACT
 from .tensor import Tensor
 from .create.values import tensor
@@ -91,14 +91,20 @@ def in_place(row: object) -> Callable:
     return method
 
 
-def checked(name: str, function: Callable, of_tensor: bool = False) -> Callable:
+def checked(name: str, function: Callable, of_tensor: bool = False, truths: Collection[str] = ()) -> Callable:
     """The public function, which knows NumPy's names as well:
 
     `axis` for dim, `keepdims` for keepdim. Where it fails on an argument of a wrong type, the error is PyTorch's.
 
-    `of_tensor`: its first argument is looked at before.
+    `of_tensor`: its first argument is looked at before. `truths`: flags that may be any object, since PyTorch asks
+    whether it is true.
     """
     axes = "dim" in function.__annotations__
+    strict = {key: each for key, each in strict_of(inspect.unwrap(function)).items() if key not in truths}
+    kinds = {key: kind for key, (_, kind) in strict.items()}
+    (first, first_kind), *others = sorted(
+        [value for value in strict.values() if value[0] < NO_POSITION], key=lambda value: value[0]
+    ) or [(NO_POSITION, None)]
 
     @functools.wraps(function)
     def answered(*arguments: object, **named: object) -> object:
@@ -107,10 +113,19 @@ def checked(name: str, function: Callable, of_tensor: bool = False) -> Callable:
                 raise TypeError(
                     f"{name}(): argument 'input' (position 1) must be Tensor, not {type(arguments[0]).__name__}"
                 )
+            if len(arguments) > first:
+                if arguments[first].__class__ is not first_kind:
+                    arguments, named = plain_arguments(name, strict, arguments, named)
+                for place, kind in others:
+                    if place < len(arguments) and arguments[place].__class__ is not kind:
+                        arguments, named = plain_arguments(name, strict, arguments, named)
             if not named:  # to hand on even an empty dictionary takes a quarter of the time here
                 return function(*arguments)
             if axes and ("axis" in named or "keepdims" in named):
                 named = {{"axis": "dim", "keepdims": "keepdim"}.get(name, name): value for name, value in named.items()}
+            for key, given in named.items():
+                if key in kinds and given.__class__ is not kinds[key]:
+                    arguments, named = plain_arguments(name, strict, arguments, dict(named))
             return function(*arguments, **named)
         except Exception as error:
             if overrides.appears((*arguments, *named.values())):

@@ -5,11 +5,13 @@ Nothing is computed here, `forms` says what a form does.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 
 from ..ops import special, table as t  # noqa: F401  special adds its rows
 from . import functions as f
 from .convert import transfer  # noqa: F401  transfer adds its methods
+from .arguments import strict_of
 from .forms import checked, functional, in_place, row_function, unary, via_copy, view_copy, with_out
 from .tensor import Tensor
 
@@ -53,6 +55,11 @@ def _has_axis(function: Callable) -> bool:
     return "dim" in function.__annotations__
 
 
+def _is_checked(function: Callable) -> bool:
+    """Whether a method has an argument that is looked at before: a dimension, another int or a bool."""
+    return _has_axis(function) or bool(strict_of(inspect.unwrap(function)))
+
+
 functions: dict[str, Callable] = {name: row_function(t.rows[row]) for name, row in (POINTWISE | ALIASES).items()}
 for _name, _source in (POINTWISE | ALIASES).items():
     _formula = t.rows[_source]
@@ -69,7 +76,7 @@ for _home in f.HOMES:
             Tensor,
             _name,
             checked(_name, _function)
-            if _has_axis(_function) or any("Tensor" in kind for kind in _further(_function))
+            if _is_checked(_function) or any("Tensor" in kind for kind in _further(_function))
             else _function,
         )
     for _name, _function in _names(_home, "METHODS").items():

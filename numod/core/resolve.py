@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache, wraps
 
 from ..device import Layout
+from ..errors import WHOLE
 from .apply import listeners
 
 _LIMIT = 4096  # calls remembered per function; beyond it the oldest are forgotten
@@ -62,6 +63,13 @@ def whole(name: str, sizes: tuple) -> tuple[int, ...]:
         return tuple([n.__index__() for n in sizes])
     except AttributeError:
         raise TypeError(f"{name}(): sizes must be ints, got {sizes!r}") from None
+
+
+def whole_number(name: str, argument: str, given: object) -> int:
+    """An argument that is an int. Raises TypeError for floats and bools."""
+    if isinstance(given, bool) or not isinstance(given, WHOLE):
+        raise TypeError(f"{name}(): argument '{argument}' must be int, not {type(given).__name__}")
+    return given
 
 
 def _is_constant(each: object) -> bool:

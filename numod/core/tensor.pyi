@@ -531,7 +531,9 @@ class Tensor:
         """In-place heaviside."""
     def histc(self, bins: _int = 100, min: _float | complex = 0, max: _float | complex = 0) -> Tensor:
         """Histogram of `bins` equal bins over [min, max], by default the data's range; elements outside are not counted."""
-    def histogram(self, bins: _int = 100, *, range: Sequence[_float] | None = None, weight: Tensor | None = None, density: _bool = False) -> return_types.histogram:
+    def histogram(
+        self, bins: _int = 100, *, range: Sequence[_float] | None = None, weight: Tensor | None = None, density: _bool = False
+    ) -> return_types.histogram:
         """(hist, bin_edges): counts, or sums of weights, between edges (given, or `bins` equal parts of `range`); as a `density` its integral is 1."""
     @overload
     def hsplit(self, sections: _int) -> tuple[Tensor, ...]:
@@ -666,7 +668,18 @@ class Tensor:
         """isposinf of every element."""
     def isreal(self) -> Tensor:
         """Whether each element's imaginary part is 0."""
-    def istft(self, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: Tensor | None = None, center: _bool = True, normalized: _bool = False, onesided: _bool | None = None, length: _int | None = None, return_complex: _bool = False) -> Tensor:
+    def istft(
+        self,
+        n_fft: _int,
+        hop_length: _int | None = None,
+        win_length: _int | None = None,
+        window: Tensor | None = None,
+        center: _bool = True,
+        normalized: _bool = False,
+        onesided: _bool | None = None,
+        length: _int | None = None,
+        return_complex: _bool = False,
+    ) -> Tensor:
         """The signal that has this short-time transform: frames are added where they overlap, over the windows' squares (Griffin and Lim, 1984)."""
     def item(self) -> _float | complex:
         """The value of a tensor of one element, as a Python number."""
@@ -779,7 +792,7 @@ class Tensor:
     def map_(self, other: Tensor, callable: Callable) -> Tensor:
         """Replace each element by a Python function of it and another tensor's element; slow, and only on the CPU."""
     def masked_fill(self, mask: Tensor, value: Tensor | _float | complex) -> Tensor:
-        """`value` where mask is true, else `input`; the dtype is that of input."""
+        """`value` where mask is true, else `input`; the dtype is that of input. The result is row-major, as PyTorch's."""
     def masked_fill_(self, mask: Tensor, value: Tensor | _float | complex) -> Tensor:
         """Write `value` where mask is true."""
     def masked_scatter(self, mask: Tensor, source: Tensor) -> Tensor:
@@ -872,7 +885,7 @@ class Tensor:
     @overload
     def nanmedian(self, dim: _int, keepdim: _bool = False) -> return_types.nanmedian:
         """The median of the elements that are not NaN; with `dim`, (values, indices) along it."""
-    def nanquantile(self, q: Tensor | _float, dim: _int | None = None, keepdim: _bool = False, *, interpolation: str = 'linear') -> Tensor:
+    def nanquantile(self, q: Tensor | _float, dim: _int | None = None, keepdim: _bool = False, *, interpolation: str = "linear") -> Tensor:
         """`quantile` of the elements that are not NaN."""
     def nansum(self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> Tensor:
         """Sum over dimensions (all by default) of the elements that are not NaN."""
@@ -917,33 +930,113 @@ class Tensor:
     def new_arange(self: Tensor, n: _int) -> Tensor:
         """0 .. n - 1 on the tensor's device; for gradients."""
     @overload
-    def new_empty(self, size: Sequence[_int], *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+    def new_empty(
+        self,
+        size: Sequence[_int],
+        *,
+        dtype: _dtype | None = None,
+        layout: _layout | None = None,
+        device: _device | str | _int | None = None,
+        pin_memory: _bool | None = False,
+        requires_grad: _bool | None = False,
+    ) -> Tensor:
         """As numod.empty, of this tensor's dtype and on its device."""
     @overload
-    def new_empty(self, *size: _int, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+    def new_empty(
+        self,
+        *size: _int,
+        dtype: _dtype | None = None,
+        layout: _layout | None = None,
+        device: _device | str | _int | None = None,
+        pin_memory: _bool | None = False,
+        requires_grad: _bool | None = False,
+    ) -> Tensor:
         """As numod.empty, of this tensor's dtype and on its device."""
-    def new_empty_strided(self, size: Sequence[_int], stride: Sequence[_int], *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+    def new_empty_strided(
+        self,
+        size: Sequence[_int],
+        stride: Sequence[_int],
+        *,
+        dtype: _dtype | None = None,
+        layout: _layout | None = None,
+        device: _device | str | _int | None = None,
+        pin_memory: _bool | None = False,
+        requires_grad: _bool | None = False,
+    ) -> Tensor:
         """As numod.empty_strided, of this tensor's dtype and on its device."""
-    def new_full(self, size: Sequence[_int], fill_value: _float | complex, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+    def new_full(
+        self,
+        size: Sequence[_int],
+        fill_value: _float | complex,
+        *,
+        dtype: _dtype | None = None,
+        layout: _layout | None = None,
+        device: _device | str | _int | None = None,
+        pin_memory: _bool | None = False,
+        requires_grad: _bool | None = False,
+    ) -> Tensor:
         """As numod.full, of this tensor's dtype and on its device."""
     def new_identity(self: Tensor, n: _int) -> Tensor:
         """The identity as a bool matrix on the tensor's device; for gradients."""
     @overload
-    def new_ones(self, size: Sequence[_int], dtype: _dtype | None = None, device: _device | str | _int | None = None, requires_grad: _bool = False, pin_memory: _bool = False) -> Tensor:
+    def new_ones(
+        self,
+        size: Sequence[_int],
+        dtype: _dtype | None = None,
+        device: _device | str | _int | None = None,
+        requires_grad: _bool = False,
+        pin_memory: _bool = False,
+    ) -> Tensor:
         """As numod.ones, of this tensor's dtype and on its device."""
     @overload
-    def new_ones(self, size: Sequence[_int], *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+    def new_ones(
+        self,
+        size: Sequence[_int],
+        *,
+        dtype: _dtype | None = None,
+        layout: _layout | None = None,
+        device: _device | str | _int | None = None,
+        pin_memory: _bool | None = False,
+        requires_grad: _bool | None = False,
+    ) -> Tensor:
         """As numod.ones, of this tensor's dtype and on its device."""
     @overload
-    def new_ones(self, *size: _int, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+    def new_ones(
+        self,
+        *size: _int,
+        dtype: _dtype | None = None,
+        layout: _layout | None = None,
+        device: _device | str | _int | None = None,
+        pin_memory: _bool | None = False,
+        requires_grad: _bool | None = False,
+    ) -> Tensor:
         """As numod.ones, of this tensor's dtype and on its device."""
-    def new_tensor(self, data: Any, dtype: _dtype | None = None, device: _device | str | _int | None = None, requires_grad: _bool = False, pin_memory: _bool = False) -> Tensor:
+    def new_tensor(
+        self, data: Any, dtype: _dtype | None = None, device: _device | str | _int | None = None, requires_grad: _bool = False, pin_memory: _bool = False
+    ) -> Tensor:
         """As numod.tensor, of this tensor's dtype and on its device."""
     @overload
-    def new_zeros(self, size: Sequence[_int], *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+    def new_zeros(
+        self,
+        size: Sequence[_int],
+        *,
+        dtype: _dtype | None = None,
+        layout: _layout | None = None,
+        device: _device | str | _int | None = None,
+        pin_memory: _bool | None = False,
+        requires_grad: _bool | None = False,
+    ) -> Tensor:
         """As numod.zeros, of this tensor's dtype and on its device."""
     @overload
-    def new_zeros(self, *size: _int, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+    def new_zeros(
+        self,
+        *size: _int,
+        dtype: _dtype | None = None,
+        layout: _layout | None = None,
+        device: _device | str | _int | None = None,
+        pin_memory: _bool | None = False,
+        requires_grad: _bool | None = False,
+    ) -> Tensor:
         """As numod.zeros, of this tensor's dtype and on its device."""
     def nextafter(self, other: Tensor) -> Tensor:
         """The next number of the tensor's own dtype towards `other`."""
@@ -953,7 +1046,7 @@ class Tensor:
         """Indices of the nonzero elements, (count, ndim), or with `as_tuple` a vector per dimension."""
     def nonzero_static(self, *, size: _int, fill_value: _int = -1) -> Tensor:
         """Indices of the first `size` nonzero elements, (size, ndim), padded with `fill_value`."""
-    def norm(self, p: _float | str | None = 'fro', dim: Any = None, keepdim: Any = False, dtype: Any = None) -> Tensor:
+    def norm(self, p: _float | str | None = "fro", dim: Any = None, keepdim: Any = False, dtype: Any = None) -> Tensor:
         """The vector norm of all elements, or over dimensions; "nuc" the sum of singular values. Matrix norms are in `numod.linalg`."""
     def normal_(self, mean: _float = 0, std: _float = 1, *, generator: Generator | None = None) -> Tensor:
         """Fill with normal numbers."""
@@ -1008,7 +1101,7 @@ class Tensor:
         """Write (or add) the elements of source at indices of the flattened tensor."""
     def qr(self, some: _bool = True) -> return_types.qr:
         """(Q, R), reduced where `some`, else complete."""
-    def quantile(self, q: Tensor | _float, dim: _int | None = None, keepdim: _bool = False, *, interpolation: str = 'linear') -> Tensor:
+    def quantile(self, q: Tensor | _float, dim: _int | None = None, keepdim: _bool = False, *, interpolation: str = "linear") -> Tensor:
         """Quantiles `q` (in [0, 1]) along a dimension or of all elements, NaN if there is one; a vector q adds a first dimension."""
     def rad2deg(self) -> Tensor:
         """rad2deg of every element."""
@@ -1244,12 +1337,26 @@ class Tensor:
     def std_mean(input: Tensor, dim: _int | Sequence[_int] | None, unbiased: _bool = True, keepdim: _bool = False) -> tuple[Tensor, Tensor]:
         """(standard deviation, mean) over dimensions."""
     @overload
-    def std_mean(input: Tensor, dim: _int | Sequence[_int] | None = None, *, correction: _float | complex | None = None, keepdim: _bool = False) -> tuple[Tensor, Tensor]:
+    def std_mean(
+        input: Tensor, dim: _int | Sequence[_int] | None = None, *, correction: _float | complex | None = None, keepdim: _bool = False
+    ) -> tuple[Tensor, Tensor]:
         """(standard deviation, mean) over dimensions."""
     @overload
     def std_mean(input: Tensor, unbiased: _bool = True) -> tuple[Tensor, Tensor]:
         """(standard deviation, mean) over dimensions."""
-    def stft(self, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: Tensor | None = None, center: _bool = True, pad_mode: str = 'reflect', normalized: _bool = False, onesided: _bool | None = None, return_complex: _bool | None = None, align_to_window: _bool | None = None) -> Tensor:
+    def stft(
+        self,
+        n_fft: _int,
+        hop_length: _int | None = None,
+        win_length: _int | None = None,
+        window: Tensor | None = None,
+        center: _bool = True,
+        pad_mode: str = "reflect",
+        normalized: _bool = False,
+        onesided: _bool | None = None,
+        return_complex: _bool | None = None,
+        align_to_window: _bool | None = None,
+    ) -> Tensor:
         """Transforms of frames of `n_fft` samples, `hop_length` apart, times `window`: signals (T,) or (B, T) -> (B, frequencies, frames), complex, or pairs of real numbers where `return_complex` is False."""
     def storage(self) -> Any:
         """The storage that the tensor shares with its views, as elements of its dtype."""
@@ -1322,7 +1429,15 @@ class Tensor:
     def to(self, dtype: _dtype, non_blocking: _bool = False, copy: _bool = False, *, memory_format: _memory_format | None = None) -> Tensor:
         """In another dtype and on another device: to(dtype), to(device), to(device, dtype), to(other). Itself where nothing changes, unless `copy`."""
     @overload
-    def to(self, device: _device | str | _int | None = None, dtype: _dtype | None = None, non_blocking: _bool = False, copy: _bool = False, *, memory_format: _memory_format | None = None) -> Tensor:
+    def to(
+        self,
+        device: _device | str | _int | None = None,
+        dtype: _dtype | None = None,
+        non_blocking: _bool = False,
+        copy: _bool = False,
+        *,
+        memory_format: _memory_format | None = None,
+    ) -> Tensor:
         """In another dtype and on another device: to(dtype), to(device), to(device, dtype), to(other). Itself where nothing changes, unless `copy`."""
     @overload
     def to(self, other: Tensor, non_blocking: _bool = False, copy: _bool = False, *, memory_format: _memory_format | None = None) -> Tensor:
@@ -1404,7 +1519,9 @@ class Tensor:
     def var_mean(input: Tensor, dim: _int | Sequence[_int] | None, unbiased: _bool = True, keepdim: _bool = False) -> tuple[Tensor, Tensor]:
         """(variance, mean) over dimensions."""
     @overload
-    def var_mean(input: Tensor, dim: _int | Sequence[_int] | None = None, *, correction: _float | complex | None = None, keepdim: _bool = False) -> tuple[Tensor, Tensor]:
+    def var_mean(
+        input: Tensor, dim: _int | Sequence[_int] | None = None, *, correction: _float | complex | None = None, keepdim: _bool = False
+    ) -> tuple[Tensor, Tensor]:
         """(variance, mean) over dimensions."""
     @overload
     def var_mean(input: Tensor, unbiased: _bool = True) -> tuple[Tensor, Tensor]:

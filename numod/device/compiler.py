@@ -512,6 +512,28 @@ def library_class() -> type:
     return Library
 
 
+@functools.cache
+def unoptimised_library_class() -> type:
+    """Numba's code library, except that it optimises nothing: what a kernel calls, shared functions included, is linked
+    into its own module (`ahead`).
+    """
+    from numba.core.codegen import JITCodeLibrary
+
+    class Library(JITCodeLibrary):
+        apart = False
+
+        def _optimize_functions(self, module: object) -> None:
+            module.data_layout = self._codegen._data_layout
+
+        def _optimize_final_module(self) -> None:
+            pass
+
+        def _finalize_final_module(self) -> None:
+            self._finalized = True
+
+    return Library
+
+
 def emit(library: object) -> bytes:
     """The object file of an optimised library."""
     return library._codegen._tm.emit_object(library._final_module)

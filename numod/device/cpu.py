@@ -13,18 +13,19 @@ from contextlib import AbstractContextManager, contextmanager
 import numpy as np
 
 from . import (
-    butterflies, byte_tiles, chunks, compiler, division, dots, extremes, host_memory, lines, room, signals, target,
-    threads, tiles, vectors, weighing, winograd,
+    butterflies, byte_tiles, compiler, depthwise_fma, division, dots, extremes, host_memory, pool_rows, room, signals,
+    target, threads, tiles, vectors, winograd, workers,
 )  # fmt: skip
 from .signature import numba_types
 
 # of functions that are written in vector registers
-_HOMES = (tiles, butterflies, byte_tiles, dots, extremes, lines, weighing, winograd)
+_HOMES = (tiles, butterflies, byte_tiles, dots, extremes, pool_rows, depthwise_fma, winograd)
 empty, allocator = host_memory.empty, host_memory.allocator
 LOOP, is_gpu = "range({0})", False
 ROUNDING = "numpy"  # the module from which kernels import floor, ceil and trunc, as functions from float to float
 MATH = "math"  # the module from which they import other functions
 VECTORISED = True  # whether kernels import exp, tanh and the like from `kernel.vector_math`
+CONSTANTS = "numod_constants"  # the symbol of an exported program's constant array
 _SCRATCH = 1 << 26  # bytes of scratch memory a thread keeps at most
 _kept = threading.local()
 _ready = False  # whether compiled functions are numbered from a random start
@@ -44,7 +45,7 @@ def scratch(parts: tuple[tuple[int, np.dtype], ...]) -> list[np.ndarray]:
     sizes = [-(-count * dtype.itemsize // 64) * 64 for count, dtype in parts]
     total = sum(sizes)
     if total < 1 << 15:
-        return [np.empty(count, dtype) for count, dtype in parts]
+        return [empty(*part) for part in parts]
     memory, ends = _memory(total)[None], list(itertools.accumulate(sizes))
     return [
         memory[end - size : end - size + count * dtype.itemsize].view(dtype)
@@ -156,8 +157,9 @@ def _rounded_product() -> Callable:
 @functools.cache
 def _views() -> dict[str, Callable]:
     """view_float32(address, size) and the like: memory as a flat array without reference counting. address_of(array):
-    the address of its first element.
+    the address of its first element. constant_address(): that of the constant array of an exported program.
     """
+    from llvmlite import ir
     from numba import types
     from numba.extending import intrinsic
 
@@ -169,11 +171,25 @@ def _views() -> dict[str, Callable]:
 
         return types.int64(array), generate
 
+    @intrinsic
+    def constant_address(context: object) -> tuple:
+        def generate(context: object, builder: object, signature: object, values: list) -> object:
+            byte, module = ir.IntType(8), builder.module
+            found = module.globals.get(CONSTANTS) or ir.GlobalVariable(module, byte, CONSTANTS)
+            found.global_constant = True
+            return builder.ptrtoint(found, ir.IntType(64))
+
+        return types.int64(), generate
+
     names = (
         "uint8", "int8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float32", "float64", "complex64",
         "complex128",
     )  # fmt: skip
-    return {"address_of": address_of, **{f"view_{name}": _view_of(getattr(types, name)) for name in names}}
+    return {
+        "address_of": address_of,
+        "constant_address": constant_address,
+        **{f"view_{name}": _view_of(getattr(types, name)) for name in names},
+    }
 
 
 def _view_of(number: object) -> Callable:
@@ -231,18 +247,25 @@ def compile(
     """
     _prepare()
     if parallel:
-        chunks.install()
+        workers.team()
     return cache.load(compiler.entry) or cache.save(
         compiler.entry, *compiler.machine_code(translate(make(), signature, fastmath, alone))
     )
 
 
 def translate(
-    function: Callable, signature: str, fastmath: frozenset[str], alone: bool = False, lines: bool = False
+    function: Callable,
+    signature: str,
+    fastmath: frozenset[str],
+    alone: bool = False,
+    lines: bool = False,
+    library: Callable = compiler.library_class,
 ) -> object:
     """Numba's result for a function: optimised LLVM code in a library that is not loaded.
 
     With `lines` it has line numbers of the source.
+
+    `library` gives the class of code libraries, which decides what is optimised.
     """
     compiler.prepare()
     parts = division.prepare(function.__globals__)
@@ -264,7 +287,7 @@ def translate(
         for each in (dispatcher, *parts):
             each._compiler._customize_flags = _with_lines
         dispatcher.targetctx.DIBuilder = _line_builder()
-    with _room(function), signals.waiting(), _unloaded(), compiler.quickly():
+    with _room(function), signals.waiting(), _unloaded(library()), compiler.quickly():
         dispatcher.compile(numba_types(signature))
     (result,) = dispatcher.overloads.values()
     return result
@@ -299,13 +322,13 @@ def _line_builder() -> type:
 
 
 @contextmanager
-def _unloaded() -> Iterator[None]:
+def _unloaded(library: type) -> Iterator[None]:
     """Context in which Numba loads nothing that it compiles."""
     from numba.core import compiler_lock
 
     with compiler_lock.global_compiler_lock:
         codegen = compiler.codegen()
-        codegen._library_class = compiler.library_class()
+        codegen._library_class = library
         codegen.set_env = lambda key, environment: None
         try:
             yield

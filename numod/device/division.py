@@ -1,5 +1,5 @@
-"""`divide`, of which kernels make their parallel loops: a function over a range of turns, called once, or by every
-thread of Numba's threading layer for its share.
+"""`divide`, of which kernels make their parallel loops: a function over a range of turns, called once for all of them,
+or by threads for a share each (`workers`).
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
-from . import compiler
+from . import compiler, workers
 from .vectors import HALF
 
 MARK = "part_of_a_loop"  # what marks the loops' functions, and what their names begin with
@@ -41,8 +41,8 @@ def divide() -> Callable:
 
 
 def _divide(compiled: object, context: object, builder: object, signature: object, values: list) -> object:
-    """Code that calls the compiled part directly for one thread, and else has the threading layer call `_share` for
-    each.
+    """Code that calls the compiled part directly for one thread or turn, and else has the threads call `_share` for
+    each of their shares.
     """
     from llvmlite import ir
     from numba.core import cgutils
@@ -59,51 +59,36 @@ def _divide(compiled: object, context: object, builder: object, signature: objec
         for each, *kinds in zip(cgutils.unpack_tuple(builder, arguments), sources, targets)
     ]
     integer, pointer = ir.IntType(64), ir.IntType(8).as_pointer()
-    with builder.if_else(builder.icmp_signed("<=", threads, integer(1))) as (alone, shared):
+    shares = builder.mul(threads, integer(workers.SHARES))
+    shares = builder.select(builder.icmp_signed("<", n, shares), n, shares)
+    one = [builder.icmp_signed("<=", each, integer(1)) for each in (threads, n)]
+    with builder.if_else(builder.or_(*one)) as (alone, shared):
         with alone:
             context.call_internal_no_propagate(builder, compiled.fndesc, compiled.signature, [integer(0), n, *given])
         with shared:
-            data = cgutils.alloca_once_value(builder, cgutils.pack_struct(builder, [n, threads, *given]))
-            places, sizes, steps = (cgutils.alloca_once(builder, kind) for kind in (pointer, integer, integer))
-            # a thread's number comes as an address that grows by 1
-            for place, value in ((places, pointer(None)), (sizes, threads), (steps, integer(1))):
-                builder.store(value, place)
-            kind = ir.FunctionType(
-                ir.VoidType(), [pointer, places.type, sizes.type, steps.type, pointer, integer, integer, integer]
-            )
-            launch = cgutils.get_or_insert_function(builder.module, kind, "numba_parallel_for")
+            data = cgutils.alloca_once_value(builder, cgutils.pack_struct(builder, [n, shares, *given]))
+            kind = ir.FunctionType(ir.VoidType(), [pointer, pointer, integer, integer])
+            launch = cgutils.get_or_insert_function(builder.module, kind, "numod_divide")
             share = _share(compiled, context, builder.module, data.type)
             set.update(share.attributes, half)
-            builder.call(
-                launch,
-                [
-                    builder.bitcast(share, pointer),
-                    places,
-                    sizes,
-                    steps,
-                    builder.bitcast(data, pointer),
-                    integer(0),
-                    integer(1),
-                    threads,
-                ],
-            )
+            builder.call(launch, [builder.bitcast(share, pointer), builder.bitcast(data, pointer), shares, threads])
     return context.get_dummy_value()
 
 
 def _share(compiled: object, context: object, module: object, data: object) -> object:
-    """What the threading layer calls: `count` shares of the turns from share `k` on."""
+    """What threads call: share `k` of the turns."""
     from llvmlite import ir
     from numba.core import cgutils
 
     integer, pointer = ir.IntType(64), ir.IntType(8).as_pointer()
-    kind = ir.FunctionType(ir.VoidType(), [pointer.as_pointer(), integer.as_pointer(), integer.as_pointer(), pointer])
+    kind = ir.FunctionType(ir.VoidType(), [pointer, integer])
     # profilers find it by a name that no other kernel has
     function = ir.Function(module, kind, module.get_unique_name(f"share_{compiled.fndesc.unique_name}"))
     function.linkage = "internal"
     builder = ir.IRBuilder(function.append_basic_block())
-    k, count = builder.ptrtoint(builder.load(function.args[0]), integer), builder.load(function.args[1])
-    n, threads, *given = cgutils.unpack_tuple(builder, builder.load(builder.bitcast(function.args[3], data)))
-    ends = [builder.sdiv(builder.mul(n, each), threads) for each in (k, builder.add(k, count))]
+    k = function.args[1]
+    n, shares, *given = cgutils.unpack_tuple(builder, builder.load(builder.bitcast(function.args[0], data)))
+    ends = [builder.sdiv(builder.mul(n, each), shares) for each in (k, builder.add(k, integer(1)))]
     context.call_internal_no_propagate(builder, compiled.fndesc, compiled.signature, [*ends, *given])
     builder.ret_void()
     return function

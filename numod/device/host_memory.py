@@ -122,8 +122,8 @@ class Pool:
 
     def _return(self, lease: _Lease) -> None:
         """Called when a buffer is freed, by any thread, at any time."""
-        del self._leases[id(lease)]
-        self._left.append(lease)
+        self._left.append(lease)  # first of all: without memory, what follows may raise
+        self._leases.pop(id(lease), None)  # it is not there yet where Python ran out of memory in `_lend`
 
     def _take_back(self) -> None:
         while True:
@@ -215,7 +215,8 @@ def by_numpy(count: int, dtype: np.dtype) -> np.ndarray:
         return _checked(count, dtype)
     except (MemoryError, OverflowError, ValueError) as error:
         raise OutOfMemoryError(
-            f"can't allocate memory: you tried to allocate {count * dtype.itemsize} bytes. {error}"
+            f"can't allocate memory: you tried to allocate {count * dtype.itemsize} bytes. {error}. "
+            "Free tensors, use smaller ones, or raise the limit on memory (ulimit -v, a container's)"
         ) from None
 
 
@@ -223,7 +224,7 @@ def _checked(count: int, dtype: np.dtype) -> np.ndarray:
     size = count * dtype.itemsize
     left = room.group_left() if size >= _CHECKED else None
     if left is not None and left < size:
-        raise MemoryError(f"The control group (container) has {left} bytes left of its limit.")
+        raise MemoryError(f"The control group (container) has {left} bytes left of its limit")
     return np.empty(count, dtype)
 
 
@@ -246,13 +247,24 @@ if pool is not None:
 
 
 def allocator(size: int) -> object:
-    """The allocator for buffers of `size` bytes; it is called with a count and a dtype."""
+    """The allocator for buffers of `size` bytes; it is called with a count and a dtype.
+
+    Where it raises MemoryError, `empty` may yet find room.
+    """
     return np.empty if size < LARGE or pool is None else pool.empty
 
 
 def empty(count: int, dtype: np.dtype) -> np.ndarray:
-    """A flat uninitialised buffer."""
-    return allocator(count * dtype.itemsize)(count, dtype)
+    """A flat uninitialised buffer.
+
+    Raises OutOfMemoryError where there is no room, after all that is kept for later was given back.
+    """
+    try:
+        return allocator(count * dtype.itemsize)(count, dtype)
+    except OutOfMemoryError:
+        raise
+    except MemoryError:
+        return by_numpy(count, dtype)
 
 
 def release() -> None:

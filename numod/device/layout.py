@@ -99,24 +99,37 @@ def dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-def ordered_strides(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...]:
-    """Strides without gaps whose dimensions lie in memory in the order of those of `strides`, as PyTorch's of a clone:
-    a stride of 0 is of any order.
+def ordered_strides(shape: tuple[int, ...], *strides: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides without gaps for the result of tensors with these strides, as PyTorch's TensorIterator chooses them.
+
+    The first tensor that tells two dimensions apart decides which lies nearer; where a stride is 0 (broadcast), a
+    tensor does not tell.
     """
     order = list(reversed(range(len(shape))))  # from the dimension whose neighbours are nearest
     for k in range(1, len(order)):
         for j in range(k - 1, -1, -1):
-            near, far = order[j], order[j + 1]
-            if 0 in (strides[near], strides[far]):
-                continue
-            if strides[near] < strides[far]:
+            compared = _compared(shape, strides, order[j], order[j + 1])
+            if compared < 0:
                 break
-            if strides[near] > strides[far] or shape[near] > shape[far]:
-                order[j], order[j + 1] = far, near
+            if compared:
+                order[j], order[j + 1] = order[j + 1], order[j]
     result, step = [0] * len(shape), 1
     for d in order:
         result[d], step = step, step * (shape[d] or 1)
     return tuple(result)
+
+
+def _compared(shape: tuple[int, ...], strides: tuple[tuple[int, ...], ...], near: int, far: int) -> int:
+    """-1 where dimension `near` lies nearer in memory than `far`, 1 where it is the other way round, 0 where no tensor
+    tells.
+    """
+    for stride in strides:
+        if stride[near] and stride[far]:
+            if stride[near] != stride[far]:
+                return -1 if stride[near] < stride[far] else 1
+            if shape[near] > shape[far]:
+                return 1
+    return 0
 
 
 def layout(shape: tuple[int, ...], dtype: DType, device: Device, strides: tuple[int, ...] | None = None) -> Layout:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import ctypes
 import re
 
+from . import room
+
 _CLOCKS = {  # the function behind `time.perf_counter_ns`: public since Python 3.13, before that under another name
     "PyTime_PerfCounterRaw": """
 declare i32 @PyTime_PerfCounterRaw(ptr)
@@ -30,6 +32,11 @@ def build(text: str) -> object:
     """The engine that owns the compiled functions of `text`, which may call `now()`, nanoseconds, and the functions of
     Python's own interface.
     """
+    with room.compiling(room.COMPILE // 2, "compile native functions"):
+        return _engine(text)
+
+
+def _engine(text: str) -> object:
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -29,6 +28,7 @@ LOAD = 8 << 20  # addresses that it takes to load a compiled kernel
 _GROUPS = "/sys/fs/cgroup"
 _releases: list[Callable[[], None]] = []
 _reserve: mmap.mmap | None = None
+_compiling = 0  # compilations that are under way
 
 
 def address_limit() -> int | None:
@@ -107,23 +107,6 @@ def on_shortage(release: Callable[[], None]) -> None:
     _releases.append(release)
 
 
-def startable(count: int) -> int:
-    """How many of `count` threads, this one among them, the system allows.
-
-    Where it refuses one, OpenMP would end the process, and Numba's workqueue wait for ever.
-    """
-    leave, others = threading.Event(), []
-    with suppress(RuntimeError):
-        for _ in range(count - 1):
-            other = threading.Thread(target=leave.wait, daemon=True)
-            other.start()
-            others.append(other)
-    leave.set()
-    for each in others:
-        each.join()
-    return 1 + len(others)
-
-
 def release() -> None:
     """Give back all that is kept for later."""
     for release in _releases:
@@ -173,8 +156,8 @@ def compiling(size: int, purpose: str) -> Iterator[None]:
 
     Raises OutOfMemoryError without room.
     """
-    global _reserve
-    _reserve = None
+    global _reserve, _compiling
+    _reserve, _compiling = None, _compiling + 1
     try:
         require(size, purpose)
         yield
@@ -184,7 +167,9 @@ def compiling(size: int, purpose: str) -> Iterator[None]:
         # Numba wraps what is raised while it compiles
         raise OutOfMemoryError(f"not enough memory to {purpose}") from error
     finally:
-        _keep_reserve()
+        _compiling -= 1
+        if not _compiling:  # a kernel may load functions while it is compiled
+            _keep_reserve()
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:

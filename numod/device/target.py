@@ -12,8 +12,43 @@ import threading
 import types
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 
 from . import room
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A processor to compile for, as LLVM names it.
+
+    `bits`: size of an address. `alignment`: bytes to which memory of the arena is aligned. `shares`: whether its code
+    goes into shared libraries.
+    """
+
+    triple: str
+    processor: str
+    features: str = ""
+    bits: int = 64
+    alignment: int = 64
+    shares: bool = True
+    abi: str = ""
+
+    @property
+    def is_elf(self) -> bool:
+        """Whether its object files have sections by any name, as ELF's do."""
+        return not any(name in self.triple for name in ("windows", "apple", "macosx", "darwin", "wasm"))
+
+
+_machine: Machine | None = None  # another machine than this process's
+
+
+def compile_for(machine: Machine) -> None:
+    """Make all kernel texts for another machine from now on.
+
+    They cannot be run, so only the exporter's worker process calls this, before any kernel exists.
+    """
+    global _machine
+    _machine = machine
 
 
 def numba() -> types.ModuleType:
@@ -47,6 +82,8 @@ def in_thread(function: Callable[[], object]) -> None:
 
 def processor() -> str:
     """LLVM's name of the processor: this one's, or NUMBA_CPU_NAME."""
+    if _machine is not None:
+        return _machine.processor
     given = numba().config.CPU_NAME
     import llvmlite.binding as llvm
 
@@ -61,11 +98,20 @@ def features() -> str:
     which take whole registers, for one element at a time. Loops that are faster with 256 bits ask for them
     (`vectors.half_registers`).
     """
+    if _machine is not None:
+        return _machine.features
     given = numba().config.CPU_FEATURES
     from numba.core.codegen import get_host_cpu_features
 
     names = get_host_cpu_features() if given is None else given
     return f"{names},-prefer-256-bit" if "+avx512f" in names.split(",") else names
+
+
+def triple() -> str:
+    """LLVM's name of architecture, system and object format."""
+    import llvmlite.binding as llvm
+
+    return llvm.get_process_triple() if _machine is None else _machine.triple
 
 
 def code_generator() -> object:

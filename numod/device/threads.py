@@ -1,8 +1,7 @@
-"""The gate of parallel launches. It decides, for each launch, whether a kernel uses one thread or all.
+"""The gate of parallel launches. It decides, for each launch, how many threads a kernel uses.
 
-GNU OpenMP kills a forked child that enters a parallel region, and Numba's workqueue aborts the process when two threads
-enter at once. So one launch at a time runs in parallel; a launch that finds the gate taken (another thread, or a nested
-call) or is in a forked child runs serially.
+The worker threads (`workers`) do one launch at a time, and a forked child has none. So a launch that finds the gate
+taken (another thread, or a nested call) or is in a forked child uses one thread.
 """
 
 from __future__ import annotations
@@ -11,9 +10,10 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from typing import NamedTuple
 
 from .. import config
-from . import chunks, room
+from . import workers
 
 THRESHOLD = 1 << 17  # elements of simple work below which starting threads costs more than it saves
 _gate = threading.Lock()
@@ -27,9 +27,7 @@ def get_num_threads() -> int:
 
 
 def set_num_threads(count: int) -> None:
-    """Use `count` threads in parallel kernels, at most as many as NUMBA_NUM_THREADS allowed at start. 1 makes every
-    kernel serial.
-    """
+    """Use `count` threads in parallel kernels, or as many as the system allows. 1 makes every kernel serial."""
     global _threads
     if not isinstance(count, int) or count < 1:
         raise RuntimeError(f"set_num_threads expects a positive integer, got {count!r}")
@@ -71,22 +69,54 @@ class Gated:
             count = _crew.size(most())
             divided(*arguments, count)
             if count > 1:
-                _crew.note(count, chunks.late())
+                _crew.note(count, _lost())
+
+
+class Sharing(NamedTuple):
+    """What sharing the cores with other programs did to parallel launches."""
+
+    launches: int  # with more than one thread
+    slower: int  # of these, in which threads waited so long that one thread had taken less time
+    lost: int  # nanoseconds that those took longer
+    fewer: int  # launches that got fewer threads therefore
+    threads: int  # of the next launch
+    most: int  # threads that it may use
+
+    def since(self, before: Sharing) -> Sharing:
+        """What happened after `before`."""
+        return Sharing(*(now - then for now, then in zip(self[:4], before)), self.threads, self.most)
+
+    def __str__(self) -> str:
+        if self.most == 1:
+            return "kernels use one thread (numod.set_num_threads)"
+        if not self.slower and not self.fewer:
+            return (
+                f"{self.launches} parallel launches, no time lost by waiting; launches use {self.threads} of "
+                f"{self.most} threads now"
+            )
+        return (
+            f"{self.launches} parallel launches, of which {self.slower} lost {self.lost / 1e6:.1f} ms by waiting: "
+            "other programs held the cores, or threads "
+            f"had to be woken; {self.fewer} more launches got fewer threads therefore; launches use {self.threads} of "
+            f"{self.most} threads now"
+        )
 
 
 class Crew:
-    """How many threads launches use where other programs hold the cores: a launch waits for its last thread, which may
-    wait for a core for milliseconds.
+    """How many threads launches use where other programs hold the cores: threads that wait for cores can make a launch
+    slower than one thread alone.
 
-    A launch that waited halves the number for the next ones, for `PATIENCE` times as long as it waited. Then the number
-    doubles with each launch that does not wait. So waiting takes a twentieth of the time at most.
+    When launches have lost `LATE` so, the number is halved for the next ones, for `PATIENCE` times as long as was lost.
+    Then it doubles with each launch that loses nothing. So a twentieth of the time is lost at most.
     """
 
-    LATE = 400_000  # nanoseconds: a thread that sleeps wakes up within a tenth of it
+    # nanoseconds: to wake the threads takes a tenth of it or more, which pays if the next launches find them awake
+    LATE = 50_000
     PATIENCE = 20
 
     def __init__(self, clock: Callable[[], int] = time.perf_counter_ns) -> None:
-        self.clock, self.limit, self.until, self.launches, self.waited = clock, 0, 0, 0, 0
+        self.clock, self.limit, self.until, self.debt = clock, 0, 0, 0
+        self.launches, self.slower, self.lost, self.fewer = 0, 0, 0, 0
 
     def size(self, most: int) -> int:
         """Threads for a launch that may use `most`."""
@@ -96,17 +126,31 @@ class Crew:
             self.limit *= 2
             if self.limit >= most:
                 self.limit = 0
-        return min(self.limit, most) or most
+                return most
+        self.fewer += self.limit < most
+        return min(self.limit, most)
 
-    def note(self, count: int, waited: int) -> None:
-        """A launch with `count` threads waited so many nanoseconds for them."""
-        if waited > self.LATE:
-            self.limit, self.until = max(count // 2, 1), self.clock() + self.PATIENCE * waited
-            self.launches += 1
-            self.waited += waited
+    def note(self, count: int, lost: int) -> None:
+        """A launch with `count` threads took so many nanoseconds longer than with one thread (below 0: less)."""
+        self.launches += 1
+        if lost > 0:
+            self.slower += 1
+            self.lost += lost
+        self.debt = max(self.debt + lost, 0)
+        if self.debt > self.LATE:
+            self.limit, self.until, self.debt = max(count // 2, 1), self.clock() + self.PATIENCE * self.debt, 0
+
+    def report(self, most: int) -> Sharing:
+        """What launches lost so far, and how many threads of `most` the next one gets."""
+        return Sharing(self.launches, self.slower, self.lost, self.fewer, min(self.limit, most) or most, most)
 
 
 _crew = Crew()
+
+
+def sharing() -> Sharing:
+    """How this process shares the cores with others."""
+    return _crew.report(_threads)
 
 
 def alone(launch: Callable) -> Callable:
@@ -114,26 +158,17 @@ def alone(launch: Callable) -> Callable:
     return lambda *arguments: launch(*arguments, 1)
 
 
-class _Team(threading.local):
-    size = 1  # threads of the largest parallel launch by this thread
-
-
-_team = _Team()
-
-
 def most() -> int:
-    """Threads a launch may use: no more than Numba's threading layer started.
+    """Threads a launch may use."""
+    team = workers.team()
+    return _threads if _threads <= team.size else team.grow(_threads)
 
-    OpenMP starts some for every thread that launches, and more for a larger launch: where the address space is limited,
-    it is tried first whether they can start.
-    """
-    import numba
 
-    count = min(_threads, numba.config.NUMBA_NUM_THREADS)
-    if count > _team.size and room.address_limit() is not None:
-        count = room.startable(count)
-    _team.size = max(_team.size, count)
-    return count
+def _lost() -> int:
+    """Nanoseconds that the last launch took beyond the processor time of its shares."""
+    lost = workers.team().lost
+    found, lost.value = lost.value, 0
+    return found
 
 
 def _enter_child() -> None:

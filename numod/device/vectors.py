@@ -1,6 +1,6 @@
 """Vector registers and their instructions, as LLVM IR.
 
-`tiles`, `dots`, `lines`, `extremes`, `weighing` and `byte_tiles` are written in them.
+`tiles`, `dots`, `pool_rows`, `extremes`, `depthwise_fma` and `byte_tiles` are written in them.
 
 `primitive` gives kernels a function, and a `Writer` appends its instructions. The same text serves AVX-512, AVX2 and
 NEON: only the number of registers and their width differ.
@@ -19,38 +19,37 @@ from . import compiler, target
 
 @dataclass(frozen=True)
 class Registers:
-    """Vector registers of a processor: bytes of each, rows of a tile that fit them, and whether loads can leave lanes
-    out.
+    """Vector registers of a processor: bytes of each, rows of a tile that fit them, whether loads can leave lanes out,
+    and whether it multiplies and adds in one instruction.
     """
 
     width: int
     rows: int
     masks: bool = True
+    fuses: bool = True
 
     def lanes(self, itemsize: int) -> int:
         """Elements of a register."""
         return self.width // itemsize
 
 
+# features with a fused multiply-add
+_FUSING = frozenset({"+fma", "+fma4", "+vfp4", "+vfp4d16sp", "+fp-armv8d16", "+f"})
+
+
 @functools.cache
 def host() -> Registers:
     """Those of the processor that kernels are compiled for."""
-    import llvmlite.binding as llvm
-
-    return registers(target.features().split(","), llvm.get_process_triple())
+    return registers(target.features().split(","), target.triple())
 
 
 def registers(features: list[str], triple: str) -> Registers:
     """From LLVM's names of features and target."""
     if triple.startswith(("aarch64", "arm64")):
         return Registers(16, 8, False)
-    return (
-        Registers(64, 8)
-        if "+avx512f" in features
-        else Registers(32, 4)
-        if "+avx2" in features
-        else Registers(16, 4, False)
-    )
+    if "+avx512f" in features:
+        return Registers(64, 8)
+    return Registers(32, 4) if "+avx2" in features else Registers(16, 4, False, not _FUSING.isdisjoint(features))
 
 
 HALF = '"prefer-vector-width"="256"'  # LLVM's attribute of functions
@@ -387,8 +386,10 @@ class Writer:
         return self.ir.Constant(self.ir.IntType(32), number)
 
     def multiply_add(self, left: object, right: object, total: object) -> object:
-        """left * right + total, rounded once."""
-        name = f"fma.v{self.lanes}f{8 * self.size}"
+        """left * right + total, rounded once where the processor has an instruction for that: a call of the C library
+        would take ten times as long.
+        """
+        name = f"{'fma' if host().fuses else 'fmuladd'}.v{self.lanes}f{8 * self.size}"
         return self.builder.call(self.declared(name, self.vector, [self.vector] * 3), [left, right, total])
 
     def lesser(self, x: object, y: object) -> object:

@@ -6,6 +6,9 @@ from typing import Any
 
 from ..core import Tensor, arange, functions as f
 from ..core.create.random import rand
+from ..ops.divergence import bernoulli_entropy
+from ..ops.special import xlog1py
+from ..ops.table import xlogy
 from . import constraints as c
 from .probs_or_logits import ProbsOrLogits, bce
 
@@ -41,7 +44,9 @@ class Bernoulli(ProbsOrLogits):
         return -bce(logits, value)
 
     def entropy(self) -> Tensor:
-        return bce(self.logits, self.probs)
+        if self._by_logits:
+            return bernoulli_entropy(self.logits)
+        return -(xlogy(self.probs, self.probs) + xlog1py(1 - self.probs, -self.probs))
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         values = arange(2, dtype=self._param.dtype).reshape((-1,) + (1,) * len(self._batch_shape))

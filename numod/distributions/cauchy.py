@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from ..core import Tensor
+from ..core import Tensor, functions as f
+from ..ops.table import atan2
 from .location_scale import LocationScale
 
 
@@ -28,10 +29,12 @@ class Cauchy(LocationScale):
 
     def cdf(self, value: Tensor) -> Tensor:
         self._validate_sample(value)
-        return ((value - self.loc) / self.scale).atan() / math.pi + 0.5
+        return atan2(self.scale, self.loc - value) / math.pi  # the small angle of the lower half, to all its digits
 
     def icdf(self, value: Tensor) -> Tensor:
-        return (math.pi * (value - 0.5)).tan() * self.scale + self.loc
+        central = (math.pi * (value - 0.5)).tan()
+        tail = (value - 0.5).sign() / (math.pi * value.minimum(1 - value)).tan()
+        return f.where((value - 0.5).abs() < 0.25, central, tail) * self.scale + self.loc
 
     def entropy(self) -> Tensor:
         return math.log(4 * math.pi) + self.scale.log()

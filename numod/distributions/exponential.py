@@ -46,7 +46,7 @@ class Exponential(Distribution):
 
     def cdf(self, value: Tensor) -> Tensor:
         self._validate_sample(value)
-        return 1 - (-self.rate * value).exp()
+        return -(-self.rate * value).expm1()
 
     def icdf(self, value: Tensor) -> Tensor:
         return -(-value).log1p() / self.rate

@@ -8,8 +8,10 @@ from typing import Any
 from .. import dtypes
 from ..core import Tensor, functions as f
 from ..core.create.random import rand
+from ..ops.divergence import geometric_entropy
+from ..ops.special import xlog1py
 from . import constraints as c
-from .probs_or_logits import ProbsOrLogits, bce
+from .probs_or_logits import ProbsOrLogits
 
 
 class Geometric(ProbsOrLogits):
@@ -50,4 +52,6 @@ class Geometric(ProbsOrLogits):
         return value * f.where((failure == -math.inf) & (value == 0), failure.new_zeros(()), failure) + success
 
     def entropy(self) -> Tensor:
-        return bce(self.logits, self.probs) / self.probs
+        if self._by_logits:
+            return geometric_entropy(self.logits)
+        return -self.probs.log() - xlog1py(1 - self.probs, -self.probs) / self.probs

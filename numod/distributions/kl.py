@@ -8,6 +8,7 @@ from collections.abc import Callable
 from ..autograd import grad
 from ..core import Tensor, functions as f
 from ..core.linalg.linear_algebra import solve_triangular
+from ..ops import divergence as d
 from .bernoulli import Bernoulli
 from .beta import Beta
 from .binomial import Binomial
@@ -66,8 +67,8 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
 
 @register_kl(Normal, Normal)
 def _normal(p: Normal, q: Normal) -> Tensor:
-    ratio = (p.scale / q.scale) ** 2
-    return 0.5 * (ratio + ((p.loc - q.loc) / q.scale) ** 2 - 1 - ratio.log())
+    widening, shift = (p.scale - q.scale) / q.scale, (p.loc - q.loc) / q.scale
+    return d.itakura_saito(p.scale, q.scale) + 0.5 * (widening**2 + shift**2)
 
 
 @register_kl(LogNormal, LogNormal)
@@ -77,8 +78,7 @@ def _log_normal(p: LogNormal, q: LogNormal) -> Tensor:
 
 @register_kl(Laplace, Laplace)
 def _laplace(p: Laplace, q: Laplace) -> Tensor:
-    ratio, gap = p.scale / q.scale, (p.loc - q.loc).abs()
-    return -ratio.log() + gap / q.scale + ratio * (-gap / p.scale).exp() - 1
+    return d.itakura_saito(p.scale, q.scale) + d.laplace_gap((p.loc - q.loc).abs(), p.scale) / q.scale
 
 
 @register_kl(HalfNormal, HalfNormal)
@@ -88,44 +88,39 @@ def _half_normal(p: HalfNormal, q: HalfNormal) -> Tensor:
 
 @register_kl(Cauchy, Cauchy)
 def _cauchy(p: Cauchy, q: Cauchy) -> Tensor:
-    return ((p.scale + q.scale) ** 2 + (p.loc - q.loc) ** 2).log() - (4 * p.scale * q.scale).log()
+    squares = [(each / p.scale) * (each / q.scale) for each in (p.scale - q.scale, p.loc - q.loc)]
+    return (0.25 * (squares[0] + squares[1])).log1p()
 
 
 @register_kl(Gumbel, Gumbel)
 def _gumbel(p: Gumbel, q: Gumbel) -> Tensor:
-    ratio, gap = p.scale / q.scale, (p.loc - q.loc) / q.scale
-    return -ratio.log() + gap + ratio * EULER + (-gap + (1 + ratio).lgamma()).exp() - (1 + EULER)
+    ratio, widening, shift = p.scale / q.scale, (p.scale - q.scale) / q.scale, (p.loc - q.loc) / q.scale
+    # log gamma(1 + ratio) less its tangent at 2
+    curve = d.lgamma_divergence(ratio.new_full((), 2.0), 1 + ratio, widening)
+    return d.itakura_saito(p.scale, q.scale) + d.exp_excess(curve + (1 - EULER) * widening - shift) + curve
 
 
 @register_kl(Uniform, Uniform)
 def _uniform(p: Uniform, q: Uniform) -> Tensor:
-    result = ((q.high - q.low) / (p.high - p.low)).log()
+    result = (((q.high - p.high).clamp_min(0) + (p.low - q.low).clamp_min(0)) / (p.high - p.low)).log1p()
     return f.where((q.low > p.low) | (q.high < p.high), result.new_full((), math.inf), result)
 
 
 @register_kl(Exponential, Exponential)
 def _exponential(p: Exponential, q: Exponential) -> Tensor:
-    ratio = q.rate / p.rate
-    return -ratio.log() + ratio - 1
+    return d.itakura_saito(q.rate, p.rate)
 
 
 @register_kl(Gamma, Gamma)
 def _gamma(p: Gamma, q: Gamma) -> Tensor:
     a, b = p.concentration, q.concentration
-    return (
-        b * (p.rate / q.rate).log() + b.lgamma() - a.lgamma() + (a - b) * a.digamma() + (q.rate - p.rate) * (a / p.rate)
-    )
+    slower = d.log_ratio(p.rate, q.rate, q.rate - p.rate)
+    return a * d.itakura_saito(q.rate, p.rate) + (b - a) * slower + d.lgamma_divergence(a, b, b - a)
 
 
 @register_kl(Beta, Beta)
 def _beta(p: Beta, q: Beta) -> Tensor:
-    total_p, total_q = p.concentration1 + p.concentration0, q.concentration1 + q.concentration0
-    first = q.concentration1.lgamma() + q.concentration0.lgamma() + total_p.lgamma()
-    second = p.concentration1.lgamma() + p.concentration0.lgamma() + total_q.lgamma()
-    gaps = (p.concentration1 - q.concentration1) * p.concentration1.digamma() + (
-        p.concentration0 - q.concentration0
-    ) * p.concentration0.digamma()
-    return first - second + gaps + (total_q - total_p) * total_p.digamma()
+    return _dirichlet(p._dirichlet, q._dirichlet)
 
 
 @register_kl(ContinuousBernoulli, ContinuousBernoulli)
@@ -151,27 +146,28 @@ def _exponential_family(p: ExponentialFamily, q: ExponentialFamily) -> Tensor:
 
 @register_kl(Pareto, Pareto)
 def _pareto(p: Pareto, q: Pareto) -> Tensor:
-    ratio = q.alpha / p.alpha
-    return f.where(p.scale < q.scale, math.inf, q.alpha * (p.scale / q.scale).log() - ratio.log() + ratio - 1)
+    larger = d.log_ratio(p.scale, q.scale, q.scale - p.scale)
+    return f.where(p.scale < q.scale, math.inf, q.alpha * larger + d.itakura_saito(q.alpha, p.alpha))
 
 
 @register_kl(Dirichlet, Dirichlet)
 def _dirichlet(p: Dirichlet, q: Dirichlet) -> Tensor:
     a, b = p.concentration, q.concentration
-    total = a.sum(-1)
-    first = total.lgamma() - b.sum(-1).lgamma() + (b.lgamma() - a.lgamma()).sum(-1)
-    return first + ((a - b) * (a.digamma() - total.digamma().unsqueeze(-1))).sum(-1)
+    whole = d.lgamma_divergence(a.sum(-1), b.sum(-1), (b - a).sum(-1))
+    return d.lgamma_divergence(a, b, b - a).sum(-1) - whole
 
 
 @register_kl(Bernoulli, Bernoulli)
 def _bernoulli(p: ProbsOrLogits, q: ProbsOrLogits) -> Tensor:
-    (success_p, failure_p), (success_q, failure_q) = p._log_both(), q._log_both()
-    return _weighted(p.probs, success_p - success_q) + _weighted(p._complement(), failure_p - failure_q)
+    if p._by_logits and q._by_logits:
+        return d.logit_divergence(p.logits, q.logits)
+    rise = _rise(p, q)
+    return d.entropy_gap(p.probs, q.probs, rise) + d.entropy_gap(p._complement(), q._complement(), -rise)
 
 
-def _weighted(share: Tensor, value: Tensor) -> Tensor:
-    """share * value; 0 where the share is 0, whatever the value."""
-    return share * f.where(share == 0, value.new_zeros(()), value)
+def _rise(p: ProbsOrLogits, q: ProbsOrLogits) -> Tensor:
+    """The difference of two probabilities, or of their complements where these are smaller and so more precise."""
+    return f.where(p.probs + q.probs < 1, q.probs - p.probs, p._complement() - q._complement())
 
 
 @register_kl(Binomial, Binomial)
@@ -184,20 +180,25 @@ def _binomial(p: Binomial, q: Binomial) -> Tensor:
 
 @register_kl(Geometric, Geometric)
 def _geometric(p: Geometric, q: Geometric) -> Tensor:
-    (success_p, failure_p), (success_q, failure_q) = p._log_both(), q._log_both()
-    return success_p - success_q + _weighted(p._complement(), failure_p - failure_q) / p.probs
+    if p._by_logits and q._by_logits:
+        return d.geometric_divergence(p.logits, q.logits)
+    return d.itakura_saito(q.probs, p.probs) + d.entropy_gap(p._complement(), q._complement(), -_rise(p, q)) / p.probs
 
 
 @register_kl(Poisson, Poisson)
 def _poisson(p: Poisson, q: Poisson) -> Tensor:
-    return p.rate * (p.rate.log() - q.rate.log()) - (p.rate - q.rate)
+    return d.entropy_gap(p.rate, q.rate, q.rate - p.rate)
 
 
 @register_kl(Categorical, Categorical)
 def _categorical(p: Categorical, q: Categorical) -> Tensor:
-    term = p.probs * (p.logits - q.logits)
-    term = f.where(q.probs == 0, term.new_full((), math.inf), term)
-    return f.where(p.probs == 0, term.new_zeros(()), term).sum(-1)
+    """The sum of terms p log(p / q) - p + q, none of which is negative; near each other they are p (exp(x) - 1 - x)
+    with x = log(q / p).
+    """
+    rise = q.logits - p.logits
+    term = f.where(rise < 1, p.probs * d.exp_excess(rise.clamp_max(1)), q.probs - p.probs - p.probs * rise)
+    term = f.where(q.logits == -math.inf if q._by_logits else q.probs == 0, term.new_full((), math.inf), term)
+    return f.where(p.probs == 0, q.probs, term).sum(-1)
 
 
 @register_kl(OneHotCategorical, OneHotCategorical)
@@ -214,11 +215,11 @@ def _multivariate(p: Distribution, q: Distribution) -> Tensor:
         raise ValueError(
             "KL-divergence between two Multivariate Normals with different event shapes cannot be computed"
         )
-    a, b, k = p.scale_tril, q.scale_tril, p.event_shape[0]
-    half = b.diagonal(0, -2, -1).log().sum(-1) - a.diagonal(0, -2, -1).log().sum(-1)
-    spread = (solve_triangular(b, a, upper=False) ** 2).sum((-2, -1))
+    a, b = p.scale_tril, q.scale_tril
+    widening = d.itakura_saito(a.diagonal(0, -2, -1), b.diagonal(0, -2, -1)).sum(-1)
+    spread = (solve_triangular(b, a - b, upper=False) ** 2).sum((-2, -1))
     shift = (solve_triangular(b, (q.loc - p.loc).unsqueeze(-1), upper=False) ** 2).sum((-2, -1))
-    return half + 0.5 * (spread + shift - k)
+    return widening + 0.5 * (spread + shift)
 
 
 @register_kl(Independent, Independent)

@@ -65,7 +65,10 @@ def _mean_log(p: Distribution) -> Tensor:
 @register_kl(Gumbel, Normal)
 def _to_normal(p: Distribution, q: Normal) -> Tensor:
     return (
-        -p.entropy() + 0.5 * (2 * math.pi * q.variance).log() + 0.5 * (p.variance + (p.mean - q.loc) ** 2) / q.variance
+        -p.entropy()
+        + 0.5 * math.log(2 * math.pi)
+        + q.scale.log()
+        + 0.5 * ((p.stddev / q.scale) ** 2 + ((p.mean - q.loc) / q.scale) ** 2)
     )
 
 
@@ -114,29 +117,30 @@ def _to_gamma(p: Distribution, q: Gamma) -> Tensor:
     return found if isinstance(p, Beta) else _unless(p.alpha <= 1 if isinstance(p, Pareto) else p.low < 0, found)
 
 
-def _to_gumbel(p: Distribution, q: Gumbel, mean_decay: Tensor) -> Tensor:
-    """`mean_decay` is the expectation of exp(-x / q.scale)."""
-    return -p.entropy() + q.scale.log() + (p.mean - q.loc) / q.scale + (q.loc / q.scale).exp() * mean_decay
+def _to_gumbel(p: Distribution, q: Gumbel, log_mean_decay: Tensor) -> Tensor:
+    """`log_mean_decay` is the logarithm of the expectation of exp((q.loc - x) / q.scale)."""
+    return -p.entropy() + q.scale.log() + (p.mean - q.loc) / q.scale + log_mean_decay.exp()
 
 
 @register_kl(Normal, Gumbel)
 def _normal_gumbel(p: Normal, q: Gumbel) -> Tensor:
-    return _to_gumbel(p, q, (0.5 * (p.scale / q.scale) ** 2 - p.loc / q.scale).exp())
+    return _to_gumbel(p, q, 0.5 * (p.scale / q.scale) ** 2 + (q.loc - p.loc) / q.scale)
 
 
 @register_kl(Exponential, Gumbel)
 def _exponential_gumbel(p: Exponential, q: Gumbel) -> Tensor:
-    return _to_gumbel(p, q, p.rate * q.scale / (p.rate * q.scale + 1))
+    return _to_gumbel(p, q, q.loc / q.scale - (p.rate * q.scale).reciprocal().log1p())
 
 
 @register_kl(Gamma, Gumbel)
 def _gamma_gumbel(p: Gamma, q: Gumbel) -> Tensor:
-    return _to_gumbel(p, q, (1 + (p.rate * q.scale).reciprocal()) ** -p.concentration)
+    return _to_gumbel(p, q, q.loc / q.scale - p.concentration * (p.rate * q.scale).reciprocal().log1p())
 
 
 @register_kl(Uniform, Gumbel)
 def _uniform_gumbel(p: Uniform, q: Gumbel) -> Tensor:
-    return _to_gumbel(p, q, ((-p.low / q.scale).exp() - (-p.high / q.scale).exp()) * q.scale / (p.high - p.low))
+    width = (p.high - p.low) / q.scale
+    return _to_gumbel(p, q, (q.loc - p.low) / q.scale + (-(-width).expm1() / width).log())
 
 
 @register_kl(Beta, ContinuousBernoulli)
@@ -169,7 +173,9 @@ def _uniform_beta(p: Uniform, q: Beta) -> Tensor:
 
 @register_kl(Uniform, Pareto)
 def _uniform_pareto(p: Uniform, q: Pareto) -> Tensor:
-    return _unless(p.low < q.scale, -p.entropy() - (q.alpha * q.scale**q.alpha).log() + (q.alpha + 1) * _mean_log(p))
+    return _unless(
+        p.low < q.scale, -p.entropy() - q.alpha.log() - q.alpha * q.scale.log() + (q.alpha + 1) * _mean_log(p)
+    )
 
 
 @register_kl(Bernoulli, Poisson)

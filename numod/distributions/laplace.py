@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..core import Tensor
+from ..core import Tensor, functions as f
 from ..dtypes import finfo
 from .location_scale import LocationScale
 
@@ -24,11 +24,13 @@ class Laplace(LocationScale):
 
     def cdf(self, value: Tensor) -> Tensor:
         self._validate_sample(value)
-        return 0.5 - 0.5 * (value - self.loc).sign() * (-(value - self.loc).abs() / self.scale).expm1()
+        z = (value - self.loc) / self.scale
+        tail = 0.5 * (-z.abs()).exp()  # by which the lower half is known to all its digits
+        return f.where(z < 0, tail, 1 - tail)
 
     def icdf(self, value: Tensor) -> Tensor:
-        term = value - 0.5
-        return self.loc - self.scale * term.sign() * (-2 * term.abs()).log1p()
+        tail = value.minimum(1 - value)
+        return self.loc + self.scale * (value - 0.5).sign() * -(2 * tail).log()
 
     def entropy(self) -> Tensor:
         return 1 + (2 * self.scale).log()

@@ -6,6 +6,7 @@ import math
 
 from ..core import Tensor
 from ..core.create.random import randn
+from ..ops.special import ndtr, ndtri
 from .location_scale import LocationScale
 
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
@@ -28,14 +29,14 @@ class Normal(LocationScale):
 
     def log_prob(self, value: Tensor) -> Tensor:
         self._validate_sample(value)
-        return -((value - self.loc) ** 2) / (2 * self.scale * self.scale) - self.scale.log() - _HALF_LOG_2PI
+        return -0.5 * ((value - self.loc) / self.scale) ** 2 - self.scale.log() - _HALF_LOG_2PI
 
     def cdf(self, value: Tensor) -> Tensor:
         self._validate_sample(value)
-        return 0.5 * (1 + ((value - self.loc) / self.scale / math.sqrt(2)).erf())
+        return ndtr((value - self.loc) / self.scale)
 
     def icdf(self, value: Tensor) -> Tensor:
-        return self.loc + self.scale * (2 * value - 1).erfinv() * math.sqrt(2)
+        return self.loc + self.scale * ndtri(value)
 
     def entropy(self) -> Tensor:
         return 0.5 + _HALF_LOG_2PI + self.scale.log()

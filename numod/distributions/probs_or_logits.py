@@ -52,19 +52,24 @@ class ProbsOrLogits(Distribution):
         """The probabilities."""
         return logits_to_probs(self.logits, self.binary)
 
+    @property
+    def _by_logits(self) -> bool:
+        """Whether the logits were given; of probabilities that were, the logits keep away from infinity, and so are not
+        exact.
+        """
+        return self.__dict__.get("logits") is self._param
+
     def _log_both(self) -> tuple[Tensor, Tensor]:
         """log p and log(1 - p) of two outcomes, of what was given: a sigmoid of logits may have rounded to 0 or 1."""
-        logits = self.__dict__.get("logits")
-        if logits is self._param:
-            return logsigmoid(logits), logsigmoid(-logits)
+        if self._by_logits:
+            return logsigmoid(self.logits), logsigmoid(-self.logits)
         none, all_ = self.probs == 0, self.probs == 1  # whose logarithms have no gradient, not an infinite one
         success, failure = self.probs.masked_fill(none, 1.0).log(), (-self.probs.masked_fill(all_, 0.0)).log1p()
         return success.masked_fill(none, -math.inf), failure.masked_fill(all_, -math.inf)
 
     def _complement(self) -> Tensor:
         """1 - p of two outcomes, of what was given."""
-        logits = self.__dict__.get("logits")
-        return (-logits).sigmoid() if logits is self._param else 1 - self.probs
+        return (-self.logits).sigmoid() if self._by_logits else 1 - self.probs
 
     def _repeated(self, value: Tensor, sample_shape: tuple) -> Tensor:
         return value.detach().expand((*sample_shape, *value.shape))

@@ -170,8 +170,7 @@ def _check_scalar(output: Any) -> None:
     if output.ndim != 0:
         raise RuntimeError(
             f"{name}: Expected f(*args) to return a scalar tensor, got tensor with {output.ndim} dims. Maybe you "
-            "wanted to use the vjp API "
-            "instead?"
+            "wanted to use the vjp API instead?"
         )
 
 

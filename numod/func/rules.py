@@ -15,7 +15,6 @@ from .. import dtypes
 from ..core import Tensor, arange, stack
 from ..core.apply import apply, apply_into
 from ..ops.attention import attention
-from ..ops import convolution
 from ..ops.image import cdist, grid_sample
 from ..ops.reduce import argmax
 from ..ops.linalg import factorization
@@ -26,10 +25,12 @@ from ..ops.matmul import linear_backward, matmul
 from ..ops.reduce import nll, reduction, scan, softmax
 from ..ops.norm import normalization
 from ..ops.index import pad, scatter_reduce
-from ..ops import patches, pooling, sampling
 from ..ops.image import interpolate
+from ..ops import sampling
 from ..ops.sort import topk, sort
 from ..ops.linalg import triangular_solve, tril_triu
+from ..ops.convolution import convolution
+from ..ops.image import pooling, unfold
 from ..ops.op import Op
 from ..ops.pointwise import OverComplex, Pointwise
 from .examples import DataDependentError
@@ -432,7 +433,7 @@ RULES: dict[type, Callable] = {
     indexing.Gather: _read, normalization.RowNorm: _row_norm, normalization.RowNormGradient: _row_norm_gradient,
     group_norm.GroupNorm: _norm, normalization.ChannelNorm: _channel_norm,
     normalization.ChannelNormGradient: _channel_norm, group_norm.GroupNormGradient: _group_norm_gradient,
-    pooling._Pool: _rows(), patches.Patches: _rows(), grid_sample.GridSample: _rows(), cdist.Cdist: _rows(),
+    pooling._Pool: _rows(), unfold.Patches: _rows(), grid_sample.GridSample: _rows(), cdist.Cdist: _rows(),
     nll.Nll: _nll, nll.NllGradient: _nll_gradient,
     softmax.CrossEntropy: _rows(), softmax.CrossEntropyTotal: _cross_entropy_total,
     softmax.CrossEntropyGradient: _cross_entropy_gradient, attention.Attention: _attention,

@@ -198,9 +198,8 @@ class Compiled:
         self.specialised_on: set = set()  # those of them that the function looks at
         self.number_places: dict[tuple[int, Any], snapshot.Place] = {}  # all places of numbers
         self.dynamic_variant: Compiled | None = None  # the function that takes some of them as tensors
-        self.dynamic_paths: list[
-            kept.Path
-        ] = []  # of a `dynamic_variant`: paths of the numbers among arguments that it takes as tensors
+        # of a `dynamic_variant`: paths of the numbers among arguments that it takes as tensors
+        self.dynamic_paths: list[kept.Path] = []
         self.tree: dict = {}  # the same paths
         self.dynamic_places: list[snapshot.Place] = []  # the places that it takes
         self.specialised_count = 0  # how many numbers were known to be looked at when it was made
@@ -339,7 +338,12 @@ class Compiled:
             dynamic_variant.dynamic_places,
             dynamic_variant.tree,
             dynamic_variant.specialised_count,
-        ) = dynamic_paths, dynamic_places, kept.tree_of(dynamic_paths), len(self.specialised_on)
+        ) = (
+            dynamic_paths,
+            dynamic_places,
+            kept.tree_of(dynamic_paths),
+            len(self.specialised_on),
+        )
         dynamic_variant.name, dynamic_variant.has_fallback, dynamic_variant.turn = self.name, True, self.turn
         dynamic_variant._without = self._without | {(id(holder), key) for holder, key in dynamic_places}
         self.dynamic_variant = dynamic_variant

@@ -24,7 +24,7 @@ from ..dtypes import dtype as DType
 from . import build as builder
 from . import library, scalar  # noqa: F401  the library adds its functions to those of scalar
 from .divide import divided
-from .specialize import specialized as source_of
+from .specialize import specialized
 
 _ROUNDING = ("ceil", "floor", "trunc")  # on the CPU those of `math` return integers, which cannot hold an infinity
 # characters of a kernel that takes more than a second to compile; half of them count as many, where the work is not
@@ -167,6 +167,7 @@ def _complete(backend: object, source: str, real: DType, parallel: bool) -> str:
     text = _helpers(source, {*_vectorised(backend), *backend.further_math()}) + re.sub(
         r"parallel_range\(((?:[^()]|\([^()]*\))*)\)", lambda found: backend.LOOP.format(found[1]), source
     )
+    text = text.replace("local_array(", "cuda.local.array(")
     if "shared_array(" in text:
         text = text.replace("shared_array(", "cuda.shared.array(").replace(", SHARED)", backend.shared_end())
     return headed(f"real = {_real(real)}\n{text}", backend)
@@ -234,7 +235,7 @@ def _helpers(source: str, without: Container[str]) -> str:
         called = _called(text)
         for name, function in scalar.functions.items():
             if name in called and name not in found and name not in without:
-                helper = source_of(function, name=name)
+                helper = specialized(function, name=name)
                 collect(helper.split("\n", 1)[1])
                 kind = next(
                     (

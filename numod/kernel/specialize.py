@@ -11,21 +11,32 @@ The keyword-only parameters of a kernel are its compile-time parameters:
 - a number or a bool becomes that constant;
 - a dtype becomes its name, which is a type in kernels;
 - a function that kernels may call (`kernel.scalar`) becomes its name;
-- any other function must be one `return` of an expression, which takes the place of each call.
+- any other function must be one `return` of an expression, which takes the place of each call, or statements without a
+  `return`, which take the place of each call that is a statement.
 
 An `if` whose condition is such a value is decided: only the branch that is taken is left.
 
 A positional parameter can stand for a list of parameters: with `geometry=("height", "width")`, a parameter `geometry`
 becomes `height, width`, `geometry.width` becomes `width`, and `geometry` as an argument of a call becomes both.
 
-A number that is global in the kernel's module becomes a constant, too. A name that the kernel does not have raises, and
-so does a parameter without a value. `functools.partial(kernel, STRIP=64)` is a kernel with some of its parameters
-filled in.
+A positional parameter that is annotated with a `NamedTuple` stands for its fields in the same way, without being given
+a value: the kernel can be called from Python with one, and tools know the fields. Where such a parameter is an argument
+of a call, the called function receives the fields that its own parameter names. A field can be given a value, too,
+which then is a constant (the parameter stays).
+
+A positional parameter that is given a NumPy number (`inner=np.int64(1)`) keeps its place, but the kernel has this value
+for it; a loop over a size of 1 is no loop.
+
+A number that is global in the kernel's module becomes a constant, too. A value for a parameter that the kernel does not
+have raises, and so does a parameter without a value. Every name in a kernel must resolve, as in any Python function: to
+a local variable, a parameter, a name of its module or a builtin. `functools.partial(kernel, STRIP=64)` is a kernel with
+some of its parameters filled in.
 """
 
 from __future__ import annotations
 
 import ast
+import builtins
 import copy
 import inspect
 import linecache
@@ -50,7 +61,9 @@ def specialized(kernel: Callable, *, name: str = "kernel", **values: object) -> 
     """
     kernel, values = _unwrapped(kernel, values)
     used = _templates(kernel)
-    has = set().union(*map(parameters, (*used, kernel)))
+    has = set().union(
+        *map(parameters, (*used, kernel)), *(names for each in (*used, kernel) for names in _fields(each).values())
+    )
     if unknown := values.keys() - has:
         raise TypeError(
             f"{kernel.__name__} has no parameter {', '.join(sorted(unknown))} to be specialised; it has "
@@ -93,6 +106,12 @@ def parameters(kernel: Callable) -> tuple[str, ...]:
     return tuple(each for each in (*_compile_time(kernel), *_positional(kernel)) if each not in values)
 
 
+def arguments(kernel: Callable) -> tuple[str, ...]:
+    """The parameters of a kernel's source: its positional ones, with the fields of those that stand for fields."""
+    kernel, _ = _unwrapped(kernel, {})
+    return tuple(field for each in _positional(kernel) for field in _fields(kernel).get(each, (each,)))
+
+
 def has(kernel: Callable, name: str) -> bool:
     """Whether a kernel, or a template that it calls, has a compile-time parameter of this name that has no value
     yet.
@@ -110,6 +129,16 @@ def _positional(function: Callable) -> tuple[str, ...]:
     return function.__code__.co_varnames[: function.__code__.co_argcount]
 
 
+@cache
+def _fields(function: Callable) -> dict[str, tuple[str, ...]]:
+    """The fields of each positional parameter that is annotated with a NamedTuple."""
+    kinds = {
+        name: function.__globals__.get(kind) if isinstance(kind, str) else kind
+        for name, kind in function.__annotations__.items()
+    }
+    return {name: kind._fields for name, kind in kinds.items() if hasattr(kind, "_fields")}
+
+
 def _unwrapped(kernel: Callable, values: dict[str, object]) -> tuple[Callable, dict[str, object]]:
     """The function of a `partial`, and all values."""
     while isinstance(kernel, partial):
@@ -121,8 +150,12 @@ def _own(function: Callable, values: dict[str, object]) -> Iterator[tuple[str, o
     """The values that a function has, defaults among them: names for positional parameters, others for compile-time
     parameters.
     """
+    fields = {name for names in _fields(function).values() for name in names}
     for name, value in {**(function.__kwdefaults__ or {}), **values}.items():
-        if name in (_positional if isinstance(value, tuple) else _compile_time)(function):
+        if (
+            name in (_positional if isinstance(value, tuple | np.generic) else _compile_time)(function)
+            or name in fields
+        ):
             yield name, value
         elif name in parameters(function):
             raise TypeError(
@@ -135,23 +168,83 @@ def _own(function: Callable, values: dict[str, object]) -> Iterator[tuple[str, o
 def _specialized(function: Callable, name: str, values: tuple[tuple[str, object], ...]) -> str:
     tree = tree_of(function)
     definition = tree.body[0]
+    _refuse_unknown(function, definition)
     definition.name = name
     found = {**_global_numbers(function), **dict(values)}
     missing = [kwonlyarg.arg for kwonlyarg in definition.args.kwonlyargs if kwonlyarg.arg not in found]
     if missing:
         raise TypeError(f"{function.__name__} needs a value for {', '.join(missing)}")
     definition.args.kwonlyargs, definition.args.kw_defaults = [], []
-    if found:
-        lists = {each: names for each, names in found.items() if isinstance(names, tuple)}
+    lists = {**_fields(function), **{each: names for each, names in found.items() if isinstance(names, tuple)}}
+    assigned = {each: value for each, value in values if isinstance(value, np.generic)}
+    found = {each: value for each, value in found.items() if each not in assigned}
+    if found or lists:
+        _refuse_clashes(function, lists)
         _expand(definition, lists)
-        _Fill({each: value for each, value in found.items() if each not in lists}, lists).visit(definition)
+        _Fill({each: value for each, value in found.items() if each not in lists}, lists, function.__globals__).visit(
+            definition
+        )
+    _assign(definition, assigned)
     return ast.unparse(tree) + "\n"
+
+
+def _assign(definition: ast.FunctionDef, values: dict[str, np.generic]) -> None:
+    """Begin with parameters' values.
+
+    Left to LLVM, a loop over a size of 1 would keep loops around it from being unrolled.
+    """
+    _Once({name for name, value in values.items() if value == 1}).visit(definition)
+    definition.body[:0] = parsed(
+        "".join(f"{name} = {value.dtype.name}({value.item()})\n" for name, value in values.items())
+    ).body
+
+
+class _Once(ast.NodeTransformer):
+    """Replaces loops over sizes of 1 by their bodies."""
+
+    def __init__(self, sizes: set[str]) -> None:
+        self.sizes = sizes
+
+    def visit_For(self, node: ast.For) -> ast.AST | list[ast.AST]:
+        self.generic_visit(node)
+        if not (
+            isinstance(node.iter, ast.Call) and ast.unparse(node.iter) in {f"range({size})" for size in self.sizes}
+        ):
+            return node
+        first = ast.copy_location(ast.Assign([node.target], parsed("int64(0)").body[0].value), node)
+        return [first, ast.If(ast.Constant(True), node.body, [])]
 
 
 def _global_numbers(function: Callable) -> dict[str, float]:
     """The numbers that a function reads from its module."""
     values = {name: function.__globals__.get(name) for name in function.__code__.co_names}
     return {name: value for name, value in values.items() if isinstance(value, int | float)}
+
+
+def _refuse_unknown(function: Callable, definition: ast.FunctionDef) -> None:
+    """Raise NameError for a name that does not resolve.
+
+    The back end might provide it by chance, or it may be a variable that was renamed elsewhere only.
+    """
+    known = function.__globals__.keys() | vars(builtins).keys() | set(function.__code__.co_varnames)
+    suspects = {name for name in function.__code__.co_names if name not in known}  # among them attributes
+    if not suspects:
+        return
+    if unknown := suspects & {each.id for each in ast.walk(definition) if isinstance(each, ast.Name)}:
+        raise NameError(
+            f"{function.__module__}.{function.__name__}: {', '.join(sorted(unknown))} is no variable or parameter of "
+            "the kernel and no name of its module; "
+            "import what kernels may call from kernel.language, kernel.primitives or kernel.library"
+        )
+
+
+def _refuse_clashes(function: Callable, lists: dict[str, tuple[str, ...]]) -> None:
+    """Raise for a variable that has the name of a field: in the source they would be one."""
+    if clash := {field for names in lists.values() for field in names} & {*function.__code__.co_varnames}:
+        raise TypeError(
+            f"{function.__name__}: {', '.join(sorted(clash))} is a variable and a field of {', '.join(lists)}; rename "
+            "the variable"
+        )
 
 
 def _expand(definition: ast.FunctionDef, lists: dict[str, tuple[str, ...]]) -> None:
@@ -163,8 +256,13 @@ def _expand(definition: ast.FunctionDef, lists: dict[str, tuple[str, ...]]) -> N
 class _Fill(ast.NodeTransformer):
     """Replaces names by their values."""
 
-    def __init__(self, values: dict[str, object], lists: dict[str, tuple[str, ...]]) -> None:
-        self.lists = lists
+    def __init__(
+        self, values: dict[str, object], lists: dict[str, tuple[str, ...]], functions: dict[str, object]
+    ) -> None:
+        """`values` by name, the fields of each parameter in `lists`, and the names of `functions` that the kernel may
+        call.
+        """
+        self.lists, self.functions = lists, {**functions, **values}
         self.inlined = {
             name: value for name, value in values.items() if inspect.isfunction(value) and not _is_called(value)
         }
@@ -183,13 +281,30 @@ class _Fill(ast.NodeTransformer):
             return self.generic_visit(node)
         if node.attr not in self.lists[name]:
             raise TypeError(f"{name} has no {node.attr}; it has {', '.join(self.lists[name])}")
-        return ast.Name(node.attr, node.ctx)
+        return self._field(node.attr, node.ctx)
+
+    def _field(self, name: str, context: ast.expr_context) -> ast.AST:
+        """A field: its parameter, or its value if it has one."""
+        return self.visit_Name(ast.Name(name, context))
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        node.args = [ast.Name(part, ast.Load()) if part else arg for arg in node.args for part in self._parts(arg)]
-        self.generic_visit(node)
         function = self.inlined.get(node.func.id) if isinstance(node.func, ast.Name) else None
-        return _inlined(function, node.args) if function else node
+        if function:
+            return self.visit(_inlined(function, node.args))
+        node.args = [part for place, arg in enumerate(node.args) for part in self._parts(node.func, place, arg)]
+        return self.generic_visit(node)
+
+    def visit_Expr(self, node: ast.Expr) -> ast.AST | list[ast.AST]:
+        """A call of a function whose statements take its place."""
+        called = node.value.func if isinstance(node.value, ast.Call) else None
+        function = self.inlined.get(called.id) if isinstance(called, ast.Name) else None
+        if function is None or _returns(function):
+            return self.generic_visit(node)
+        return [
+            each
+            for statement in _inlined_statements(function, node.value.args)
+            for each in _listed(self.visit(statement))
+        ]
 
     def visit_If(self, node: ast.If) -> ast.AST | list[ast.AST]:
         """A choice that is made when the kernel is specialised leaves no trace."""
@@ -204,8 +319,24 @@ class _Fill(ast.NodeTransformer):
             return node
         return node.body if node.test.value else node.orelse
 
-    def _parts(self, argument: ast.AST) -> tuple[str | None, ...]:
-        return self.lists.get(argument.id, (None,)) if isinstance(argument, ast.Name) else (None,)
+    def _parts(self, called: ast.AST, place: int, argument: ast.AST) -> list[ast.AST]:
+        """The arguments that one argument stands for: of a list those fields that the called function's parameter
+        has.
+        """
+        names = self.lists.get(argument.id) if isinstance(argument, ast.Name) else None
+        if names is None:
+            return [argument]
+        function = self.functions.get(called.id) if isinstance(called, ast.Name) else None
+        asked = _asked(function, place) if inspect.isfunction(function) else None
+        if missing := set(asked or ()) - set(names):
+            raise TypeError(f"{argument.id} has no {', '.join(sorted(missing))}, which {called.id} reads")
+        return [self._field(name, ast.Load()) for name in asked or names]
+
+
+def _asked(function: Callable, place: int) -> tuple[str, ...] | None:
+    """The fields of a function's positional parameter, if it stands for fields."""
+    names = _positional(function)
+    return _fields(function).get(names[place]) if place < len(names) else None
 
 
 def _is_called(function: Callable) -> bool:
@@ -214,7 +345,7 @@ def _is_called(function: Callable) -> bool:
 
 
 def _is_type(value: object) -> bool:
-    return isinstance(value, type | np.dtype)
+    return isinstance(value, type | np.dtype) and value is not range
 
 
 def _node(value: object) -> ast.AST:
@@ -231,6 +362,7 @@ def _node(value: object) -> ast.AST:
 def _inlined(function: Callable, arguments: list[ast.AST]) -> ast.AST:
     """The expression that a function returns, with these arguments."""
     definition = tree_of(function).body[0]
+    _refuse_unknown(function, definition)
     body, names = definition.body, [arg.arg for arg in definition.args.args]
     if len(body) != 1 or not isinstance(body[0], ast.Return) or len(names) != len(arguments):
         raise TypeError(
@@ -238,6 +370,25 @@ def _inlined(function: Callable, arguments: list[ast.AST]) -> ast.AST:
             "arguments"
         )
     return _Substitute(dict(zip(names, arguments))).visit(body[0].value)
+
+
+def _returns(function: Callable) -> bool:
+    return any(isinstance(each, ast.Return) for each in ast.walk(tree_of(function)))
+
+
+def _inlined_statements(function: Callable, arguments: list[ast.AST]) -> list[ast.AST]:
+    """The statements of a function, with these arguments. Its variables become the kernel's."""
+    definition = tree_of(function).body[0]
+    _refuse_unknown(function, definition)
+    names = [arg.arg for arg in definition.args.args]
+    if len(names) != len(arguments) and not (definition.args.vararg and len(names) < len(arguments)):
+        raise TypeError(f"{function.__name__} is to be inlined: it takes {len(names)} arguments, got {len(arguments)}")
+    substitute = _Substitute(dict(zip(names, arguments)))
+    return [substitute.visit(each) for each in definition.body]
+
+
+def _listed(nodes: ast.AST | list[ast.AST]) -> list[ast.AST]:
+    return nodes if isinstance(nodes, list) else [nodes]
 
 
 class _Substitute(ast.NodeTransformer):
@@ -259,7 +410,21 @@ def tree_of(function: Callable) -> ast.Module:
         argument.annotation = None
     if isinstance(definition.body[0], ast.Expr) and isinstance(definition.body[0].value, ast.Constant):
         del definition.body[0]
+    if not _has_floats(inspect.unwrap(function).__code__.co_consts):
+        return tree
     return _TypedLiterals("float64" if function in scalar.wide else "real").visit(tree)
+
+
+def _has_floats(constants: tuple) -> bool:
+    """Whether a function's constants show a float literal.
+
+    Most kernels have none, and a visit of all nodes takes a third of the time.
+    """
+    return any(
+        isinstance(constant, float)
+        or _has_floats(constant if isinstance(constant, tuple) else getattr(constant, "co_consts", ()))
+        for constant in constants
+    )
 
 
 def _text(function: Callable) -> str:

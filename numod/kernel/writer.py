@@ -11,10 +11,12 @@ in. A kernel written by hand, into which lines may be put (`ops.finish`), uses n
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..dtypes import dtype as DType
+from .scalar import functions
 from .expression import Call, Constant, Expression, Symbol, as_expression, topological
 
 
@@ -205,6 +207,17 @@ def stored(value: str, dtype: DType, computed: DType) -> str:
     if dtype.compute is not dtype:
         return f"to_{dtype.name}({value if computed is dtype.compute else cast(dtype.compute, value)})"
     return value if dtype is computed else cast(dtype, value)
+
+
+def store_function(dtype: DType) -> Callable:
+    """The function that a kernel calls for what `stored` says of values in their compute dtype; a function to be
+    inlined where they stay as they are.
+    """
+    return unchanged if dtype.compute is dtype else functions[f"to_{dtype.name}"]
+
+
+def unchanged(value):
+    return value
 
 
 def _widened(text: str, dtype: DType) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from ..core import functions as f
 from ..core.tensor import Tensor
-from ..ops import convolution as op
+from ..ops.convolution import convolution as op
 from .functional.convolution import check_steps, spread
 
 __all__ = ["conv1d_input", "conv1d_weight", "conv2d_input", "conv2d_weight", "conv3d_input", "conv3d_weight"]

@@ -48,6 +48,30 @@ class Hooks(OrderedDict):
         RemovableHandle.next_id = max(RemovableHandle.next_id, number + 1)  # unpickled hooks keep their numbers
         super().__setitem__(number, hook)
 
+    def __delitem__(self, number: int) -> None:
+        changes.note()
+        super().__delitem__(number)
+
+    def pop(self, *arguments: Any) -> Any:
+        """As of any dictionary; compiled functions notice it, as they do each of these."""
+        changes.note()
+        return super().pop(*arguments)
+
+    def popitem(self, last: bool = True) -> tuple[int, Any]:
+        """As of any OrderedDict."""
+        changes.note()
+        return super().popitem(last)
+
+    def clear(self) -> None:
+        """As of any dictionary."""
+        changes.note()
+        super().clear()
+
+    def move_to_end(self, number: int, last: bool = True) -> None:
+        """As of any OrderedDict."""
+        changes.note()
+        super().move_to_end(number, last)
+
     def __deepcopy__(self, memo: dict) -> Hooks:
         result = Hooks()
         for number, hook in self.items():

@@ -184,8 +184,7 @@ class UninitializedTensorMixin:
     def share_memory_(self) -> Any:
         raise RuntimeError(
             "Can't share memory on an uninitialized parameter or buffer. Call `forward` to initialize the parameters "
-            "before calling "
-            "`module.share_memory()`."
+            "before calling `module.share_memory()`."
         )
 
     def __repr__(self) -> str:

@@ -14,7 +14,10 @@ __all__ = [
     f"{name}{ndim}d"
     for name in ("MaxPool", "MaxUnpool", "AvgPool", "LPPool", "AdaptiveMaxPool", "AdaptiveAvgPool")
     for ndim in (1, 2, 3)
-] + ["FractionalMaxPool2d", "FractionalMaxPool3d"]
+] + [
+    "FractionalMaxPool2d",
+    "FractionalMaxPool3d",
+]
 
 
 class _Pool(Described):

@@ -289,7 +289,7 @@ class RNNBase(Module):
         if self.proj_size or not whole.runs(x, *weights.values(), *start):
             return self._run_by_step(x, sizes, start, weights, reverse)
         if isinstance(sizes, Unpacked):
-            counts, counted = sizes.counts, whole.Room([sizes.batch] * sizes.steps)
+            counts, counted = sizes.counts, whole.room(sizes.steps, sizes.batch)
         else:
             counts = (
                 full((len(sizes),), sizes[0], dtype=int64, device=x.device)

@@ -257,8 +257,8 @@ def _fill_one(
         value = value[0]  # old checkpoints store scalars so
     if value.shape != tensor.shape:
         errors.append(
-            f"size mismatch for {key}: copying a param with shape {value.shape} from checkpoint, "
-            f"the shape in current model is {tensor.shape}."
+            f"size mismatch for {key}: copying a param with shape {value.shape} from checkpoint, the shape in current "
+            f"model is {tensor.shape}."
         )
         return
     try:

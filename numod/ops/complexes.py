@@ -15,7 +15,7 @@ from ..device import Layout
 from ..device.layout import layout
 from .matmul import matmul as mm
 from . import special, table as t
-from .convolution import convolution, convolution_input, convolution_weight
+from .convolution.convolution import convolution, convolution_input, convolution_weight
 from .op import Op, Plan
 from .pointwise import Pointwise
 

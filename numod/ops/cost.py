@@ -15,7 +15,7 @@ from math import prod
 from ..device import Layout
 from ..kernel.expression import Call, Expression, Symbol, as_expression, topological
 from .attention.attention import Attention, AttentionGradient
-from .convolution import Convolution
+from .convolution.convolution import Convolution
 from .matmul.linear_backward import LinearGradient
 from .matmul.matmul import Linear, Matmul
 from .op import Op

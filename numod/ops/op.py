@@ -131,6 +131,8 @@ class Op:
     inputs: tuple[str, ...] = ()
     parameters: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()  # names of the results, if there are several
+    # so many of them, the first ones, are the user's to differentiate; None: all of floating dtype
+    results_with_gradient: int | None = None
     gradients: dict = {}
     # joint gradients of several inputs, used instead of `gradients` if exactly these inputs require one
     joint: dict[tuple[str, ...], Callable] = {}
@@ -233,6 +235,12 @@ class Op:
     def gradient_of(self, position: int) -> Callable | None:
         """The gradient function of an input, or None."""
         return self.gradients.get(self.inputs[position])
+
+    def has_gradient(self, position: int) -> bool:
+        """Whether there is a gradient of an input, of its own or with others."""
+        return self.gradient_of(position) is not None or any(
+            isinstance(names, tuple) and self.inputs[position] in names for names in self.gradients
+        )
 
     def recipe(self, wanted: int, count: int) -> BackwardPlan:
         """The recipe for the gradients of the wanted inputs (a bit mask)."""

@@ -136,15 +136,15 @@ class Pointwise(Op, Formula):
         )
 
     def _strides(self, tensors: list[Layout], shape: tuple) -> tuple[int, ...] | None:
-        """Those of the result: in the order in memory of the tensors where these agree, else row-major.
-
-        Single numbers, also expanded, have none.
+        """Strides of the result: in the tensors' order in memory, where these differ in that of the first that has one,
+        as in PyTorch. None is row-major.
         """
-        whole = [tensor for tensor in tensors if tensor.size != 1 and any(tensor.strides)]
-        if not self.keeps_order or not whole or whole[0].dense or any(each.shape != shape for each in whole):
+        first = tensors[0]
+        if not self.keeps_order or (first.dense and first.shape == shape and first.size > 1):
             return None
-        orders = {each.strides if each.packed else ordered_strides(shape, each.strides) for each in whole}
-        return orders.pop() if len(orders) == 1 else None
+        if first.packed and all(tensor.shape == shape and tensor.strides == first.strides for tensor in tensors):
+            return first.strides
+        return ordered_strides(shape, *[broadcast_strides(tensor, shape) for tensor in tensors])
 
     def prepare_into(
         self, arguments: tuple, parameters: tuple, into: tuple[Layout, ...], over: tuple[int | None, ...]

@@ -9,16 +9,22 @@ device. Computed in float64 whatever the dtype.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from math import cos, exp, fabs, lgamma, log, log1p, sqrt
 
 from .. import dtypes
 from ..device import Layout
 from ..device.layout import layout
 from ..kernel import bind
+from ..kernel.language import ceil, float64, floor, int64, parallel_range, uintp
+from ..kernel.library.random import philox, unit
+from ..kernel.library.special import digamma
 from ..kernel.scalar import scalar
+from ..kernel.specialize import has, specialized
 from .op import Op, Plan, no_derivative
 
 
-def standard_gamma_kernel(alpha, out, seed, offset, n):
+def standard_gamma_kernel(alpha, out, seed, offset, n, *, least):
     """out = a number with the gamma distribution of shape alpha and rate 1; never 0, whose logarithm people take."""
     for task in parallel_range(n):
         k = int64(task)
@@ -247,7 +253,7 @@ class Permutation(Op):
         return Plan(
             keys,
             bind.launcher(
-                keys.device, self.name, bind.source_of(permutation_kernel), "int64[], int64[], int64", dtypes.float64, 1
+                keys.device, self.name, specialized(permutation_kernel), "int64[], int64[], int64", dtypes.float64, 1
             ),
             (keys.size,),
         )
@@ -257,7 +263,8 @@ def _plan(name: str, kernel: Callable, like: Layout, inputs: int, numbers: str) 
     out = layout(like.shape, like.dtype, like.device)
     if out.size == 0:
         return Plan(out, lambda *_: None)
-    source = bind.source_of(kernel).replace("least", repr(float(dtypes.finfo(like.dtype).tiny)))
+    kernel = partial(kernel, least=float(dtypes.finfo(like.dtype).tiny)) if has(kernel, "least") else kernel
+    source = specialized(kernel)
     signature = ", ".join([f"{like.storage.name}[]"] * (inputs + 1)) + numbers + ", int64"
     return Plan(out, bind.launcher(like.device, name, source, signature, dtypes.float64, 64 * out.size), (out.size,))
 

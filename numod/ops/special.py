@@ -67,8 +67,9 @@ for _row, _name in ((zeta, "special_zeta: self"), (gammainc, "igamma: input"), (
 
 # ---- error function and normal distribution
 
-erfcx = pointwise(
-    "erfcx", "erfcx(float64(x))", dx=lambda g, x, out: g * (2.0 * x * out - 1.1283791670955126), result="float"
+erfcx = pointwise("erfcx", "erfcx(float64(x))", dx=lambda g, x: g * erfcx_slope(x), result="float")
+erfcx_slope = pointwise(
+    "erfcx_slope", "erfcx_slope(float64(x))", dx=lambda g, x, out: 2.0 * g * (erfcx(x) + x * out), result="float"
 )
 ndtr = pointwise(
     "ndtr",
@@ -76,10 +77,13 @@ ndtr = pointwise(
     dx=lambda g, x: 0.3989422804014327 * g * exp(-0.5 * x * x),
     result="float",
 )
-log_ndtr = pointwise(
-    "log_ndtr",
-    "log_ndtr(float64(x))",
-    dx=lambda g, x: 0.7978845608028654 * g / erfcx(-0.7071067811865476 * x),
+log_ndtr = pointwise("log_ndtr", "log_ndtr(float64(x))", dx=lambda g, x: g * log_ndtr_slope(x), result="float")
+log_ndtr_slope = pointwise(  # below 0 by erfcx's derivative, since x + out cancels
+    "log_ndtr_slope",
+    "log_ndtr_slope(float64(x))",
+    dx=lambda g, x, out: (
+        g * out * where(x < 0.0, 0.886226925452758 * out * erfcx_slope(-0.7071067811865476 * x), -x - out)
+    ),
     result="float",
 )
 ndtri = pointwise(
@@ -89,7 +93,7 @@ ndtri = pointwise(
 # ---- Bessel functions
 
 i0 = pointwise("i0", "bessel_i0(float64(x))", dx=lambda g, x: g * i1(x), result="float")
-i0e = pointwise("i0e", "bessel_i0e(float64(x))", dx=lambda g, x, out: g * (i1e(x) - sign(x) * out), result="float")
+i0e = pointwise("i0e", "bessel_i0e(float64(x))", dx=lambda g, x: -g * sign(x) * bessel_i_gap(x), result="float")
 i1 = pointwise(
     "i1",
     "bessel_i1(float64(x))",
@@ -99,7 +103,13 @@ i1 = pointwise(
 i1e = pointwise(
     "i1e",
     "bessel_i1e(float64(x))",
-    dx=lambda g, x, out: g * where(x == 0.0, 0.5, i0e(x) - out * (sign(x) + 1.0 / where(x == 0.0, 1.0, x))),
+    dx=lambda g, x, out: g * where(x == 0.0, 0.5, bessel_i_gap(x) - out / where(x == 0.0, 1.0, x)),
+    result="float",
+)
+bessel_i_gap = pointwise(  # exp(-|x|) (I0(x) - I1(|x|))
+    "bessel_i_gap",
+    "bessel_i_gap(float64(x))",
+    dx=lambda g, x, out: g * sign(x) * (where(x == 0.0, 0.5, i1e(x) / where(x == 0.0, 1.0, x)) - 2.0 * out),
     result="float",
 )
 bessel_j0 = pointwise("bessel_j0", "bessel_j0(float64(x))", dx=lambda g, x: -g * bessel_j1(x), result="float")
@@ -114,15 +124,18 @@ bessel_y1 = pointwise(
     "bessel_y1", "bessel_y1(float64(x))", dx=lambda g, x, out: g * (bessel_y0(x) - out / x), result="float"
 )
 scaled_modified_bessel_k0 = pointwise(
-    "scaled_modified_bessel_k0",
-    "bessel_k0e(float64(x))",
-    dx=lambda g, x, out: g * (out - scaled_modified_bessel_k1(x)),
-    result="float",
+    "scaled_modified_bessel_k0", "bessel_k0e(float64(x))", dx=lambda g, x: -g * bessel_k_gap(x), result="float"
 )
 scaled_modified_bessel_k1 = pointwise(
     "scaled_modified_bessel_k1",
     "bessel_k1e(float64(x))",
-    dx=lambda g, x, out: g * (out - scaled_modified_bessel_k0(x) - out / x),
+    dx=lambda g, x, out: g * (bessel_k_gap(x) - out / x),
+    result="float",
+)
+bessel_k_gap = pointwise(  # exp(x) (K1(x) - K0(x))
+    "bessel_k_gap",
+    "bessel_k_gap(float64(x))",
+    dx=lambda g, x, out: g * (2.0 * out - scaled_modified_bessel_k1(x) / x),
     result="float",
 )
 airy_ai = pointwise("airy_ai", "airy_ai(float64(x))", result="float")

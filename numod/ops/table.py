@@ -36,9 +36,50 @@ def tanh_gate(x):
 
 
 def tanh_gate_slope(x):
-    """The derivative of x sigmoid(tanh_gate(x))."""
-    gate = sigmoid(tanh_gate(x))
-    return gate * (1.0 + x * (1.0 - gate) * (1.5957691216057308 + 0.21406444881780073 * x * x))
+    """The derivative of x sigmoid(tanh_gate(x)).
+
+    One exponential gives the gate and what it leaves of 1, both to all their digits.
+    """
+    argument = tanh_gate(x)
+    part = exp(-abs(argument))
+    large = 1.0 / (1.0 + part)
+    small = part * large
+    gate, rest = where(argument >= 0.0, large, small), where(argument >= 0.0, small, large)
+    return gate * (1.0 + x * rest * (1.5957691216057308 + 0.21406444881780073 * x * x))
+
+
+def silu_slope(x):
+    """The derivative of x sigmoid(x)."""
+    gate = sigmoid(x)
+    return gate * (1.0 + x * (1.0 - gate))
+
+
+def mish_gate(x):
+    """tanh(softplus(x)) = n / (n + 2) with n = e (e + 2), e = exp(x); 1 beyond 40."""
+    part = exp(minimum(x, 40.0))
+    square = part * (part + 2.0)
+    return square / (square + 2.0)
+
+
+def mish_slope(x):
+    """The derivative of x mish_gate(x)."""
+    limited = minimum(x, 40.0)
+    part = exp(limited)
+    square = part * (part + 2.0)
+    share = 1.0 / (square + 2.0)
+    return square * share + limited * (4.0 * part * (part + 1.0) * share * share)
+
+
+def sinc_slope(x):
+    """The derivative of sinc: its Taylor series up to 1/4, since (cos(pi x) - sinc(x)) / x cancels near 0."""
+    near = near_origin.express(x)
+    inner, far = where(near, x, 0.0), where(near, 1.0, x)
+    square = 9.869604401089358 * inner * inner
+    terms = (-1 / 10, 1 / 280, -1 / 15120, 1 / 1330560, -1 / 172972800, 1 / 31135104000, -1 / 7410154752000)
+    series = 0.0
+    for term in reversed(terms):
+        series = square * (series + term)
+    return where(near, -3.289868133696453 * inner * (1.0 + series), (cos(3.141592653589793 * far) - sinc(far)) / far)
 
 
 def share_of_squares(x, y):
@@ -77,6 +118,9 @@ div = pointwise(
 neg = pointwise("neg", "-x", dx=lambda g: -g, accepts=NUMBER, complex=True)
 abs = pointwise("abs", "fabs(x)", integer="x if x >= 0 else -x", dx=lambda g, x: g * sign(x), accepts=NUMBER)
 add_scaled = pointwise("add_scaled", lambda x, y, alpha: x + alpha * y, complex=True, fitting=True)
+near_origin = Formula(
+    "near_origin", "fabs(x) < 0.25", {}, result="bool", complex="x.real * x.real + x.imag * x.imag < 0.0625"
+)
 nonnegative = Formula("nonnegative", "x >= 0", {}, result="bool", complex="x.real >= 0")
 square = pointwise("square", lambda x: x * x, dx=lambda g, x: 2.0 * g * x, result="number", complex=True)
 cube = pointwise("cube", lambda x: x * x * x, dx=lambda g, x: 3.0 * g * x * x, complex=True)
@@ -323,7 +367,7 @@ hypot = pointwise(
 sinc = pointwise(
     "sinc",
     lambda x: where(x == 0.0, 1.0, sin(3.141592653589793 * x) / (3.141592653589793 * where(x == 0.0, 1.0, x))),
-    dx=lambda g, x: where(x == 0.0, 0.0, g * (cos(3.141592653589793 * x) - sinc(x)) / where(x == 0.0, 1.0, x)),
+    dx=lambda g, x: g * sinc_slope(x),
     result="float",
     complex=True,
 )
@@ -379,12 +423,9 @@ celu = pointwise(
 )
 gelu = pointwise("gelu", lambda x: x * normal_cdf(x), accepts=FLOAT)
 gelu_tanh = pointwise(
-    "gelu_tanh",
-    lambda x: x * sigmoid(tanh_gate(near_zero(x))),
-    dx=lambda g, x: g * tanh_gate_slope(near_zero(x)),
-    accepts=FLOAT,
+    "gelu_tanh", lambda x: x * sigmoid(tanh_gate(x)), dx=lambda g, x: g * tanh_gate_slope(near_zero(x)), accepts=FLOAT
 )
-silu = pointwise("silu", lambda x: x * sigmoid(x), accepts=FLOAT, complex=True)
+silu = pointwise("silu", lambda x: x * sigmoid(x), dx=lambda g, x: g * silu_slope(x), accepts=FLOAT, complex=True)
 softplus = pointwise(
     "softplus",
     lambda x, beta=1.0, threshold=20.0: where(
@@ -393,7 +434,7 @@ softplus = pointwise(
     dx=lambda g, x, beta, threshold: where(x * beta > threshold, g, g * sigmoid(x * beta)),
     accepts=FLOAT,
 )
-mish = pointwise("mish", lambda x: x * tanh(softplus(x, 1.0, 20.0)), accepts=FLOAT)
+mish = pointwise("mish", lambda x: x * mish_gate(x), dx=lambda g, x: g * mish_slope(x), accepts=FLOAT)
 logsigmoid = pointwise(
     "logsigmoid", lambda x: minimum(x, 0.0) - log1p(exp(-abs(x))), dx=lambda g, x: g * sigmoid(-x), accepts=FLOAT
 )
@@ -458,8 +499,8 @@ margin_gap = pointwise(
     "margin_gap",
     lambda use, x, own, margin: where(use, maximum(margin - own + x, 0.0), 0.0),
     conditions=("use",),
-    dx=lambda g, use, x, own, margin: where(use & (margin - own + x >= 0.0), g, 0.0),
-    down=lambda g, use, x, own, margin: where(use & (margin - own + x >= 0.0), -g, 0.0),
+    dx=lambda g, use, x, own, margin: where(use & (margin - own + x > 0.0), g, 0.0),
+    down=lambda g, use, x, own, margin: where(use & (margin - own + x > 0.0), -g, 0.0),
     accepts=FLOAT,
 )
 binary_cross_entropy = pointwise(

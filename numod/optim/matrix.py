@@ -88,8 +88,9 @@ class Adafactor(_Composed):
                 )
             else:
                 state["variance"] = g.new_zeros(g.shape)
+        eps1, eps2 = group["eps"]
         state["step"] += 1
-        step, (eps1, eps2) = float(state["step"]), group["eps"]
+        step = float(state["step"])
         eps1 = dtypes.finfo(p.dtype).eps if eps1 is None else eps1
         share, rate = step ** group["beta2_decay"], min(float(group["lr"]), 1 / sqrt(step))
         alpha = max(eps2, float(p.norm()) / sqrt(p.numel())) * rate

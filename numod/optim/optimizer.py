@@ -311,7 +311,18 @@ def by_step(
         )
         members.append((parameter, gradient, *held))
         states.append(state)
-    return [(op, members, partial(optimizer._numbers, group, states)) for members, states in found.values()]
+    return [(op, members, partial(_numbers_of, optimizer, group, states)) for members, states in found.values()]
+
+
+def _numbers_of(optimizer: Optimizer, group: dict[str, Any], states: list[dict[str, Any]]) -> tuple:
+    """The scalars of a step. A step that raises, because an option has become unusable, does not count."""
+    before = states[0]["step"]
+    try:
+        return optimizer._numbers(group, states)
+    except Exception:
+        for state in states:
+            state["step"] = before
+        raise
 
 
 def _held(state: dict[str, Any], name: str) -> Tensor:

@@ -56,6 +56,7 @@ class SparseAdam(Optimizer):
             state.update(
                 step=0, exp_avg=parameter.new_zeros(parameter.shape), exp_avg_sq=parameter.new_zeros(parameter.shape)
             )
+        beta1, beta2 = group["betas"]
         state["step"] += 1
         weights, gradient, mean, square = (
             _rows_of(each) for each in (parameter, parameter.grad, state["exp_avg"], state["exp_avg_sq"])
@@ -63,7 +64,6 @@ class SparseAdam(Optimizer):
         touched = f.reshape(f.nonzero((gradient != 0).any(1)), -1)
         g, m, v = (f.index_select(each, 0, touched) for each in (gradient, mean, square))
         g = -g if group["maximize"] else g
-        beta1, beta2 = group["betas"]
         m, v = m.lerp(g, 1.0 - beta1), v.lerp(g * g, 1.0 - beta2)
         mean.index_copy_(0, touched, m)
         square.index_copy_(0, touched, v)

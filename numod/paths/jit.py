@@ -1,7 +1,5 @@
-"""`numod.jit`:
-
-PyTorch's marks for its script compiler. They change nothing: kernels are compiled as they are, and `numod.compile`
-records functions.
+"""`numod.jit`: capture and saved modules (`export.script`), and PyTorch's marks for its script compiler, which change
+nothing.
 """
 
 from __future__ import annotations
@@ -10,7 +8,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any, Final
 
-from ..serialization import load, save
+from ..export.script import ScriptFunction, ScriptModule, freeze, load, save, script, trace
 from .futures import Future
 
 __all__ = [
@@ -23,21 +21,6 @@ _isinstance = isinstance
 
 class TracerWarning(Warning):
     """What PyTorch's tracer warns with, which model files silence. Nothing here does."""
-
-
-class ScriptModule:
-    """What model files ask whether a module is (`isinstance(m, torch.jit.ScriptModule)`): none is, since `script` gives
-    the module as it is.
-    """
-
-
-class ScriptFunction:
-    """The same of functions."""
-
-
-def script(obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None, example_inputs: Any = None) -> Any:
-    """The function, module or class as it is."""
-    return obj
 
 
 def script_if_tracing(fn: Callable) -> Callable:
@@ -56,11 +39,6 @@ def ignore(drop: Any = False, **kwargs: Any) -> Callable:
 def unused(fn: Callable) -> Callable:
     """The function unchanged."""
     return fn
-
-
-def freeze(mod: Any, preserved_attrs: Any = None, optimize_numerics: bool = True) -> Any:
-    """The module as it is."""
-    return mod
 
 
 def is_scripting() -> bool:
@@ -100,11 +78,6 @@ def isinstance(obj: Any, target_type: Any) -> bool:
     """Python's, of types with parameters (`List[int]`) too, whose parameters do not count."""
     kinds = target_type if _isinstance(target_type, tuple) else (target_type,)
     return _isinstance(obj, tuple(getattr(kind, "__origin__", kind) for kind in kinds))
-
-
-def trace(func: Callable, example_inputs: Any = None, *arguments: Any, **named: Any) -> Callable:
-    """The function or module unchanged. `numod.graph.trace` records one as a program."""
-    return func
 
 
 def optimized_execution(should_optimize: bool) -> Any:

@@ -45,11 +45,9 @@ def export_trace(events: Sequence[Event], memory: Sequence[Memory], metadata: di
 
 
 def _trace(events: Sequence[Event], memory: Sequence[Memory]) -> Iterator[dict[str, Any]]:
-    pid, threads, shared = (
-        os.getpid(),
-        {},
-        any(event.category == "kernel" and event.subject.parallel for event in events),
-    )
+    pid = os.getpid()
+    threads = {}
+    shared = any(event.category == "kernel" and event.subject.parallel for event in events)
     yield {"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": "numod"}}
     for event in events:
         tid = threads.setdefault(event.thread, len(threads) + 1)

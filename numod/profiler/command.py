@@ -75,7 +75,8 @@ def _run(options: argparse.Namespace) -> int:
     print(prof.key_averages().table(sort_by=options.sort, row_limit=options.rows))
     print(_table("module", "class", [(*row[:3], row[4], row[6]) for row in modules(events)], options.rows))
     print(_table("line", "function", [row[:5] for row in lines(events)], options.rows))
-    print("  ".join(f"{kind} {time_text(time)}" for kind, time in kinds(events) if time) + "\n")
+    print("  ".join(f"{kind} {time_text(time)}" for kind, time in kinds(events) if time))
+    print(f"threads: {prof.sharing()}\n")
     prof.export_html(f"{name}.html", title=f"{options.script}: where its time goes")
     prof.export_chrome_trace(f"{name}.trace.json")
     if options.perf_map:

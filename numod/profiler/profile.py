@@ -13,6 +13,7 @@ from threading import get_ident
 from time import perf_counter_ns as clock
 from typing import Any
 
+from ..device import threads
 from . import chrome, report
 from .averages import EventList
 from .event import Memory, build
@@ -113,6 +114,7 @@ class profile:
         self._roots: dict[Any, str] = {}
         self._began = self._step_began = 0
         self._found: tuple[EventList, list[Memory]] | None = None
+        self._shared_before, self._sharing = threads.sharing(), None
 
     # ---- start and stop
 
@@ -199,10 +201,11 @@ class profile:
             self._watch = Watch(self.options)
             self._watch.start()
             self._watch.take()
-            self._began = self._step_began = clock()
+            self._began, self._shared_before = clock(), threads.sharing()
+            self._step_began = self._began
         elif self.current_action is ProfilerAction.WARMUP and action is not ProfilerAction.WARMUP:
             self._watch.take()
-            self._began = clock()
+            self._began, self._shared_before = clock(), threads.sharing()
         self.current_action = action
 
     def _close(self, keep: bool) -> None:
@@ -225,6 +228,7 @@ class profile:
         if keep:
             before = self._notes if self.acc_events and self._notes else []
             self._notes, self._roots, self._found = [*before, *notes], {**self._roots, **self._watch.roots}, None
+            self._sharing = threads.sharing().since(self._shared_before)
         self._watch = None
 
     def _note_step(self) -> None:
@@ -259,6 +263,13 @@ class profile:
         Needs with_jit (and with_flops for rates).
         """
         return reports(self.events())
+
+    def sharing(self) -> threads.Sharing:
+        """Parallel launches of the last recording, and how much time they lost by waiting for threads: other programs
+        may hold the cores.
+        """
+        self._built()
+        return self._sharing
 
     def memory(self) -> list[Memory]:
         """Changes of memory usage, in order."""

@@ -63,6 +63,7 @@ def describe(prof: profile, title: str, assembly: int) -> dict[str, Any]:
         "modules": modules(events), "lines": lines(events), "memory": _memory(prof, begin),
         "machine": [limits.gflops, limits.cache_gbs, limits.shared_gbs, limits.memory_gbs],
         "kernels": list(_kernels(kernels, assembly)),
+        "sharing": {**prof.sharing()._asdict(), "text": str(prof.sharing())},
         "compilations": [_compilation(event, begin) for event in events if event.category in ("compile", "load")],
         "options": [name for name in ("record_shapes", "profile_memory", "with_stack", "with_flops", "with_modules",
             "with_jit") if getattr(prof, name)],

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..core.create.creation import ones
 from ..device import threads
-from ..ops.convolution import convolution
+from ..ops.convolution.convolution import convolution
 from ..ops.matmul.matmul import matmul
 
 # sizes in bytes up to which data is assumed to be in a core's own caches, and in the shared cache

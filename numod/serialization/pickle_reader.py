@@ -139,14 +139,19 @@ class PickleReader:
             raise ValueError(
                 f"a call of {shorten(function)} with {shorten(arguments)}, and only functions of the table are called"
             )
+        self.charge(arguments)
+        return function.function(*arguments)
+
+    def charge(self, arguments: Any) -> None:
+        """Take the sizes of what a function is given from the budget: the memo gives large arguments again and
+        again.
+        """
+        parts = arguments if type(arguments) is tuple else (arguments,)
         self.budget -= sum(
-            len(argument)
-            for argument in arguments
-            if isinstance(argument, (str, bytes, bytearray, list, tuple, dict, set, frozenset))
+            len(part) for part in parts if isinstance(part, (str, bytes, bytearray, list, tuple, dict, set, frozenset))
         )
         if self.budget < 0:
             raise ValueError("it asks for far more memory than its own length")
-        return function.function(*arguments)
 
 
 def _open_keys(stack: list) -> list[str]:
@@ -276,6 +281,7 @@ def _new_object(machine: PickleReader) -> None:
 
 def _build(machine: PickleReader) -> None:
     state = machine.pop()
+    machine.charge(state)
     machine.build(machine.stack[-1], state)
 
 

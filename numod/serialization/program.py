@@ -53,10 +53,15 @@ _WHERE = 200  # characters of a line's name, which is only shown
 _Drawn = dict[int, int]  # the number of each draw, by its id
 
 
-def save_program(program: Program, filename: str | os.PathLike) -> None:
+def save_program(
+    program: Program, filename: str | os.PathLike, about: Any = None, further: dict[str, Tensor] | None = None
+) -> None:
     """Write a program that `numod.graph.trace` recorded.
 
     Raises ValueError for steps that depend on this process, such as an optimizer's scalars.
+
+    `about`: plain data that goes with it, of what results may hold; `further`: more tensors, whose names begin with
+    neither "storage" nor a digit.
     """
     storages: dict[int, str] = {}
     tensors: dict[str, Tensor] = {}
@@ -77,7 +82,8 @@ def save_program(program: Program, filename: str | os.PathLike) -> None:
         "gradients": [[leaf.number, None if gradient is None else gradient.number] for leaf,
             gradient in program.gradients.items()], "outputs": _written(program.outputs),
     }  # fmt: skip
-    save_file(tensors, filename, {KEY: json.dumps(text, separators=(",", ":"))})
+    text |= {} if about is None else {"about": _written(about)}
+    save_file(tensors | (further or {}), filename, {KEY: json.dumps(text, separators=(",", ":"))})
 
 
 def load_program(filename: str | os.PathLike) -> Program:
@@ -85,15 +91,37 @@ def load_program(filename: str | os.PathLike) -> Program:
 
     Call it to run it op by op; `numod.graph.Executable(program)` compiles it.
     """
+    return read_program(filename)[0]
+
+
+def read_program(filename: str | os.PathLike) -> tuple[Program, Any, dict[str, Tensor]]:
+    """(the program, the plain data that was saved with it or None, the file's tensors).
+
+    Raises as `load_program` does.
+    """
+    shown = os.fspath(filename) if isinstance(filename, (str, os.PathLike)) else "the file"
     text = load_metadata(filename).get(KEY)
     if text is None:
-        raise ValueError(f"load_program: {os.fspath(filename)} holds no program")
+        raise ValueError(f"load_program: {shown} holds no program")
     tensors = load_file(filename)
     try:
-        return bounded(verify(_program(json.loads(text, parse_constant=_refuse_constant), tensors)))
+        fields = json.loads(text, parse_constant=_refuse_constant)
+        program = bounded(verify(_program(fields, tensors)))
+        return program, _read(fields["about"]) if "about" in fields else None, tensors
     except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as problem:
         kind = "" if type(problem) is ValueError else f"{type(problem).__name__}: "
-        raise ValueError(f"load_program: {os.fspath(filename)} is damaged: {kind}{problem}") from problem
+        raise ValueError(f"load_program: {shown} is damaged: {kind}{problem}") from problem
+
+
+def unsaveable(program: Program) -> list[str]:
+    """Why each of the program's steps that cannot be in a file cannot."""
+    found = []
+    for step in program.steps:
+        try:
+            _step(step, {})
+        except ValueError as problem:
+            found.append(str(problem).removeprefix("save_program: "))
+    return list(dict.fromkeys(found))
 
 
 # ---- writing

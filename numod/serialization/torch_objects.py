@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from enum import Enum, EnumMeta
 from math import prod
 from typing import Any, NoReturn
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -36,6 +37,8 @@ _MAX_ELEMENTS = 1 << 60
 _UNSUPPORTED_STORAGES = (
     "ComplexHalf", "QInt8", "QUInt8", "QInt32", "QUInt4x2", "QUInt2x4", "UInt16", "UInt32", "UInt64",
 )  # fmt: skip
+
+_resolved_elements: WeakKeyDictionary[TypedStorage, dict[frozenset[str], Tensor]] = WeakKeyDictionary()
 
 
 class StorageType:
@@ -186,10 +189,23 @@ def _check_window(offset: object, shape: object, strides: object) -> None:
         raise ValueError("the sizes are larger than any memory")
 
 
-def _rebuild_tensor(storage: object, offset: object, shape: object, strides: object) -> Tensor:
+def _rebuild_tensor(
+    storage: object, offset: object, shape: object, strides: object, lazily: Set[str] = frozenset()
+) -> Tensor:
     if not isinstance(storage, TypedStorage) or strides is None:
         raise ValueError("a tensor without a storage or strides")
-    return window(storage.elements, offset, shape, strides)
+    return window(_resolved(storage, frozenset(lazily)) if lazily else storage.elements, offset, shape, strides)
+
+
+def _resolved(storage: TypedStorage, lazily: frozenset[str]) -> Tensor:
+    """The elements of a storage, conjugated or negated: once for all tensors over them, since a file may have many, or
+    one that is expanded to any size.
+    """
+    known = _resolved_elements.setdefault(storage, {})
+    if lazily not in known:
+        elements = storage.elements.conj() if "conj" in lazily else storage.elements
+        known[lazily] = -elements if "neg" in lazily else elements
+    return known[lazily]
 
 
 def _rebuild_tensor_v2(
@@ -201,13 +217,11 @@ def _rebuild_tensor_v2(
     hooks: object = None,
     metadata: object = None,
 ) -> Tensor:
-    """A tensor; one that PyTorch conjugates or negates when it is read is read so once, into memory of its own."""
+    """A tensor. PyTorch conjugates or negates some when they are read; here their elements are so in memory."""
     lazily = {name for name, on in metadata.items() if on} if isinstance(metadata, dict) else set()
     if not lazily <= {"conj", "neg"}:
         raise ValueError(f"a tensor with metadata {shorten(metadata)}")
-    result = _rebuild_tensor(storage, offset, shape, strides)
-    result = result.conj() if "conj" in lazily else result
-    return (-result if "neg" in lazily else result).requires_grad_(requires_grad is True)
+    return _rebuild_tensor(storage, offset, shape, strides, lazily).requires_grad_(requires_grad is True)
 
 
 def _rebuild_tensor_v3(

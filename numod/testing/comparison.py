@@ -137,8 +137,8 @@ def _check_keys(actual: set, expected: set) -> None:
     if actual != expected:
         missing, additional = sorted(expected - actual, key=str), sorted(actual - expected, key=str)
         raise _Mismatch(
-            "The keys of the mappings do not match:\n"
-            f"Missing keys in the actual mapping: {missing}\nAdditional keys in the actual mapping: {additional}"
+            f"The keys of the mappings do not match:\nMissing keys in the actual mapping: {missing}\nAdditional keys "
+            f"in the actual mapping: {additional}"
         )
 
 

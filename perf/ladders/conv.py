@@ -78,8 +78,8 @@ def patches(x, out, channels, size, kernel):
 def by_tiles(x, weight):
     """A launch of the kernel that convolutions of other windows take, and its result."""
     from numod import empty
-    from numod.ops.convolution_direct import geometry
-    from numod.ops.convolution_grid import grid_launcher
+    from numod.ops.convolution.direct import geometry
+    from numod.ops.convolution.implicit_gemm import grid_launcher
 
     out, once = empty(1, CHANNELS, SIZE, SIZE), ((1, 1), (0, 0), (1, 1), 1)
     run = grid_launcher(

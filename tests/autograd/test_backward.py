@@ -403,7 +403,7 @@ def test_reentrant_passes_may_be_deeper_than_the_stack():
             return g, None
 
     x = numod.ones(1, requires_grad=True)
-    Nested.apply(x, 400).sum().backward()
+    Nested.apply(x, 1000).sum().backward()
     assert x.grad.tolist() == [1.0]
 
 
@@ -443,6 +443,54 @@ def test_a_prehook_of_a_node_of_two_results_gets_both_gradients():
     mean.grad_fn.register_prehook(lambda grads: seen.append(len(grads)))
     (variance + mean).sum().backward()
     assert seen == [2]
+
+
+F, X, IMAGE = numod.nn.functional, numod.rand(4, 6), numod.rand(2, 4, 6, 6)
+NODES = {  # what PyTorch 2.13's nodes give their hooks: the gradients of results, and of inputs
+    "layer_norm": (lambda x: F.layer_norm(x, (6,), X[0], X[1]), X, 1, 3),
+    "layer_norm alone": (lambda x: F.layer_norm(x, (6,)), X, 1, 3),
+    "native_layer_norm": (lambda x: numod.native_layer_norm(x, (6,), X[0], X[1], 1e-5)[0], X, 1, 3),
+    "group_norm": (lambda x: F.group_norm(x, 2), IMAGE, 3, 3),
+    "native_batch_norm": (
+        lambda x: numod.native_batch_norm(x, None, None, None, None, True, 0.1, 1e-5)[0],
+        IMAGE,
+        1,
+        3,
+    ),
+    "eigh": (lambda x: numod.linalg.eigh(x @ x.mT)[0], X, 2, 1),
+    "max": (lambda x: x.max(1)[0], X, 1, 1),
+    "sort": (lambda x: x.sort(1)[1] * 0 + x.sort(1)[0], X, 1, 2),
+    "max_pool2d": (lambda x: F.max_pool2d(x, 2, return_indices=True)[0], IMAGE, 1, 1),
+    "cross_entropy": (lambda x: F.cross_entropy(x, numod.tensor([1, 2, 0, 3])), X, 1, 1),
+    "gather": (lambda x: x.gather(1, numod.tensor([[1, 2]])), X, 1, 1),
+    "where": (lambda x: numod.where(X > 0.5, x, x * 2), X, 1, 2),
+    "a number added": (lambda x: x + 1, X, 1, 2),
+    "a number as limit": (lambda x: x.clamp(0.2, 0.7), X, 1, 1),
+}
+
+
+@pytest.mark.parametrize("case", NODES)
+def test_hooks_of_nodes_get_the_gradients_that_pytorch_gives(case):
+    function, x, results, inputs = NODES[case]
+    x, seen = x.clone().requires_grad_(), []
+    y = function(x)
+    y.grad_fn.register_prehook(lambda grads: seen.append((len(grads), grads[0].shape)))
+    y.grad_fn.register_hook(lambda grad_inputs, grad_outputs: seen.append((len(grad_inputs), len(grad_outputs))))
+    y.sum().backward()
+    assert seen == [(results, y.shape), (inputs, results)] and len(y.grad_fn.next_functions) == inputs
+    assert x.grad.isfinite().all()
+
+
+def test_a_hook_of_a_node_replaces_the_gradients_of_its_inputs():
+    x, index = X.clone().requires_grad_(), numod.tensor([[1, 2]])
+    y = x.gather(1, index)
+    y.grad_fn.register_hook(lambda grad_inputs, grad_outputs: (grad_inputs[0] * 3,))
+    y.sum().backward()
+    assert x.grad[0].tolist() == [0.0, 3.0, 3.0, 0.0, 0.0, 0.0]
+    y = F.rms_norm(x, (6,), X[0])
+    y.grad_fn.register_hook(lambda grad_inputs, grad_outputs: (None,) * 5)
+    with pytest.raises(RuntimeError, match="an incorrect number of values"):
+        y.sum().backward()
 
 
 def test_gradients_of_another_dtype():

@@ -71,6 +71,25 @@ def test_names_are_those_of_pytorch():
         )
     ]
     assert names == [f"{name}Backward0" for name in ("Clone", "ToCopy", "Mm", "Addmm", "Mm", "MseLoss", "Pow", "Max")]
+    names = [
+        each.grad_fn.name()
+        for each in (
+            F.batch_norm(x, None, None, training=True),
+            F.max_pool2d(x[None], 2),
+            x.t(),
+            x.tril(),
+            x.triu(),
+            x.topk(1)[0],
+        )
+    ]
+    assert names == [
+        f"{name}Backward0" for name in ("NativeBatchNorm", "MaxPool2DWithIndices", "T", "Tril", "Triu", "Topk")
+    ]
+    names = [
+        each.grad_fn.name()
+        for each in (F.pad(x, (1, 1)), numod.linalg.svd(x)[1], numod.linalg.inv(x + numod.eye(2)), x[0] @ x[1])
+    ]
+    assert names == [f"{name}Backward0" for name in ("ConstantPadNd", "LinalgSvd", "LinalgInvEx", "Dot")]
     node = (x + 1).relu().grad_fn
     assert [type(each).__name__ for each in (node, node.next_functions[0][0],
         node.next_functions[0][0].next_functions[0][0])] == [

@@ -501,7 +501,10 @@ def test_the_node_of_a_function_leads_to_its_tensors_alone():
             return None, g, None
 
     node = Scaled.apply(3, numod.ones(2, requires_grad=True), numod.ones(2)).grad_fn
-    assert [next_node and next_node.name() for next_node, _ in node.next_functions] == ["AccumulateGrad", None]
+    assert [next_node and next_node.name() for next_node, _ in node.next_functions] == [
+        "torch::autograd::AccumulateGrad",
+        None,
+    ]
 
 
 def test_what_is_marked_as_written_to_is_an_input_and_returned():

@@ -35,6 +35,40 @@ WRONG = {
         [True, False], 0.0
     ),
     "linear(): argument 'weight' (position 2) must be Tensor, not int": lambda: F.linear(numod.ones(2), -2),
+    "sum(): argument 'keepdim' (position 3) must be bool, not int": lambda: numod.ones(2, 3).sum(0, 1),
+    "max(): argument 'keepdim' needs a 'dim'; use amax()": lambda: numod.ones(2, 3).max(keepdim=True),
+    "median(): argument 'keepdim' needs a 'dim'": lambda: numod.ones(2, 3).median(keepdim=True),
+    "sum(): argument 'keepdim' must be bool, not int": lambda: numod.ones(2, 3).sum(0, keepdim=1),
+    "std(): argument 'unbiased' (position 3) must be bool, not int": lambda: numod.ones(2, 3).std(0, 1),
+    "sort(): argument 'descending' must be bool, not str": lambda: numod.ones(2, 3).sort(0, descending="a"),
+    "dropout(): argument 'training' (position 3) must be bool, not int": lambda: F.dropout(numod.ones(2), 0.5, 1),
+    "zeros(): argument 'requires_grad' must be bool, not int": lambda: numod.zeros(2, requires_grad=1),
+    "softmax(): argument 'dim' (position 2) must be int, not bool": lambda: numod.ones(2, 3).softmax(True),
+    "cumsum(): argument 'dim' (position 2) must be int, not Tensor": lambda: numod.ones(3).cumsum(numod.tensor([0])),
+    "tril(): argument 'diagonal' (position 2) must be int, not float": lambda: numod.ones(2, 2).tril(2.0),
+    "diagonal(): argument 'offset' (position 2) must be int, not float": lambda: numod.ones(2, 2).diagonal(
+        float("inf")
+    ),
+    "round(): argument 'decimals' must be int, not float": lambda: numod.ones(2).round(decimals=2.5),
+    "topk(): argument 'k' (position 2) must be int, not bool": lambda: numod.ones(3).topk(True),
+    "pixel_shuffle(): argument 'upscale_factor' (position 2) must be int, not float": lambda: F.pixel_shuffle(
+        numod.ones(1, 4, 1, 1), 2.0
+    ),
+    "unflatten(): argument 'sizes' (position 3) must be tuple of ints, but found element of type float at pos 1": lambda: (
+        numod.ones(4).unflatten(0, [2, 2.0])
+    ),
+    "max_pool2d(): argument 'kernel_size' (position 2) must be int or tuple of ints, not float": lambda: F.max_pool2d(
+        numod.ones(1, 1, 4, 4), 2.5
+    ),
+    "avg_pool2d(): argument 'kernel_size' (position 2) must be int or tuple of ints, but found element of type float "
+    "at pos 0": lambda: F.avg_pool2d(numod.ones(1, 1, 4, 4), [2.0]),
+    "bartlett_window(): argument 'window_length' (position 1) must be int, not Tensor": lambda: numod.bartlett_window(
+        numod.tensor([1, 2])
+    ),
+    "div(): argument 'rounding_mode' must be str, not int": lambda: numod.ones(2).div(2, rounding_mode=3),
+    "scatter_(): argument 'value' must be Number, not Tensor": lambda: numod.ones(2).scatter(
+        0, numod.tensor([0]), value=numod.ones(1)
+    ),
     "where() takes a condition alone": lambda: numod.where(numod.ones(2) > 0, None, 1.0),
 }
 
@@ -43,6 +77,30 @@ WRONG = {
 def test_what_is_no_tensor_or_number_is_named(message):
     with pytest.raises(TypeError, match=re.escape(message)):
         WRONG[message]()
+
+
+def test_ints_of_64_bits():
+    for call in (lambda: numod.ones(3).sum(1 << 70), lambda: numod.ones(3).kthvalue(1 << 70)):
+        with pytest.raises(ValueError, match="Overflow when unpacking long long"):
+            call()
+
+
+@pytest.mark.parametrize("two", [np.int64(2), np.int32(2), numod.tensor(2)])
+def test_integers_of_other_types_are_ints(two):
+    x = numod.arange(16.0).reshape(1, 4, 2, 2)
+    assert x[0].topk(two, 0).values.shape == (2, 2, 2) and x.chunk(chunks=two, dim=1)[0].shape == (1, 2, 2, 2)
+    images = F.pixel_shuffle(x, two)
+    assert images.shape == (1, 1, 4, 4) and all(type(n) is int for n in images.shape)
+    assert x[0, 0].tril(diagonal=two).tolist() == x[0, 0].tolist()
+
+
+def test_errors_of_values_stay_where_arguments_are_taken_by_name():
+    with pytest.raises(RuntimeError, match="inconsistent with step sign"):
+        numod.arange(end=-0.5, dtype=numod.float32)
+
+
+def test_flags_that_python_asks_for_may_be_any_object():
+    assert F.relu(numod.tensor([-1.0, 2.0]), 1).tolist() == [0.0, 2.0]
 
 
 def test_errors_of_right_arguments_stay():

@@ -42,3 +42,17 @@ def test_functions_that_convert(name: str) -> None:
     out = numod.empty(0, dtype=numod.float64)
     numod.testing.assert_close(CONVERTING[name](out).float(), CONVERTING[name](numod.empty(0)))
     assert out.numel() and out.dtype is numod.float64
+
+
+def test_several_results_are_written_to_several_tensors() -> None:
+    image, given = numod.arange(12.0).reshape(1, 2, 6), tuple(numod.empty(0) for _ in range(3))
+    arguments = image, None, None, None, None, True, 0.1, 1e-5
+    assert all(written is into for written, into in zip(numod.native_batch_norm(*arguments, out=given), given))
+    assert all(map(numod.equal, given, numod.native_batch_norm(*arguments)))
+
+
+def test_a_hash_is_written_as_int64() -> None:
+    out = numod.empty((), dtype=numod.int64)
+    assert numod.equal(numod.hash_tensor(A, out=out), numod.hash_tensor(A))
+    with pytest.raises(RuntimeError, match="Expected out tensor to have dtype Long"):
+        numod.hash_tensor(A, out=numod.empty(()))

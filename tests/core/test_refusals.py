@@ -37,7 +37,7 @@ CASES = [
     (TypeError, "argument 'generator' must be Generator, not str", lambda: X.uniform_(generator="0")),
     (TypeError, r"rand\(\): argument 'dtype' must be dtype, not str", lambda: torch.rand(2, dtype="float")),
     (TypeError, r"addmm\(\): argument 'mat1' \(position 2\) must be Tensor, not int", lambda: X.addmm_(1, X)),
-    (TypeError, "cannot be interpreted as an integer", lambda: X.topk(1.5)),
+    (TypeError, r"topk\(\): argument 'k' \(position 2\) must be int, not float", lambda: X.topk(1.5)),
     (RuntimeError, "rounding_mode to be one of", lambda: X.div_(2, rounding_mode="up")),
     (IndexError, "Dimension out of range", lambda: torch.tensordot(X, X, [3, 3])),
     (TypeError, r"arange\(\) takes .* by name \['foo'\]", lambda: torch.arange(3, foo=1)),
@@ -425,13 +425,49 @@ def test_strides_beyond_the_input() -> None:
         assert torch.autograd.grad(near.sum(), x)[0].tolist() == torch.autograd.grad(far.sum(), x)[0].tolist()
 
 
+@pytest.mark.parametrize(
+    "fill",
+    [
+        "normal_(0, NAN)",
+        "exponential_(NAN)",
+        "cauchy_(0, NAN)",
+        "geometric_(NAN)",
+        "log_normal_(0, NAN)",
+        "uniform_(NAN, 1)",
+        "bernoulli_(NAN)",
+    ],
+)
+def test_distributions_of_nan(fill) -> None:
+    with pytest.raises(RuntimeError, match="expects"):
+        eval(f"x.{fill}", {"x": torch.ones(2), "NAN": float("nan")})
+
+
+def test_dimensions_of_tensors_without_any() -> None:
+    with pytest.raises(IndexError, match="Dimension out of range"):
+        torch.tensor(1.0).index_add(-100, torch.tensor([0]), torch.tensor(1.0))
+
+
+def test_tensors_without_dimensions_scatter_as_vectors() -> None:
+    one, place = torch.tensor(1.0), torch.tensor([0])
+    assert one.scatter(0, place, torch.tensor(2.0)).item() == 2.0 and torch.ones(1).scatter(
+        0, torch.tensor(0), 2.5
+    ).tolist() == [2.5]
+    assert one.scatter_add(0, place, torch.tensor(2.0)).item() == 3.0
+    assert torch.ones(2).scatter(0, torch.tensor([1]), value=torch.tensor(3)).tolist() == [1.0, 3.0]
+
+
+def test_sizes_that_leave_a_part_open() -> None:
+    with pytest.raises(RuntimeError, match="don't multiply up"):
+        torch.ones(6).unflatten(0, (0, -1))
+
+
 def test_tensors_without_dimensions_are_sizes() -> None:
     two, x = torch.tensor(2), torch.arange(6.0)
     assert torch.randperm(two).shape == (2,) and torch.randint(torch.tensor(0), two, (two,)).shape == (2,)
     assert torch.equal(torch.fft.fft(x, n=two), torch.fft.fft(x, n=2)) and torch.equal(x.roll(two), x.roll(2))
     assert [each.shape for each in (*x.chunk(two), *x.split(two))] == [(3,), (3,), (2,), (2,), (2,)]
     assert torch.equal(F.max_pool1d(x[None], two), F.max_pool1d(x[None], 2))
-    with pytest.raises(TypeError, match="integer"):
+    with pytest.raises(TypeError, match="must be int"):
         x.split(torch.tensor(1.5))
 
 

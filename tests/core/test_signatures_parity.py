@@ -33,7 +33,9 @@ OPTIONAL = (
 
 
 def accepted(path: str, overload: Any) -> tuple[dict, dict, Any] | None:
-    """The first arguments that PyTorch takes, as its tensors and as numod's, and its result; None where none was found."""
+    """The first arguments that PyTorch takes, as its tensors and as numod's, and its result; None where none was
+    found.
+    """
     made = zip(calls(torch, path, overload), calls(numod, path, overload))
     for theirs, mine in chain(((sample, None) for sample in samples(path, overload)), made):
         for left_out in OPTIONAL if mine is not None else ((),):

@@ -121,12 +121,12 @@ def test_refusals():
         (
             lambda: nn.functional.interpolate(numod.ones(1, 1, 2, 2), size=(2.0, 2.0)),
             TypeError,
-            "expected size to be one of int",
+            "argument 'size' must be int or tuple of ints",
         ),
         (
             lambda: nn.functional.interpolate(numod.ones(1, 1, 2, 2), size=(numod.tensor(2.5), 2)),
             TypeError,
-            "expected size to be one of int",
+            "argument 'size' must be int or tuple of ints",
         ),
         (
             lambda: nn.functional.affine_grid(numod.ones(1, 2, 3), (1, 2, 0, 1), align_corners=False),
@@ -539,7 +539,10 @@ def test_permutations_and_random_integers_fill_what_the_dtype_holds():
     numod.manual_seed(0)
     assert numod.zeros(4000, dtype=numod.uint8).random_().aminmax() == (0, 255) and numod.zeros(
         4000, dtype=numod.int8
-    ).random_(-128, None).aminmax() == (-128, 127)
+    ).random_(-128, None).aminmax() == (
+        -128,
+        127,
+    )
     with pytest.raises(RuntimeError, match="expects 'from' to be less than 'to'"):
         numod.zeros(3).random_(0)
 

@@ -21,12 +21,13 @@ from numod.ops.linalg.cuda import MAKERS
 for _module in pkgutil.iter_modules(ops.__path__):
     importlib.import_module(f"{ops.__name__}.{_module.name}")
 
-KERNELS = """ArgExtremum Average Bag BagBounds Band RunStarts CheckedIndex ByteProduct Cat Cdist CdistGradient Cell
-ChannelNorm ChannelNormGradient FusedMapReduce Convolution Cross CrossEntropy CrossEntropyGradient CrossEntropyTotal Ctc
-CtcGradient Extremum Flip GammaGradient Greatest GridSample GridSlope GridSpread GroupNorm GroupNormGradient
-Linear LongestRun Matmul MaxPool Nonzero OverComplex Pad PadBack ComplexPart Patches Pdist PlaceGradient Pointwise Gather
-Recurrence Reduction RowNorm RowNormGradient Running RunningExtremum Runs Resample Roll Sample ScatterReduce
-Searchsorted Select Softmax Sort Stack Substitution Transform Triangle Update Scatter""".split()
+KERNELS = """ArgExtremum AvgPool Bag BagBounds Band RunStarts CheckedIndex ByteProduct Cat Cdist CdistGradient
+Cell ChannelNorm ChannelNormGradient FusedMapReduce Convolution Cross CrossEntropy CrossEntropyGradient
+CrossEntropyTotal Ctc CtcGradient Extremum Flip GammaGradient GridSample GridSlope GridSpread GroupNorm
+GroupNormGradient Linear LongestRun Matmul MaxPool MaxPoolValues Nonzero OverComplex Pad PadBack ComplexPart
+Patches Pdist PlaceGradient Pointwise Gather Recurrence Reduction RowNorm RowNormGradient Running RunningExtremum
+Runs Resample Roll Sample ScatterReduce Searchsorted Select Softmax Sort Stack Substitution Transform Triangle
+Update Scatter""".split()
 COMPOSED = "Attention AttentionGradient Layer LinearGradient".split()  # of the ops above, where they are not on the CPU
 # chosen for tensors there
 CPU = "Nll NllGradient PackColumns PackedLinear PackedMatmul SpreadConvolution SpreadWeight".split()

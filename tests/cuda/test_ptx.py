@@ -22,7 +22,7 @@ from numod import config, dtypes
 from numod.device.layout import layout
 from numod.graph.passes.fuse_pointwise import Fused
 from numod.kernel import tensor_cores, writer
-from numod.ops import complexes, convolution, patches, pointwise, sampling, update
+from numod.ops import complexes, pointwise, sampling, update
 from numod.ops.linalg import cross, factorization, triangular_solve, tril_triu
 from numod.ops.sequence import ctc
 from numod.ops.image import cdist, grid_sample, interpolate
@@ -32,6 +32,8 @@ from numod.ops.fft import fft
 from numod.ops.norm import group_norm, normalization
 from numod.ops.matmul import matmul
 from numod.ops.sort import unique, searchsorted, topk, sort
+from numod.ops.convolution import convolution
+from numod.ops.image import unfold
 
 pytest.importorskip("numba_cuda", reason="needs the extra: pip install -e '.[cuda]'")
 pytestmark = [
@@ -295,7 +297,7 @@ def test_structured_ops(compiled: list[str]) -> None:
     indexing.nonzero.prepare((on_gpu(7, dtype=dtypes.bool_), vector), (3,))
     for back in (False, True):
         interpolate.resample.prepare((on_gpu(7, 5), on_gpu(3, 2, dtype=dtypes.int64), on_gpu(3, 2)), (0, 3, back))
-        patches.patches.prepare(
+        unfold.patches.prepare(
             (on_gpu(2, 8, 6) if back else on_gpu(2, 2, 3, 4),), ((3, 4), (2, 2), (2, 3), (1, 1), (0, 0), (1, 1), back)
         )
     flip_roll.flip.prepare((on_gpu(7, 5),), ((0,),))

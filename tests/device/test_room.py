@@ -1,7 +1,9 @@
 """Limits on memory: a process under one ends in results or in a MemoryError, never by a signal, and goes on after the
-error. About 15 s.
+error. About 20 s.
 
-A sweep over many limits is `python tests/device/test_room.py`.
+A sweep over many limits is `python tests/device/test_room.py [first last step]` in megabytes, without a cache or with
+that of NUMOD_CACHE_DIR. It prints a line for each program and limit, and ends with status 1 if any of them ended in
+another way than the tests allow.
 """
 
 from __future__ import annotations
@@ -11,10 +13,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import numod
-from numod.device import room
+from numod.device import cpu, host_memory, room
 
 resource = pytest.importorskip("resource")
 pytestmark = pytest.mark.skipif(
@@ -60,6 +63,14 @@ for size in (1 << 26, 1 << 22, 1 << 18):
 attempt(lambda: equal((torch.ones(1 << 20) + 1).sum().item(), 2 << 20))
 attempt(lambda: torch.ones(1 << 16).tanh().cumsum(0))
 """,
+    "small reuse": """
+held = [torch.ones(1 << 21) + 1 for _ in range(20)]
+kept = held[3]
+held.clear()  # 160 MB that the pool keeps
+attempt(lambda: [torch.ones(1 << 16) for _ in range(LEFT >> 19)])  # half of all that was left, in pieces that the pool does not hold
+attempt(lambda: [torch.ones(1 << 12) for _ in range(LEFT >> 15)])
+attempt(lambda: equal(kept.sum().item(), 1 << 22))
+""",
     "reuse": """
 held = [torch.ones(1 << 21) + 1 for _ in range(20)]
 kept = held[3]
@@ -99,30 +110,126 @@ def run(name: str, megabytes: int, cache: str) -> tuple[int, list[str], str]:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
     source = (
-        f"{START}\nif outcomes != ['memory'] or 'numod' in sys.modules:\n{_indented(PROGRAMS[name])}\nprint(*outcomes)"
+        f"{START}\nif 'numod' in sys.modules:\n    try:\n{_indented(PROGRAMS[name])}\n    except MemoryError:\n  "
+        "      outcomes.append('memory')\nprint(*outcomes)"
     )
     environment = {**os.environ, "NUMOD_CACHE_DIR": cache, "PYTHONPATH": str(Path(numod.__file__).parents[1])}
     found = subprocess.run(
-        [sys.executable, "-c", source], capture_output=True, text=True, env=environment, preexec_fn=limit
+        [sys.executable, "-c", source], capture_output=True, text=True, env=environment, preexec_fn=limit, timeout=300
     )
     return found.returncode, found.stdout.split(), found.stderr
 
 
 def _indented(text: str) -> str:
-    return "\n".join(f"    {line}" for line in text.splitlines())
+    return "\n".join(f"        {line}" for line in text.splitlines())
 
 
 @pytest.mark.parametrize(
-    "name, megabytes", [("eager", 350), ("eager", 470), ("training", 500), ("compiled", 490), ("tensors", 700)]
+    "name, megabytes", [("eager", 350), ("eager", 484), ("training", 500), ("compiled", 490), ("tensors", 700)]
 )
 def test_a_limited_process_ends_in_results_or_memory_errors(name: str, megabytes: int) -> None:
     status, outcomes, error = run(name, megabytes, "")
     assert status == 0 and outcomes and set(outcomes) <= {"done", "memory"}, error
 
 
-def test_what_the_pool_keeps_is_given_back_before_an_allocation_is_refused(tmp_path: Path) -> None:
-    status, outcomes, error = run("reuse", 1000, str(tmp_path))
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A folder in which programs find each other's kernels."""
+    return str(tmp_path_factory.mktemp("cache"))
+
+
+def test_what_the_pool_keeps_is_given_back_before_an_allocation_is_refused(cache: str) -> None:
+    status, outcomes, error = run("reuse", 1000, cache)
     assert status == 0 and outcomes == ["done"] * 3, error
+
+
+def test_small_allocations_are_tried_again_after_that(cache: str) -> None:
+    status, outcomes, error = run("small reuse", 1000, cache)
+    assert status == 0 and outcomes == ["done"] * 3, error
+
+
+REFUSED = {
+    "an op": lambda x: x + 1, "several results": lambda x: x.sort(0)[0],
+    "a large result": lambda x: x.expand(1000, 8, 8) * 2, "scratch": lambda x: x.softmax(0).cumsum(0),
+    "creation": lambda x: numod.full((3, 3), 2.0),
+    "backward": lambda x: numod.autograd.grad((x.requires_grad_() * 2).sin().sum(), x)[0],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_refused_at_first_is_given_after_a_release(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every allocation of an op fails once; it is repeated after all that is kept for later was given back."""
+    expected, failures, released = REFUSED[case](numod.arange(64.0).reshape(8, 8)), [], []
+
+    def forget() -> None:
+        for each in numod.dtypes.on_default_change:
+            each()
+
+    def refuse(count: int, dtype: object) -> object:
+        failures.append(count)
+        raise MemoryError
+
+    def checked(count: int, dtype: object) -> object:
+        if len(released) < len(failures):
+            raise MemoryError
+        return np.empty(count, dtype)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cpu, "allocator", lambda size: refuse)
+        patch.setattr(host_memory, "allocator", lambda size: refuse)
+        patch.setattr(host_memory, "_checked", checked)
+        patch.setattr(room, "_releases", [lambda: released.extend(failures[len(released) :])])
+        forget()
+        found = REFUSED[case](numod.arange(64.0).reshape(8, 8))
+    forget()
+    assert failures and len(released) == len(failures) and numod.equal(found, expected)
+
+
+INJECTED = """
+import _testcapi
+import numod as torch
+x, w = torch.rand(8, 8), torch.rand(8, 8, requires_grad=True)
+model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+function = torch.compile(lambda a: (a.sin() * a.exp() + 1).sum(1))
+def train():
+    optimizer.zero_grad()
+    model(x).sum().backward()
+    optimizer.step()
+for call in (lambda: x + 1, lambda: x.sort(), lambda: x[1:, ::2].t().reshape(-1), lambda: (w * x).sum().backward(), lambda: x.add_(0), lambda: torch.rand(3),
+             lambda: torch.zeros(1 << 18) + 1, lambda: function(x), train):
+    for _ in range(4):
+        call()
+    n = fine = failed = 0
+    while fine < 20:  # calls that ask for less memory than that
+        try:
+            _testcapi.set_nomemory(n, n + 1)
+            try:
+                call()
+            finally:
+                _testcapi.remove_mem_hooks()
+            fine += 1
+        except MemoryError:
+            fine, failed = 0, failed + 1
+        n += 1
+    call()
+    assert failed, call
+print(torch.equal((torch.ones(1 << 18) + 1).sum(), torch.tensor(float(1 << 19))), torch.allclose(function(x), (x.sin() * x.exp() + 1).sum(1)))
+"""
+
+
+def test_where_pythons_allocator_fails_a_memory_error_is_raised() -> None:
+    """At every single allocation of an object in a call; never SystemError ("error return without exception set"), and
+    what follows is right.
+    """
+    pytest.importorskip("_testcapi", reason="this Python is without its test module")
+    found = subprocess.run(
+        [sys.executable, "-c", INJECTED],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(numod.__file__).parents[1])},
+    )
+    assert found.returncode == 0 and found.stdout.split() == ["True", "True"], found.stderr
 
 
 def test_the_error_names_need_room_and_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,7 +255,9 @@ def group(tmp_path: Path, names: dict[str, str]) -> str:
 
 
 def test_limits_of_control_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The group's own limit and those of the groups around it, in version 2; clean pages of files are no use of memory."""
+    """The group's own limit and those of the groups around it, in version 2; clean pages of files are no use of
+    memory.
+    """
     statistics = f"active_file {10 << 20}\ninactive_file {20 << 20}\nslab_reclaimable 0\nanon 5"
     group(tmp_path, {"memory.max": "max", "memory.current": "9", "memory.stat": statistics})
     group(tmp_path / "outer", {"memory.max": str(900 << 20), "memory.current": str(100 << 20), "memory.stat": ""})
@@ -196,8 +305,32 @@ def test_what_an_error_came_from_makes_it_a_memory_error() -> None:
         raise KeyError("another")
 
 
-if __name__ == "__main__":
+def sweep(first: int = 100, last: int = 1300, step: int = 50) -> int:
+    """How many programs fail under limits from `first` to `last` megabytes.
+
+    At some sizes OpenMP's threads are what there is no room for.
+    """
+    failures = 0
     for name in PROGRAMS:
-        for megabytes in range(*map(int, (sys.argv[1:] or [100, 1300, 50]))):
-            status, outcomes, error = run(name, megabytes, "")
-            print(name, megabytes, status, *outcomes, *error.splitlines()[-1:], flush=True)
+        for megabytes in range(first, last, step):
+            try:
+                status, outcomes, error = run(name, megabytes, os.environ.get("NUMOD_CACHE_DIR", ""))
+            except subprocess.TimeoutExpired:
+                status, outcomes, error = -1, ["hangs"], ""
+            # NumPy itself does not start below 120 MB
+            fails = (status != 0 or not set(outcomes) <= {"done", "memory"}) and "OpenBLAS error" not in error
+            failures += fails
+            print(
+                name,
+                megabytes,
+                "FAILS" if fails else "ok",
+                status,
+                *outcomes,
+                *(error.splitlines()[-3:] if fails else ()),
+                flush=True,
+            )
+    return failures
+
+
+if __name__ == "__main__":
+    sys.exit(bool(sweep(*map(int, sys.argv[1:]))))

@@ -153,5 +153,5 @@ def test_sums_across_lanes_in_order(real, lanes):
 def test_registers_follow_the_features():
     assert registers(["+avx2", "+avx512f"], LINUX) == Registers(64, 8)
     assert registers(["+avx2", "-avx512f"], "x86_64-pc-windows-msvc") == Registers(32, 4)
-    assert registers(["+sse2"], "x86_64-apple-darwin") == Registers(16, 4, False)
+    assert registers(["+sse2"], "x86_64-apple-darwin") == Registers(16, 4, False, False)
     assert registers([], "arm64-apple-darwin") == Registers(16, 8, False)

@@ -1,4 +1,6 @@
-"""Distributions beside PyTorch's: densities, moments, entropies, divergences, gradients; samples by their statistics."""
+"""Distributions beside PyTorch's: densities, moments, entropies, divergences, gradients; samples by their
+statistics.
+"""
 
 from __future__ import annotations
 

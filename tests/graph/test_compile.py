@@ -1,4 +1,6 @@
-"""`numod.compile`: values read in Python, arguments and results of every kind, versions, and the library's own checks."""
+"""`numod.compile`: values read in Python, arguments and results of every kind, versions, and the library's own
+checks.
+"""
 
 from __future__ import annotations
 

@@ -268,9 +268,12 @@ MEMBERS = [member(f"{entry.key}.kernel", dump(entry)) for entry in ENTRIES] + [
 ]
 
 
-def check_mutations(place, count: int) -> None:
-    """Each is refused, or what it writes are the entries that went in."""
-    rng, accepted = random.Random(37), 0
+def check_mutations(place, count: int, seed: int = 37) -> tuple[int, int]:
+    """Each is refused, or what it writes are the entries that went in.
+
+    Returns how many gave entries, and how many none.
+    """
+    rng, accepted = random.Random(seed), 0
     secret = None
     for _ in range(count):
         (place / "a.tar.gz").write_bytes(mutated(rng))
@@ -288,6 +291,7 @@ def check_mutations(place, count: int) -> None:
             path.unlink()
         assert names(place / "mine") == []
     assert 0 < accepted < count and sorted(each.name for each in place.iterdir()) == ["a.tar.gz", "mine", "theirs"]
+    return accepted, count - accepted
 
 
 def test_damaged_archives(place):

@@ -141,7 +141,9 @@ def test_a_kernel_is_compiled_once_and_then_loaded(fresh):
 
 
 def test_signals_wait_for_the_kernel(fresh, monkeypatch):
-    """An exception of a handler in the midst of the compiler would be lost in LLVM's callbacks, or free a module twice."""
+    """An exception of a handler in the midst of the compiler would be lost in LLVM's callbacks, or free a module
+    twice.
+    """
     steps, usual = [], cache.KernelCache.save
 
     def save(self, *arguments):

@@ -1,4 +1,6 @@
-"""Names in kernels' text: those of a formula, of the loop, of its values and of random words cannot be one another's."""
+"""Names in kernels' text: those of a formula, of the loop, of its values and of random words cannot be one
+another's.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +16,17 @@ import pytest
 from numod import dtypes
 from numod.kernel import block, emit, folds, scalar, tensor_cores, writer
 from numod.kernel.expression import Symbol, as_expression
-from numod.ops import convolution_grid, convolution_planes, convolution_winograd, table
 from numod.ops.matmul import tiled as product_tiles
+from numod.ops import table
+from numod.ops.convolution import depthwise, implicit_gemm, winograd
 from numod.ops.pointwise import rows
 from numod.ops.update import rows as updates
 
 # the class of the first tensor, and the rank
 LOOPS = [("1", 1), ("s", 1), *((inner, rank) for rank in (2, 3, 4, 5) for inner in "1st")]
 TAKEN = (
-    "start end drawn first index inner k low max min n place rows row run share step strip t0 x_0 x_n x_base "
-    "range float32 sqrt"
+    "start end drawn first index inner k low max min n place rows row run share step strip t0 x_0 x_n x_base range "
+    "float32 sqrt"
 ).split()
 
 
@@ -170,9 +173,7 @@ def test_products_of_blocks(tile: block.Tile) -> None:
 
 
 @pytest.mark.parametrize(
-    "module",
-    [product_tiles, convolution_grid, convolution_planes, convolution_winograd],
-    ids=lambda each: each.__name__.rpartition(".")[2],
+    "module", [product_tiles, implicit_gemm, depthwise, winograd], ids=lambda each: each.__name__.rpartition(".")[2]
 )
 def test_kernels_that_get_an_end(module: object) -> None:
     kernels = [

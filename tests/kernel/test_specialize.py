@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 
 from numod.kernel import scalar
-from numod.kernel.specialize import parameters, specialized, template
+from numod.kernel.specialize import arguments, parameters, specialized, template
 
 FIRST = 3
 
@@ -106,3 +107,93 @@ def test_a_value_is_needed_for_every_parameter() -> None:
 def assigns(out, *, STRIP):
     STRIP = out[0]
     out[1] = STRIP
+
+
+class Size(NamedTuple):
+    height: int
+    width: int
+    stride: int
+
+
+class Lines(NamedTuple):
+    stride: int
+    width: int
+
+
+def copy_lines(x, out, n, lines: Lines):
+    out[n] = x[n * lines.stride + lines.width]
+
+
+def images(x, out, size: Size, lines, *, LANES):
+    for k in range(size.height * size.stride):
+        copy_lines(x, out, k, size)
+        clear(out, size, lines)
+    out[LANES] = size.width
+
+
+def test_fields_of_a_named_tuple() -> None:
+    """They become parameters, and a called function receives those that it reads, in its order."""
+    assert arguments(images) == ("x", "out", "height", "width", "stride", "lines")
+    text = specialized(images, LANES=4, STRIP=1).partition("\ndef kernel")[2]
+    assert (
+        text
+        == """(x, out, height, width, stride, lines):
+    for k in range(height * stride):
+        copy_lines(x, out, k, stride, width)
+        clear(out, height, width, stride, lines)
+    out[4] = width
+"""
+    )
+    assert specialized(copy_lines, name="copy_lines").startswith(
+        "def copy_lines(x, out, n, stride, width):\n    out[n] = x[n * stride + width]"
+    )
+
+
+def test_a_field_with_a_value_is_a_constant() -> None:
+    text = specialized(images, LANES=4, STRIP=1, stride=2)
+    assert (
+        "kernel(x, out, height, width, stride, lines)" in text
+        and "range(height * 2)" in text
+        and "copy_lines(x, out, k, 2, width)" in text
+    )
+
+
+def clashing(x, size: Size):
+    width = x[0]
+    x[1] = width + size.width
+
+
+def missing(x, lines: Lines):
+    images(x, x, lines, 1)
+    x[0] = lines.height
+
+
+def test_wrong_fields_raise() -> None:
+    with pytest.raises(TypeError, match="width is a variable and a field of size; rename the variable"):
+        specialized(clashing)
+    with pytest.raises(TypeError, match="lines has no height, which images reads"):
+        specialized(missing)
+    with pytest.raises(TypeError, match="images has no parameter depth to be specialised"):
+        specialized(images, LANES=4, STRIP=1, depth=3)
+
+
+def renamed(x, out, n):
+    for k in range(n):
+        largest = max(x[k], 0)
+        out[k] = pivot + largest  # noqa: F821  as after a renaming that forgot this line
+
+
+@template
+def renamed_template(x):
+    return pivots[x]  # noqa: F821
+
+
+def calling(x, out):
+    out[0] = renamed_template(x)
+
+
+def test_names_that_do_not_resolve_raise() -> None:
+    with pytest.raises(NameError, match="test_specialize.renamed: pivot is no variable or parameter"):
+        specialized(renamed)
+    with pytest.raises(NameError, match="renamed_template: pivots is no variable"):
+        specialized(calling)

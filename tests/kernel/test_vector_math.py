@@ -50,7 +50,9 @@ def arguments(dtype):
 
 
 def errors(got, wanted):
-    """Distance of results from the wanted numbers, in units in the last place of these; 0 for equal infinities and NaN."""
+    """Distance of results from the wanted numbers, in units in the last place of these; 0 for equal infinities and
+    NaN.
+    """
     with np.errstate(all="ignore"):
         nearest = wanted.astype(got.dtype)
         unit = np.spacing(np.abs(np.where(np.isfinite(nearest), nearest, 1)))

@@ -1,4 +1,6 @@
-"""Hooks of every kind: what they are given, what they may replace, in which order they run, and how they are removed."""
+"""Hooks of every kind: what they are given, what they may replace, in which order they run, and how they are
+removed.
+"""
 
 import copy
 import pickle

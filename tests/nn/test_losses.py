@@ -224,3 +224,21 @@ def test_negative_log_likelihood_to_second_order(weight, reduction):
     assert numod.allclose(loss, expected)
     assert gradcheck(lambda x: F.nll_loss(x, target, weight, ignore_index=1, reduction=reduction), (x,))
     assert gradgradcheck(lambda x: F.nll_loss(x * x, target, weight, ignore_index=1, reduction=reduction), (x,))
+
+
+def test_cosine_similarity_of_tiny_vectors():
+    x = numod.tensor([[1e-4, 1e-8]])
+    y = numod.tensor([[1e-8, 1e-4]])
+    np.testing.assert_allclose(
+        numod.nn.functional.cosine_similarity(x * 1e-4, y * 1e-4, eps=1e-30).tolist(), [2e-4], rtol=1e-5
+    )
+
+
+def test_margins_that_are_just_kept_have_no_gradient():
+    for loss, target in (
+        (numod.nn.functional.multi_margin_loss, [0]),
+        (numod.nn.functional.multilabel_margin_loss, [[0, -1]]),
+    ):
+        x = numod.tensor([[1.0, 0.0]], requires_grad=True)
+        loss(x, numod.tensor(target)).backward()
+        assert x.grad.tolist() == [[0.0, 0.0]]

@@ -79,3 +79,44 @@ def test_lazy_forms(name: str, shape: tuple) -> None:
     assert repr(ours) == repr(theirs)
     ours(numod.rand(shape)), theirs(torch.rand(shape))
     assert repr(ours) == repr(theirs) and list(ours.state_dict()) == list(theirs.state_dict())
+
+
+def _native(t, name: str, x, weight, bias, options: dict) -> tuple:
+    if name == "native_layer_norm":
+        return t.native_layer_norm(x, (weight if weight is not None else x[0, 0]).shape[-1:], weight, bias, 1e-3)
+    if name == "native_group_norm":
+        return t.native_group_norm(x, weight, bias, x.shape[0], x.shape[1], x[0, 0].numel(), 3, 1e-3)
+    running = (
+        (t.full((6,), 0.5, dtype=t.float64), t.full((6,), 2.0, dtype=t.float64))
+        if options.get("running", True)
+        else (None, None)
+    )
+    return (*t.native_batch_norm(x, weight, bias, *running, options["training"], 0.3, 1e-3), *running)
+
+
+@pytest.mark.parametrize("affine", [False, True])
+@pytest.mark.parametrize("name, options", [
+    ("native_layer_norm", {}), ("native_group_norm", {}), ("native_batch_norm", {"training": True}), ("native_batch_norm", {"training": False}),
+    ("native_batch_norm", {"training": True, "running": False}),
+])  # fmt: skip
+def test_native_forms(name: str, options: dict, affine: bool) -> None:
+    """Results, statistics and which of them can be differentiated, and gradients through all of those."""
+    rng, found = np.random.default_rng(0), []
+    values = (
+        rng.standard_normal((4, 6, 5)),
+        *(rng.standard_normal(5 if name == "native_layer_norm" else 6) for _ in range(2)),
+    )
+    for t in (numod, torch):
+        leaves = [t.tensor(value).requires_grad_() for value in values[: 3 if affine else 1]]
+        results = _native(t, name, leaves[0], *(leaves[1:] or (None, None)), options)
+        sum(
+            (result * result.detach().cos()).sum() for result in results if result is not None and result.requires_grad
+        ).backward()
+        seen = [result.detach() for result in results if result is not None] + [leave.grad for leave in leaves]
+        found.append(
+            ([result is not None and result.requires_grad for result in results], [each.numpy() for each in seen])
+        )
+    assert found[0][0] == found[1][0]
+    for mine, theirs in zip(found[0][1], found[1][1], strict=True):
+        assert mine.shape == theirs.shape
+        np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-12)

@@ -1,4 +1,6 @@
-"""Recurrent layers and cells beside PyTorch's: repr, parameters, outputs, states, gradients, packed sequences, errors."""
+"""Recurrent layers and cells beside PyTorch's: repr, parameters, outputs, states, gradients, packed sequences,
+errors.
+"""
 
 from __future__ import annotations
 

@@ -19,11 +19,13 @@ INF, NAN = float("inf"), float("nan")
 def test_row(name, dtype):
     row, wide = UNARY[name], dtype is np.float64
     points, values, slopes = exact(name, dtype)
-    x = numod.tensor(points, requires_grad=True)
+    x = numod.tensor(points, requires_grad=row.gradient is not None)
     found = rows[name](x, *row.numbers)
-    (gradient,) = numod.autograd.grad(found.sum(), x)
     off = {point: ulps(each, right, dtype) for point, each, right in zip(points, found.tolist(), values)}
     assert max(off.values()) <= row.value[wide], max(off.items(), key=lambda item: item[1])
+    if row.gradient is None:
+        return
+    (gradient,) = numod.autograd.grad(found.sum(), x)
     off = {point: ulps(each, right, dtype, row.slack) for point, each, right in zip(points, gradient.tolist(), slopes)}
     assert max(off.values()) <= row.gradient[wide], max(off.items(), key=lambda item: item[1])
 

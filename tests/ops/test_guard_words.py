@@ -98,7 +98,7 @@ FIXED = {
     "F.dropout1d": 3,
     "F.dropout2d": 4,
     "F.dropout3d": 5,
-}
+}  # fmt: skip
 LEAST = {
     "renorm_": 2,
     "tril_": 2,

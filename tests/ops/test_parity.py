@@ -26,8 +26,8 @@ isnan isfinite isinf isposinf isneginf signbit relu logit nan_to_num""".split()
 BINARY = """add sub mul div pow floor_divide remainder fmod maximum minimum fmax fmin eq ne lt le gt ge logaddexp
 xlogy atan2 hypot copysign heaviside logical_and logical_or logical_xor""".split()
 INTEGER_BINARY = (
-    "add sub mul div floor_divide remainder fmod maximum minimum eq lt bitwise_and bitwise_or "
-    "bitwise_xor bitwise_left_shift bitwise_right_shift pow"
+    "add sub mul div floor_divide remainder fmod maximum minimum eq lt bitwise_and bitwise_or bitwise_xor "
+    "bitwise_left_shift bitwise_right_shift pow"
 ).split()
 WIDE = [
     NAN, INF, -INF, 0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.5, -2.5, 3.0, 7.25, 40.0, -40.0, 100.0, -100.0, 1e-40, 1e-30,

@@ -4,13 +4,11 @@ is divided.
 
 from __future__ import annotations
 
-import threading
 
 import numpy as np
 import pytest
 
 import numod
-from numod.device.room import startable
 from numod.device import threads as device_threads
 from numod.device.threads import Crew, Gated, most
 from numod.nn import functional as F
@@ -41,20 +39,46 @@ def free_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device_threads, "_crew", patient)
 
 
-def test_a_crew_that_waits_shrinks_and_grows_again() -> None:
+def test_a_crew_that_loses_time_shrinks_and_grows_again() -> None:
     now = [0]
     crew = Crew(lambda: now[0])
     assert crew.size(8) == 8
-    crew.note(8, Crew.LATE)  # a thread that woke up
+    crew.note(8, Crew.LATE)  # threads that had to be woken
+    crew.note(8, -1000)  # and then helped
+    crew.note(8, 1000)
     assert crew.size(8) == 8
     crew.note(8, 4_000_000)
     assert crew.size(8) == 4 and crew.size(2) == 2
     crew.note(4, 4_000_000)
     crew.note(2, 4_000_000)
     assert crew.size(8) == 1
-    now[0] += crew.PATIENCE * 4_000_000
+    now[0] += crew.PATIENCE * 4_100_000
     assert [crew.size(8) for _ in range(4)] == [2, 4, 8, 8]
-    assert (crew.launches, crew.waited) == (3, 12_000_000)
+    assert crew.report(8) == (6, 5, 12_000_000 + Crew.LATE + 1000, 4, 8, 8)
+
+
+def test_what_waiting_cost_is_told_in_words() -> None:
+    crew = Crew(lambda: 0)
+    crew.note(2, -1000)
+    before = crew.report(2)
+    assert str(before) == "1 parallel launches, no time lost by waiting; launches use 2 of 2 threads now"
+    crew.note(2, 4_200_000)
+    assert crew.size(2) == 1
+    assert str(crew.report(2).since(before)) == (
+        "1 parallel launches, of which 1 lost 4.2 ms by waiting: other programs held the cores, or threads had to be "
+        "woken; "
+        "1 more launches got fewer threads therefore; launches use 1 of 2 threads now"
+    )
+    assert "one thread" in str(crew.report(1))
+
+
+def test_small_losses_add_up_and_gains_make_up_for_them() -> None:
+    losing, even = Crew(lambda: 0), Crew(lambda: 0)
+    for _ in range(3):
+        losing.note(2, Crew.LATE // 2)
+        even.note(2, Crew.LATE // 2)
+        even.note(2, -Crew.LATE)
+    assert (losing.size(2), even.size(2)) == (1, 2)
 
 
 @pytest.mark.parametrize("name", OPS)
@@ -113,14 +137,3 @@ def test_a_launch_in_the_midst_of_another_has_one_thread_and_an_interrupted_one_
         gated()
     gated()
     assert counts == [most(), 1, most()]
-
-
-def test_threads_that_the_system_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert startable(3) == 3
-    start, left = threading.Thread.start, iter(range(1))
-    monkeypatch.setattr(threading.Thread, "start", lambda self: start(self) if next(left, None) == 0 else _refuse())
-    assert startable(4) == 2
-
-
-def _refuse() -> None:
-    raise RuntimeError("can't start new thread")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -106,13 +108,48 @@ def test_lbfgs(options: dict) -> None:
 
         found = [float(optimizer.step(closure)) for _ in range(6)]
         state = optimizer.state[x]
-        results.append((found, x.tolist(), state["n_iter"], state["func_evals"]))
+        sizes = {
+            key: len(value) if isinstance(value, list) else 0
+            for key, value in optimizer.state_dict()["state"][0].items()
+        }
+        results.append((found, x.tolist(), state["n_iter"], state["func_evals"], sizes))
     np.testing.assert_allclose(results[0][0], results[1][0], rtol=1e-6)
     np.testing.assert_allclose(results[0][1], results[1][1], rtol=1e-6)
     assert results[0][2:] == results[1][2:]
 
 
-@pytest.mark.parametrize("options", [{}, {"nesterov": False, "weight_decay": 0.0}, {"adjust_lr_fn": "match_rms_adamw"}])
+def test_lbfgs_goes_on_from_the_state_of_the_other_library() -> None:
+    """`al` and the others hold numbers here, where PyTorch's are tensors."""
+    results = []
+    for first, second in ((torch, torch), (torch, numod), (numod, numod), (numod, torch)):
+        state, start = None, np.array([-1.2, 1.0, 0.5])
+        for t in (first, second):
+            x = t.nn.Parameter(t.tensor(start))
+            optimizer = t.optim.LBFGS([x], max_iter=5, history_size=3, line_search_fn="strong_wolfe")
+            if state is not None:
+                optimizer.load_state_dict(_as(t, state))
+
+            def closure(x=x, optimizer=optimizer):
+                optimizer.zero_grad()
+                loss = (100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum()
+                loss.backward()
+                return loss
+
+            optimizer.step(closure)
+            state, start = optimizer.state_dict(), x.detach().numpy()
+        results.append(start)
+    for result in results[1:]:
+        np.testing.assert_allclose(result, results[0], rtol=1e-8)
+
+
+MUON = [dict(zip(("nesterov", "adjust_lr_fn", "weight_decay", "momentum"), each)) for each in itertools.product(
+    (True, False), (None, "original", "match_rms_adamw"), (0.0, 0.1), (0.95, 0.0)
+)]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "options", [*MUON, {"ns_steps": 0}, {"ns_steps": 9}, {"eps": 1e-2}, {"ns_coefficients": (2.0, -1.5, 0.5)}]
+)
 def test_muon(options: dict) -> None:
     rng, found = np.random.default_rng(0), []
     values = [rng.standard_normal((6, 4)).astype(np.float32), rng.standard_normal((3, 8)).astype(np.float32)]
@@ -123,9 +160,9 @@ def test_muon(options: dict) -> None:
             optimizer.zero_grad()
             sum((p * p.sin()).sum() * (k + 1) for p in parameters).backward()
             optimizer.step()
-        found.append([p.detach().numpy() for p in parameters])
-    for mine, theirs in zip(*found):
-        np.testing.assert_allclose(mine, theirs, atol=5e-3)  # bfloat16 inside
+        found.append([each.detach().numpy() for p in parameters for each in (p, *optimizer.state[p].values())])
+    for mine, theirs in zip(*found, strict=True):
+        np.testing.assert_allclose(mine, theirs, atol=5e-3)  # bfloat16 inside: a last bit may differ between processors
 
 
 @pytest.mark.parametrize("name, options", [

@@ -269,12 +269,25 @@ def test_optimizers_of_real_numbers_refuse_complex_ones():
         numod.optim.SparseAdam([w])
 
 
-def test_an_option_switched_on_later_raises_before_the_step_counts():
-    p = numod.nn.Parameter(numod.ones(3))
-    optimizer = numod.optim.Adam([p])
-    p.grad = numod.ones(3)
-    optimizer.step()
-    optimizer.param_groups[0]["amsgrad"] = True
-    with pytest.raises(KeyError, match="max_exp_avg_sq"):
-        optimizer.step()
-    assert optimizer.state[p]["step"] == 1
+@pytest.mark.parametrize("name, option, error", [
+    ("Adam", {"amsgrad": True}, KeyError), ("AdamW", {"amsgrad": True}, KeyError), ("RMSprop", {"momentum": 0.9}, KeyError), ("RMSprop", {"centered": True}, KeyError),
+    ("Adam", {"betas": (0.9,)}, ValueError), ("NAdam", {"betas": None}, TypeError), ("RAdam", {"betas": None}, TypeError), ("Adadelta", {"rho": "high"}, ValueError),
+    ("Rprop", {"etas": None}, TypeError), ("ASGD", {"alpha": None}, TypeError), ("Adafactor", {"eps": None}, TypeError), ("SparseAdam", {"betas": None}, TypeError),
+])  # fmt: skip
+def test_a_step_that_raises_does_not_count(name, option, error):
+    def trained(failing):
+        p = numod.nn.Parameter(numod.full((3, 2), 2.0))
+        optimizer = getattr(numod.optim, name)([p], lr=0.1)
+        for k in range(3):
+            p.grad = numod.full((3, 2), k + 1.0)
+            if failing and k == 1:
+                own = {key: optimizer.param_groups[0][key] for key in option}
+                optimizer.param_groups[0].update(option)
+                with pytest.raises(error):
+                    optimizer.step()
+                assert optimizer.state[p]["step"] == 1
+                optimizer.param_groups[0].update(own)
+            optimizer.step()
+        return p.tolist()
+
+    assert trained(True) == trained(False)

@@ -13,14 +13,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import numod
+
 ROOT = Path(__file__).parents[2]
 pytest.importorskip("perf", reason="perf/ is in the repository only")
 from perf import limit, measure, peers, rows, table  # noqa: E402
-from perf.row import Bar, FreshRow, Pace, Row, Timed  # noqa: E402
+from perf.row import Bar, FreshRow, Pace, Row, SharedRow, Timed  # noqa: E402
 
 Result = measure.Result
 RESULT = Result({"numod": [3.0, 2.0, 9.0], "A": [5.0, 4.0], "B": [1.0, 8.0]})
-ROWS = [row for row in rows.ROWS if isinstance(row, Row)]
+ROWS = [row for row in rows.ROWS if type(row) is Row]
 # minutes to compile, or seconds to run: with the suite `parity`
 SLOW = "ResNet|GPT|GRU|LSTM(|16 M|LeNet|2048|conv2d|pool2d|784-256"
 
@@ -104,6 +106,25 @@ def test_a_row_leaves_out_peers_that_are_not_there():
         and result.limit is None
     )
     json.dumps(table.entry(row, result))
+
+
+def test_two_threads_are_compared_with_one_by_the_middle_rounds_beside_busy_processes(monkeypatch):
+    started, before = [], numod.get_num_threads()
+
+    class Other:
+        kill = wait = lambda self: started.append("ended")
+
+    monkeypatch.setattr(measure.subprocess, "Popen", lambda arguments: started.append(arguments[-1]) or Other())
+    names = {"set_num_threads": numod.set_num_threads}
+    contenders = {
+        name: lambda count=count: Timed(f"set_num_threads({count})", names)
+        for name, count in (("numod", 2), ("one thread", 1))
+    }
+    result = SharedRow("row", contenders, busy=2).measure([], Pace(1e-6, 3, budget=0.0), None)
+    assert list(result.rounds) == ["numod", "one thread"] and result.ratio("one thread") == result.median(
+        "numod"
+    ) / result.median("one thread")
+    assert started == ["while True: pass"] * 2 + ["ended"] * 4 and numod.get_num_threads() == before
 
 
 def test_folders_are_empty_for_a_cold_start_and_filled_once_for_warm_ones():

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from profiled import find
 import numod
 import numod.nn.functional as F
 from numod import nn, optim
+from numod.device import chunks, threads, workers
 from numod.kernel import inspection
 from numod.profiler import profile
 
@@ -112,33 +114,44 @@ def test_every_kernel_of_many_ops_is_timed() -> None:
         assert any(event.category == "kernel" for event in prof.events()), prof.events()
 
 
-def test_threads_of_a_parallel_kernel(tmp_path: Path) -> None:
-    before = numod.get_num_threads()
-    numod.set_num_threads(2)
-    try:
-        x = numod.ones(1 << 18)
-        with profile(with_jit=True) as prof:
-            x * 2.5
-        reports = [kernel for kernel in prof.kernels() if kernel.calls]
-        assert [(report.kernel.parallel, report.threads) for report in reports] == [(True, 2)]
-        (launch,) = [event for event in prof.events() if event.category == "kernel"]
-        assert len(launch.parts.chunks) == len(launch.parts.busy) == 2 and launch.thread in launch.parts.busy
-        assert all(launch.start <= start <= end <= launch.end for start, end, _ in launch.parts.chunks)
-        busy = launch.parts.busy.values()
-        assert reports[0].imbalance == pytest.approx(2 * max(busy) / sum(busy)) and 1 <= reports[0].imbalance <= 2
-        assert reports[0].waiting == pytest.approx(
-            1 - max(busy) / launch.duration
-        ) and f"the busiest {reports[0].imbalance:.2f} of the mean" in str(reports[0])
-        prof.export_chrome_trace(str(tmp_path / "trace.json"))
-        trace = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
-        assert [each["args"]["threads"] for each in trace if each["name"] == "threads in kernels"] == [2, 0]
-        (kernel,), (part,) = (
-            [each for each in trace if each["ph"] == "X" and each["name"] == name]
-            for name in (launch.name, f"part of {launch.name}")
-        )
-        assert part["tid"] != kernel["tid"] and kernel["ts"] <= part["ts"] and len(kernel["args"]["us by thread"]) == 2
-    finally:
-        numod.set_num_threads(before)
+@pytest.fixture
+def two_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Launches by two threads, which do every other share, whatever else runs on this machine."""
+    take = chunks.take
+    monkeypatch.setattr(
+        chunks, "take", lambda: [(*times, threading.get_ident() + k % 2) for k, (*times, _) in enumerate(take())]
+    )
+    monkeypatch.setattr(threads, "_crew", threads.Crew())
+    monkeypatch.setattr(threads.Crew, "LATE", 1 << 62)
+    monkeypatch.setattr(threads, "_threads", 2)
+
+
+def test_threads_of_a_parallel_kernel(tmp_path: Path, two_threads: None) -> None:
+    x = numod.ones(1 << 18)
+    with profile(with_jit=True) as prof:
+        x * 2.5
+    reports = [kernel for kernel in prof.kernels() if kernel.calls]
+    assert [(report.kernel.parallel, report.threads) for report in reports] == [(True, 2)]
+    (launch,) = [event for event in prof.events() if event.category == "kernel"]
+    shares = 2 * workers.SHARES
+    assert len(launch.parts.chunks) == shares and len(launch.parts.busy) == 2 and launch.thread in launch.parts.busy
+    assert all(launch.start <= start <= end <= launch.end for start, end, _ in launch.parts.chunks)
+    busy = launch.parts.busy.values()
+    assert reports[0].imbalance == pytest.approx(2 * max(busy) / sum(busy)) and 1 <= reports[0].imbalance <= 2
+    assert reports[0].waiting == pytest.approx(
+        max(1 - max(busy) / launch.duration, 0)
+    ) and f"the busiest {reports[0].imbalance:.2f} of the mean" in str(reports[0])
+    prof.export_chrome_trace(str(tmp_path / "trace.json"))
+    trace = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    assert [each["args"]["threads"] for each in trace if each["name"] == "threads in kernels"] == [2, 0]
+    (kernel,), parts = (
+        [each for each in trace if each["ph"] == "X" and each["name"] == name]
+        for name in (launch.name, f"part of {launch.name}")
+    )
+    assert len(parts) == shares // 2 and all(
+        part["tid"] != kernel["tid"] and kernel["ts"] <= part["ts"] for part in parts
+    )
+    assert len(kernel["args"]["us by thread"]) == 2
 
 
 def test_a_compiled_step_is_one_slice_with_its_kernel() -> None:

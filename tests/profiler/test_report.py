@@ -16,6 +16,7 @@ import pytest
 import numod
 import numod.nn.functional as F
 from numod import nn, optim
+from numod.device import threads
 from numod.profiler import profile
 from numod.profiler.averages import time_text
 
@@ -210,3 +211,25 @@ def test_lines_have_the_time_of_their_ops_and_gradients(profiled: profile, page:
     )
     assert sum(row[4] for row in rows) == pytest.approx(sum(gradient.cpu_time_total for gradient in gradients) - first)
     assert all(row[5] >= 0 for row in rows)
+
+
+def test_it_says_what_launches_lost_by_waiting_for_threads(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    crew = threads.Crew()
+    monkeypatch.setattr(threads, "_crew", crew)
+    monkeypatch.setattr(threads, "_threads", 2)
+    x = numod.ones(1 << 18)
+    x.exp()
+    before = crew.report(2).launches
+    # as where others hold the cores
+    monkeypatch.setattr(crew, "note", lambda count, lost: threads.Crew.note(crew, count, 2_000_000_000))
+    crew.limit = crew.debt = 0
+    with profile(with_jit=True) as prof:
+        for _ in range(3):
+            x.exp()
+    assert prof.sharing() == (1, 1, 2_000_000_000, 2, 1, 2) and crew.launches == before + 1
+    path = tmp_path / "report.html"
+    prof.export_html(str(path), assembly=0)
+    found = data_of(path)["sharing"]
+    assert found["slower"] == 1 and found["text"].startswith(
+        "1 parallel launches, of which 1 lost 2000.0 ms by waiting: other programs held the cores"
+    )

@@ -69,3 +69,19 @@ def test_every_name_of_python_2_is_todays():
         "_reconstructor",
     )
     assert renamed("numpy.core.multiarray", "scalar") == ("numpy._core.multiarray", "scalar")
+
+
+def test_a_generator_is_saved_and_loads_where_it_is_allowed(tmp_path):
+    generator = numod.Generator().manual_seed(5)
+    numod.rand(3, generator=generator)
+    numod.save({"generator": generator, "state": generator.get_state()}, tmp_path / "g.pt")
+    with pytest.raises(CheckpointError, match=r"numod.core.create.random.Generator.*add_safe_globals"):
+        numod.load(tmp_path / "g.pt")
+    expected = numod.rand(4, generator=generator.clone_state()).tolist()
+    with numod.serialization.safe_globals([numod.Generator]):
+        allowed = numod.load(tmp_path / "g.pt")
+    for found in (allowed, numod.load(tmp_path / "g.pt", weights_only=False)):
+        assert (
+            found["state"].equal(generator.get_state())
+            and numod.rand(4, generator=found["generator"]).tolist() == expected
+        )

@@ -104,7 +104,8 @@ def check(content: bytes) -> bool:
     return loaded
 
 
-def check_many(kind: str, count: int, seed: int) -> None:
+def check_many(kind: str, count: int, seed: int) -> tuple[int, int]:
+    """How many of so many damaged files loaded, and how many were refused."""
     draw = random.Random(f"{kind} {seed}")
     assert numod.load(io.BytesIO(contents()[kind])) is not None  # and all modules are imported
     with pytest.raises(CheckpointError):
@@ -115,6 +116,7 @@ def check_many(kind: str, count: int, seed: int) -> None:
     finally:
         tracemalloc.stop()
     assert outcomes.count(False) > count // 4
+    return outcomes.count(True), outcomes.count(False)
 
 
 @pytest.mark.parametrize("kind", ["plain", "structured", "archive.pt", "flat.pt", "pickle.pt", "legacy.pt"])
@@ -337,6 +339,63 @@ def test_calls_on_remembered_arguments_cannot_grow():
     )
     with pytest.raises(CheckpointError, match="more memory than its own length"):
         numod.load(io.BytesIO(with_pickle(program)))
+
+
+def lazily(name, shape=b"K\x04\x85", strides=b"K\x01\x85", stored=None):
+    """The arguments of a tensor that PyTorch conjugates or negates when it is read."""
+    return (
+        b"("
+        + (stored or storage())
+        + b"K\x00"
+        + shape
+        + strides
+        + b"\x89ccollections\nOrderedDict\n)R}"
+        + text(name)
+        + b"\x88st"
+    )
+
+
+def test_a_negated_tensor_takes_the_memory_of_its_storage():
+    """Not that of its sizes, and not once for each tensor."""
+    rebuild = b"ctorch._utils\n_rebuild_tensor_v2\n"
+    -numod.ones(4)  # the kernel is compiled here
+    content = with_pickle(entry(rebuild + lazily("neg", b"\x8a\x06" + bytes(5) + b"\x01\x85", b"K\x00\x85") + b"R"))
+    assert check_quietly(content) and numod.load(io.BytesIO(content))["some.weight"].shape == (1 << 40,)
+    stored = storage(count=b"J" + struct.pack("<i", 1 << 16))
+    size = b"J" + struct.pack("<i", 1 << 16) + b"\x85"
+    program = (
+        b"\x80\x02]"
+        + rebuild
+        + b"q\x01"
+        + lazily("neg", size, stored=stored)
+        + b"q\x02R0"
+        + b"h\x01h\x02Ra" * 500
+        + b"."
+    )
+    loaded = numod.load(
+        io.BytesIO(zipped({"archive/data.pkl": program, "archive/data/0": struct.pack("<f", 2.0) * (1 << 16)}))
+    )
+    assert len({each.data_ptr() for each in loaded}) == 1 and loaded[7].sum().item() == -2 * (1 << 16)
+
+
+def test_states_from_the_memo_cannot_grow():
+    """NumPy copies the bytes of numbers in another byte order."""
+    dtype = b"cnumpy\ndtype\n" + text(">f8") + b"\x89\x88\x87R(K\x03" + text(">") + b"NNN" + NEGATIVE * 2 + b"K\x00tb"
+    made = b"cnumpy.core.multiarray\n_reconstruct\nq\x05cnumpy\nndarray\nK\x00\x85C\x01b\x87q\x06R"
+    state = (
+        b"(K\x01M"
+        + struct.pack("<H", 1000)
+        + b"\x85"
+        + dtype
+        + b"\x89B"
+        + struct.pack("<I", 8000)
+        + bytes(8000)
+        + b"tq\x07b"
+    )
+    once = b"\x80\x02]" + made + state + b"a"
+    assert len(numod.load(io.BytesIO(with_pickle(once + b".")))[0]) == 1000
+    with pytest.raises(CheckpointError, match="more memory than its own length"):
+        numod.load(io.BytesIO(with_pickle(once + b"h\x05h\x06Rh\x07ba" * 1000 + b".")))
 
 
 def test_attributes_of_a_tensor_cannot_replace_what_makes_it_one():

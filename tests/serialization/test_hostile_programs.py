@@ -45,14 +45,18 @@ def check(content: bytes, folder: Path) -> bool:
     return True
 
 
-def check_many(names: tuple[str, ...], change: Callable, count: int, folder: Path) -> tuple[int, int]:
-    """How many of so many changed programs loaded, and how many were refused."""
+def check_many(names: tuple[str, ...], change: Callable, count: int, folder: Path, first: int = 0) -> tuple[int, int]:
+    """How many of so many changed programs, of these numbers on, loaded, and how many were refused."""
     found = [0, 0]
-    for number in range(count):
+    for number in range(first, first + count):
         content, _ = hostile.program_file(names[number % len(names)])
         changed = change(content, random.Random(f"{change.__name__} {number}"))
-        if changed is not None:
-            found[not check(changed, folder)] += 1
+        try:
+            if changed is not None:
+                found[not check(changed, folder)] += 1
+        except BaseException as error:
+            error.add_note(f"the change {change.__name__} {number} of {names[number % len(names)]!r}")
+            raise
         assert not (folder / hostile.MARK).exists()
     return found[0], found[1]
 
@@ -186,6 +190,8 @@ def attribute(op: str, position: int, value: object) -> Callable:
 
 X, N = hostile.r(2, 4, 4), hostile.i(2, 3)
 IMAGE, GRID = hostile.r(1, 1, 4, 4), hostile.r(1, 3, 3, 2)
+GRU = numod.nn.GRU(3, 4)
+PACKED = lambda x, n: hostile.packed(GRU, x, n + 1)  # noqa: E731
 CODE = "0) or __import__('os') #"
 REFUSED = {
     "text for a number": (lambda x, g: F.grid_sample(x, g, align_corners=False), (IMAGE, GRID),
@@ -226,7 +232,8 @@ REFUSED = {
     "a sum of another kind": (lambda x: x.sum(1), (X,), attribute(".sum", 2, {"dtype": "os"}),
         "there is no dtype 'os'"),
     "a part of what is not complex": (lambda x: x.exp(), (X,),
-        of(".exp", lambda step: step.__setitem__("op", "ComplexPart.sgn")), "sgn: it must compute with a complex dtype"),
+        of(".exp", lambda step: step.__setitem__("op", "ComplexPart.sgn")),
+        "sgn: it must compute with a complex dtype"),
     "complex numbers as integers": (lambda x: torch.where(x > 0, x, 1), (X,),
         of(".where",
             lambda step: (step["inputs"].__setitem__(1, {"complex": ["1.0", "2.0"]}),
@@ -243,6 +250,12 @@ REFUSED = {
     "very deep results": (lambda x: x * 2, (X,), lambda program: program.__setitem__("outputs", _deep(400)), "damaged"),
     "not a number of JSON": (lambda x: x * 2, (X,),
         of(".mul", lambda step: step["inputs"].__setitem__(1, float("nan"))), "NaN is not JSON"),
+    "room for fewer rows than sequences": (PACKED, (hostile.r(5, 2, 3), N[0, :2]),
+        attribute(".gru_layer", 0, {"tuple": [-1] * 5}),
+        "gru_layer: attribute 'counted' must be the rows of each step, 10 in all"),
+    "room at some steps": (PACKED, (hostile.r(5, 2, 3), N[0, :2]),
+        attribute(".gru_layer", 0, {"tuple": [2, -2, -2, -2, -2]}),
+        "gru_layer: attribute 'counted' must be the rows of each step, 10 in all"),
     "the same input twice": (lambda x: x * 2, (X,), lambda program: program["inputs"].append(0), "twice"),
     "a layout of a huge size": (lambda x: x * 2, (X,),
         lambda program: program["layouts"][0].__setitem__(2, [1 << 40, 1 << 40, 1]), "a layout of shape"),
@@ -311,6 +324,18 @@ def test_the_rows_of_recurrent_steps_are_what_the_attribute_says(tmp_path: Path)
 
     expected = layer(x)[0].tolist()
     assert changed(layer, (x,), every, tmp_path)()(x)[0].tolist() == expected
+
+
+@pytest.mark.parametrize("way", ["op by op", "compiled"])
+def test_counts_of_sequences_that_there_is_no_room_for_are_refused(way: str, tmp_path: Path) -> None:
+    x, lengths, counts = hostile.r(5, 2, 3), numod.tensor([4, 1]), numod.tensor([2, 2, 1, 1, 1])
+    given = of(".gru_layer", lambda step: step["inputs"].__setitem__(4, {"value": 2}))
+    program = changed(lambda x, n, counts: (PACKED(x, n), counts + 1), (x, lengths, counts), given, tmp_path)()
+    run = program if way == "op by op" else Executable(program)
+    assert run(x, lengths, counts)[0].equal(PACKED(x, lengths))
+    for wrong in ([3, 2, 1, 1, 1], [-1, 2, 1, 1, 1], [1 << 40] * 5):
+        with pytest.raises(RuntimeError, match="check"):
+            run(x, lengths, numod.tensor(wrong))
 
 
 def test_inputs_of_a_call_are_those_of_the_program(tmp_path: Path) -> None:

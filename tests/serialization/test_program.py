@@ -1,4 +1,6 @@
-"""Recorded programs in files: they run in another process without the model's Python, and a damaged file is an error."""
+"""Recorded programs in files: they run in another process without the model's Python, and a damaged file is an
+error.
+"""
 
 from __future__ import annotations
 
@@ -145,3 +147,18 @@ def test_damaged_files_are_errors(tmp_path: Path) -> None:
             load_program(broken)
         except ValueError:
             pass
+
+
+@pytest.mark.parametrize("kind", [nn.GRU, nn.LSTM])
+def test_a_program_over_packed_sequences_takes_all_lengths(kind: type, tmp_path: Path) -> None:
+    layer, x = kind(3, 4), numod.randn(8, 4, 3)
+
+    def function(x: numod.Tensor, lengths: numod.Tensor) -> numod.Tensor:
+        packed = nn.utils.rnn.pack_padded_sequence(x, lengths, enforce_sorted=False)
+        return nn.utils.rnn.pad_packed_sequence(layer(packed)[0], total_length=8)[0]
+
+    with numod.no_grad():
+        save_program(trace(function, x, numod.tensor([3, 5, 8, 1])), tmp_path / "program")
+        program = load_program(tmp_path / "program")
+        for lengths in ([3, 5, 8, 1], [1, 8, 8, 2], [1, 1, 1, 1]):
+            assert numod.allclose(program(x, numod.tensor(lengths)), function(x, numod.tensor(lengths)), atol=1e-6)

@@ -38,6 +38,7 @@ class Row(NamedTuple):
     gradient: tuple[float, float] | None = (4, 8)
     slack: float = 0.0
     numbers: tuple = ()
+    digits: int = 200  # of mpmath, for the derivative
 
 
 def sigmoid(x):
@@ -54,6 +55,7 @@ def bessel(order: int, scaled: bool) -> Callable:
 
 SMALL = both((1e-30, 1e-5, 0.1, 0.7, 1.0, 1.4616321, 3.0, 5.5, 20.5))
 NORMAL = tuple(x for x in both(ALL) if x > -80)  # where exp(x) is no subnormal number
+LARGE, ABOVE = (*SMALL, -100.0, 100.0, 700.0), tuple(x for x in SMALL if x > 0)
 UP_TO_8 = both(tuple(x for x in ALL if x <= 8))
 GAMMA = tuple(x for x in ALL if 0.001 <= x < 1e4 and x not in (1.0, 1.4616321, 2.0))
 BELOW_ONE = both(tuple(x for x in ALL if x < 1))
@@ -69,17 +71,17 @@ UNARY: dict[str, Row] = {
     "sinh": Row(mp.sinh), "cosh": Row(mp.cosh), "tanh": Row(mp.tanh, slack=1),
     "asinh": Row(mp.asinh, both(tuple(x for x in ALL if x < 1e18))),
     "acosh": Row(mp.acosh, tuple(x for x in ALL if x > 1)), "atanh": Row(mp.atanh, BELOW_ONE),
-    "sinc": Row(lambda x: mp.sin(mp.pi * x) / (mp.pi * x), both((0.1, 0.3, 0.5, 0.7, 1.5, 5.5)), (4, 4), (300, 300)),
+    "sinc": Row(lambda x: mp.sin(mp.pi * x) / (mp.pi * x),
+        both((1e-30, 1e-5, 1e-3, 0.02, 0.1, 0.3, 0.5, 0.7, 1.5, 5.5)), (4, 4), (300, 300)),
     "erf": Row(mp.erf, UP_TO_8, gradient=(40, 40)), "erfc": Row(mp.erfc, UP_TO_8, gradient=(40, 40)),
     "erfinv": Row(mp.erfinv, BELOW_ONE, (3, 3), (16, 16)), "ndtr": Row(mp.ncdf, UP_TO_8, (2, 40), (40, 40)),
-    "log_ndtr": Row(lambda x: mp.log(mp.erfc(-x / mp.sqrt(2)) / 2), UP_TO_8, (2, 40), (40, 80)),
-    "erfcx": Row(lambda x: mp.exp(x * x) * mp.erfc(x), tuple(x for x in both(ALL) if -9 < x < 1e3), (2, 4), (4, 8),
-        slack=2),
-        "ndtri": Row(lambda p: mp.sqrt(2) * mp.erfinv(2 * p - 1), tuple(x for x in ALL if 1e-15 < x < 1), (2, 2),
-            (20, 60)),
+    "log_ndtr": Row(lambda x: mp.log(mp.erfc(-x / mp.sqrt(2)) / 2), (*UP_TO_8, -100.0, 12.0, -1e10), (2, 128), (8, 16)),
+    "erfcx": Row(lambda x: mp.exp(x * x) * mp.erfc(x), tuple(x for x in both(ALL) if -9 < x), (2, 4), (4, 16)),
+    "ndtri": Row(lambda p: mp.sqrt(2) * mp.erfinv(2 * p - 1), tuple(x for x in ALL if 1e-15 < x < 1), (2, 2), (20, 60)),
     "sigmoid": Row(sigmoid, slack=1), "logsigmoid": Row(lambda x: -softplus(-x)),
     "softplus": Row(softplus, numbers=(1.0, INF)), "silu": Row(lambda x: x * sigmoid(x), NORMAL, gradient=(12, 12)),
     "mish": Row(lambda x: x * mp.tanh(softplus(x)), NORMAL, gradient=(12, 12)),
+    "gelu": Row(lambda x: x * mp.ncdf(x), (*ALL, *(-x for x in ALL if x < 12)), (40, 80), (60, 60)),
     "gelu_tanh": Row(lambda x: x * sigmoid(2 * mp.sqrt(2 / mp.pi) * (x + mp.mpf(0.044715) * x**3)),
         tuple(x for x in both(ALL) if x > -6), (80, 80), (300, 300)),
     "tanhshrink": Row(lambda x: x - mp.tanh(x), tuple(x for x in both(ALL) if abs(x) >= 1)),
@@ -90,10 +92,19 @@ UNARY: dict[str, Row] = {
     "lgamma": Row(lambda x: mp.re(mp.loggamma(x)) if x > 0 else mp.log(abs(mp.gamma(x))), GAMMA, (2, 12), (4, 12)),
     "digamma": Row(mp.digamma, GAMMA, (3, 12)),
     "trigamma": Row(lambda x: mp.polygamma(1, x), GAMMA),
-    "i0": Row(bessel(0, False), SMALL, (4, 4)), "i0e": Row(bessel(0, True), SMALL, (4, 4), (20, 40)),
-    "i1": Row(bessel(1, False), SMALL, (4, 4), (4, 8)),
+    "i0": Row(bessel(0, False), SMALL, (4, 4)), "i0e": Row(bessel(0, True), LARGE, (4, 4), (8, 40)),
+    "i1e": Row(bessel(1, True), LARGE, (4, 4), (40, 80)), "i1": Row(bessel(1, False), SMALL, (4, 4), (4, 8)),
     "bessel_j0": Row(lambda x: mp.besselj(0, x), SMALL, (4, 8), (4, 8)),
     "bessel_j1": Row(lambda x: mp.besselj(1, x), SMALL, (4, 4), (4, 20)),
+    "bessel_y0": Row(lambda x: mp.bessely(0, x), ABOVE, (4, 64), (4, 64), digits=50),
+    "bessel_y1": Row(lambda x: mp.bessely(1, x), ABOVE, (4, 64), (4, 64), digits=50),
+    "modified_bessel_k0": Row(lambda x: mp.besselk(0, x), ABOVE, (4, 16), digits=50),
+    "modified_bessel_k1": Row(lambda x: mp.besselk(1, x), ABOVE, (4, 16), digits=50),
+    "scaled_modified_bessel_k0": Row(lambda x: mp.besselk(0, x) * mp.exp(x), (*ABOVE, 100.0), (4, 8), (8, 20),
+        digits=50),
+    "scaled_modified_bessel_k1": Row(lambda x: mp.besselk(1, x) * mp.exp(x), (*ABOVE, 100.0), (4, 8), (8, 20),
+        digits=50),
+    "airy_ai": Row(mp.airyai, tuple(x for x in SMALL if -6 < x < 10), (4, 128), None),
 }  # fmt: skip
 
 
@@ -104,14 +115,14 @@ def exact(name: str, dtype: type) -> tuple[np.ndarray, list, list]:
     points = [x for x in map(dtype, row.points) if abs(x) >= tiny]
     with mp.workdps(60):
         values = [row.exact(mp.mpf(float(x))) for x in points]
-        slopes = [slope(row.exact, mp.mpf(float(x))) for x in points] if row.gradient else []
+        slopes = [slope(row.exact, mp.mpf(float(x)), row.digits) for x in points] if row.gradient else []
     return np.array(points), values, slopes
 
 
-def slope(function: Callable, x: mp.mpf) -> mp.mpf:
-    """The derivative, by a central difference whose step and precision leave 25 digits."""
-    with mp.workdps(200):
-        step = abs(x) * mp.mpf(10) ** -40
+def slope(function: Callable, x: mp.mpf, digits: int = 200) -> mp.mpf:
+    """The derivative, by a central difference whose step and precision leave 20 digits and more."""
+    with mp.workdps(digits):
+        step = abs(x) * mp.mpf(10) ** -(digits // 5)
         return (function(x + step) - function(x - step)) / (2 * step)
 
 

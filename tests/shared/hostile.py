@@ -79,6 +79,12 @@ def _layer(kind: Callable, **options: object) -> numod.nn.Module:
     return kind(3, 4, **options)
 
 
+def packed(layer: numod.nn.Module, x: numod.Tensor, lengths: numod.Tensor) -> numod.Tensor:
+    """A layer over sequences of any lengths up to x's."""
+    sequence = torch.nn.utils.rnn.pack_padded_sequence(x, lengths, enforce_sorted=False)
+    return torch.nn.utils.rnn.pad_packed_sequence(layer(sequence)[0], total_length=len(x))[0]
+
+
 def _written(x: numod.Tensor) -> tuple:
     x = x.clone()
     x[1:].mul_(2)
@@ -150,6 +156,7 @@ PROGRAMS: dict[str, Callable] = {
     "recurrent": _both(lambda x,
         h: torch.nn.utils.rnn.pad_packed_sequence(_layer(torch.nn.LSTM)(torch.nn.utils.rnn.pack_padded_sequence(x,
             [3, 2]))[0])[0] + _layer(torch.nn.GRU)(x)[0], r(3, 2, 3), r(2, 4)),
+    "packed": _both(lambda x, n: packed(_layer(torch.nn.GRU), x, n + 1), r(3, 2, 3), i(2)),
     "plain recurrent": _both(lambda x,
         h: (_layer(torch.nn.RNN)(x)[0], _layer(torch.nn.RNN, nonlinearity="relu")(x)[0],
             _layer(torch.nn.LSTMCell)(x[0])[0], _layer(torch.nn.GRUCell)(x[0], h)), r(3, 2, 3), r(2, 4)),

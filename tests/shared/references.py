@@ -400,6 +400,13 @@ CONSTANT = {
     "randint",
 }  # fmt: skip
 RANDOM = {"exponential", "bernoulli", "dropout"}
+# parts of other rows and of divergences, which are compared with mpmath in ops/test_accuracy and
+# distributions/test_digits
+OF_OTHERS = set(
+    "erfcx_slope log_ndtr_slope bessel_i_gap bessel_k_gap exp_excess laplace_gap itakura_saito log_ratio entropy_gap "
+    "logit_divergence geometric_rise "
+    "geometric_divergence digamma_rise lgamma_divergence bernoulli_entropy failure_information geometric_entropy".split()
+)
 FIRST_IS_CONSTANT = {"polygamma", "zeta", "gammainc", "gammaincc"}  # no library has a gradient for their first input
 POINTS = ([-1.3, 0.4, 2.1], [0.7, -0.9, 1.2], [1.6, 0.8, -0.3])
 NAMES = list(REFERENCES)

@@ -105,6 +105,46 @@ def eager_first_use(count: int, repeat: int) -> None:
         same(found[k], formula(k))
 
 
+def _saved_and_loaded(k: int) -> numod.Tensor:
+    file = io.BytesIO()
+    numod.save({"x": data(3, k=k)}, file)
+    file.seek(0)
+    return numod.load(file)["x"]
+
+
+# each by the number of the thread; what is made when it is first used differs
+FIRST_USES: list[Callable[[int], numod.Tensor]] = [
+    _saved_and_loaded,
+    lambda k: numod.fft.rfft(data(12, k=k)).abs(),
+    lambda k: data(31, k=k).sort()[0],
+    lambda k: numod.linalg.solve(data(3, 3, k=k) + 4 * numod.eye(3), data(3, k=k)),
+    lambda k: numod.linalg.svdvals(data(4, 3, k=k)),
+    lambda k: F.conv1d(data(1, 2, 9, k=k), data(3, 2, 3)),
+    lambda k: F.conv_transpose2d(data(1, 2, 4, 4, k=k), data(2, 3, 3, 3), stride=2),
+    lambda k: F.interpolate(data(1, 1, 4, 4, k=k), scale_factor=2, mode="bilinear"),
+    lambda k: numod.special.digamma(data(7, k=k).abs() + 1),
+    lambda k: numod.distributions.Normal(data(3, k=k), 1.0).log_prob(numod.ones(3)),
+]
+
+
+def first_use(count: int, repeat: int) -> None:
+    """An operation that nobody has used before in this process, by every thread at once."""
+    formula = FIRST_USES[(repeat - 1) % len(FIRST_USES)]
+    found = together(count, formula)
+    for k in range(count):
+        same(found[k], formula(k))
+
+
+def compiled_dynamic_sizes(count: int, repeat: int) -> None:
+    """A function that is compiled for any size from its first call on."""
+    function = lambda x: (x.sin() * (x.shape[0] + repeat)).sum(0)  # noqa: E731
+    compiled = numod.compile(function, dynamic=True)
+    calls = lambda k: [data((k + j) % 5 + 2, 3, k=k) for j in range(4)]  # noqa: E731
+    found = together(count, lambda k: [compiled(call) for call in calls(k)])
+    for k in range(count):
+        same(found[k], [function(call) for call in calls(k)])
+
+
 def compiled_first_use(count: int, repeat: int) -> None:
     """The first calls of a compiled layer."""
     plain, shape = layer(repeat)
@@ -225,7 +265,18 @@ def trained(k: int, compiled: bool, optimizer: type = optim.SGD, steps: int = 4)
 
 def training(count: int, repeat: int) -> None:
     """Networks with optimizers of their own, eager and compiled."""
-    kind = (optim.SGD, optim.Adam, optim.RMSprop)[repeat % 3]
+    kinds = (
+        optim.SGD,
+        optim.Adam,
+        optim.RMSprop,
+        optim.AdamW,
+        optim.Adagrad,
+        optim.NAdam,
+        optim.Adadelta,
+        optim.Adamax,
+        optim.RAdam,
+    )  # fmt: skip
+    kind = kinds[repeat % len(kinds)]
     found = together(count, lambda k: trained(k, k % 2 == 0, kind))
     for k in range(count):
         same(found[k], trained(k, False, kind), 1e-4)
@@ -433,6 +484,7 @@ def loaded(count: int, repeat: int) -> None:
 
 
 HERE = [
-    eager_first_use, compiled_first_use, new_sizes, new_dtypes, several_functions, kept_state, numbers_elsewhere,
-    training, one_compiled_step, modes, shared_module, draws, settings, profiled, collected, loaded,
+    eager_first_use, first_use, compiled_first_use, compiled_dynamic_sizes, new_sizes, new_dtypes, several_functions,
+    kept_state, numbers_elsewhere, training, one_compiled_step, modes, shared_module, draws, settings, profiled,
+    collected, loaded,
 ]  # fmt: skip

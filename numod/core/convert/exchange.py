@@ -198,11 +198,9 @@ def _read(capsule: object) -> Tensor:
     form, used = _FORMS[name]
     managed = form.from_address(_pointer_of(id(capsule), name))
     # may refuse
-    kind, place, described = (
-        _dtype(managed.tensor),
-        _device(managed.tensor.device_type, managed.tensor.device_id),
-        managed.tensor,
-    )
+    kind = _dtype(managed.tensor)
+    place = _device(managed.tensor.device_type, managed.tensor.device_id)
+    described = managed.tensor
     shape = described.shape[: described.ndim]
     strides = tuple(described.strides[: described.ndim]) if described.strides else None
     if strides is not None and min((step for n, step in zip(shape, strides) if n > 1), default=0) < 0:

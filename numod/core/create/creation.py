@@ -50,6 +50,8 @@ def factory(function: Callable) -> Callable:
         if named:
             if "size" in named and takes_sizes:  # sizes given one by one may also come as one sequence, also by name
                 arguments = (named.pop("size"),)
+            if named.get("requires_grad", False).__class__ is not bool:
+                _expect_bool(function.__name__, "requires_grad", named["requires_grad"])
             if named.get("dtype").__class__ is type:
                 named["dtype"] = dtypes.given(named["dtype"])
         if layout is not strided and layout is not None:
@@ -71,15 +73,24 @@ def factory(function: Callable) -> Callable:
             return write_result(function.__name__, result.reshape(out.shape) if ranged else result, out)
         try:
             result = function(*arguments, **named)
-        except AttributeError as error:
+        except Exception as error:
             if overrides.appears(arguments):
                 return overrides.again(make, arguments, named)
-            raise wrong_argument(function.__name__, function, arguments, named) or error from None
+            named_already = str(error).startswith(f"{function.__name__}() ")
+            if named_already or (wrong := wrong_argument(function.__name__, function, arguments, named)) is None:
+                raise
+            raise wrong from error
         if pin_memory:
+            _expect_bool(function.__name__, "pin_memory", pin_memory)
             result = result.pin_memory()
         return result if memory_format is preserve_format else _in_format(result, memory_format)
 
     return make
+
+
+def _expect_bool(name: str, option: str, given: object) -> None:
+    if given is not None and not isinstance(given, bool):
+        raise TypeError(f"{name}(): argument '{option}' must be bool, not {type(given).__name__}")
 
 
 def _in_format(result: Tensor, memory_format: MemoryFormat) -> Tensor:

@@ -38,9 +38,8 @@ def _constructors(device: str, module: str) -> list[_Constructor]:
     ]  # fmt: skip
 
 
-ON_CUDA = {
-    constructor.__name__: constructor for constructor in _constructors("cuda", "numod.cuda")
-}  # the names of `numod.cuda`
+# the names of `numod.cuda`
+ON_CUDA = {constructor.__name__: constructor for constructor in _constructors("cuda", "numod.cuda")}
 (
     BoolTensor,
     ByteTensor,

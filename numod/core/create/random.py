@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Sequence
-from math import log1p, pi
+from math import isfinite, log1p, pi
 
 import numpy as np
 
@@ -38,9 +38,14 @@ class Generator:
 
     def manual_seed(self, seed: int) -> Generator:
         """Restart from `seed` (any 64-bit integer). Returns the generator."""
-        seed = plain(seed)
-        if not isinstance(seed, int) or not -(1 << 63) <= seed < 1 << 64:
-            raise RuntimeError(f"manual_seed expected an integer of 64 bits, got {seed!r}")
+        number = plain(seed)
+        if not isinstance(number, int) or isinstance(seed, bool):
+            raise RuntimeError(f"manual_seed expected a long, but got {type(seed).__name__}")
+        seed = number
+        if not -(1 << 63) <= seed < 1 << 64:
+            raise ValueError(
+                f"Overflow when unpacking long long: manual_seed expected an integer of 64 bits, got {seed}"
+            )
         return self._restart(seed % (1 << 64), 0)
 
     def _restart(self, seed: int, offset: int) -> Generator:
@@ -68,12 +73,32 @@ class Generator:
         """Continue from a state of `get_state`."""
         if not isinstance(state, Tensor):
             raise TypeError(f"expected a ByteTensor of 16 elements, as get_state gives, but got {type(state).__name__}")
+        if state.dtype not in (dtypes.uint8, dtypes.int64):
+            raise TypeError(f"RNG state must be a ByteTensor, as get_state gives, got {state.dtype}")
         if (state.dtype, *state.shape) not in ((dtypes.uint8, 16), (dtypes.int64, 2)):  # older versions gave numbers
-            raise TypeError(
-                f"RNG state must be a ByteTensor of 16 elements, as get_state gives, got {state.dtype} of shape "
+            raise RuntimeError(
+                "Expected a state of 16 bytes, as get_state gives, but found the input RNG state to be of shape "
                 f"{tuple(state.shape)}"
             )
         return self._restart(*map(int, np.ascontiguousarray(raw(state.cpu())).view(np.int64)))
+
+    def clone_state(self) -> Generator:
+        """Another generator in the same state."""
+        return Generator(self.device)._restart(self._seed, self._offset)
+
+    def get_offset(self) -> int:
+        """How many numbers were drawn. Raises RuntimeError on the CPU, as PyTorch."""
+        self._require_offset()
+        return self._offset
+
+    def set_offset(self, offset: int) -> Generator:
+        """Continue as if so many numbers had been drawn. Raises RuntimeError on the CPU, as PyTorch."""
+        self._require_offset()
+        return self._restart(self._seed, offset)
+
+    def _require_offset(self) -> None:
+        if self.device.type == "cpu":
+            raise RuntimeError("CPU Generator does not use offset; use get_state and set_state")
 
     def draw(self, count: int) -> tuple[int, Draw]:
         """(seed, offset) for a draw of `count` elements; advances the offset."""
@@ -93,7 +118,10 @@ class Generator:
             self._offset = int(start)
 
     def __reduce__(self) -> tuple:
-        return _restored, (str(self.device), self._seed, self._offset)
+        return Generator, (self.device,), self.get_state()
+
+    def __setstate__(self, state: Tensor) -> None:
+        self.set_state(state)
 
 
 class Draw(int):
@@ -108,18 +136,12 @@ def _signed(seed: int) -> int:
     return (seed + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
-def _restored(device: str, seed: int, offset: int) -> Generator:
-    generator = Generator(device)
-    generator._seed, generator._offset = seed, offset
-    return generator
-
-
 default_generator = Generator()
 
 
 def manual_seed(seed: int) -> Generator:
     """Seed the default generator of all devices."""
-    return default_generator.manual_seed(seed if isinstance(seed, int) else int(seed))
+    return default_generator.manual_seed(seed if type(seed) is int else int(seed))
 
 
 def seed() -> int:
@@ -246,7 +268,13 @@ def normal(
     Their gradients are 0, as PyTorch's: a sample counts as a constant, and `distributions.Normal.rsample` is the
     differentiable one.
     """
-    if not isinstance(std, Tensor) and std < 0 or isinstance(std, Tensor) and std.numel() and std.min()._observe() < 0:
+    if (
+        not isinstance(std, Tensor)
+        and not std >= 0
+        or isinstance(std, Tensor)
+        and std.numel()
+        and std.min()._observe() < 0
+    ):
         raise RuntimeError(
             "normal expects std >= 0.0, but found std "
             f"{std if not isinstance(std, Tensor) else 'with elements below 0'}"
@@ -357,6 +385,11 @@ def randperm(
     ).requires_grad_(requires_grad)
 
 
+def _in_order_of(input: Tensor, drawn: Tensor) -> Tensor:
+    """The numbers, each at its place, in the order in memory of `input`."""
+    return drawn if input._layout.dense else empty_like(input, dtype=drawn.dtype, device=drawn.device).copy_(drawn)
+
+
 @factory
 def rand_like(
     input: Tensor,
@@ -367,13 +400,8 @@ def rand_like(
     requires_grad: bool = False,
 ) -> Tensor:
     """Random numbers, uniform in [0, 1), shaped like `input`."""
-    return rand(
-        input.shape,
-        generator=generator,
-        dtype=dtype or input.dtype,
-        device=device or input.device,
-        requires_grad=requires_grad,
-    )
+    drawn = rand(input.shape, generator=generator, dtype=dtype or input.dtype, device=device or input.device)
+    return _in_order_of(input, drawn).requires_grad_(requires_grad)
 
 
 @factory
@@ -386,13 +414,8 @@ def randn_like(
     requires_grad: bool = False,
 ) -> Tensor:
     """Random numbers with standard normal distribution, shaped like `input`."""
-    return randn(
-        input.shape,
-        generator=generator,
-        dtype=dtype or input.dtype,
-        device=device or input.device,
-        requires_grad=requires_grad,
-    )
+    drawn = randn(input.shape, generator=generator, dtype=dtype or input.dtype, device=device or input.device)
+    return _in_order_of(input, drawn).requires_grad_(requires_grad)
 
 
 @factory
@@ -408,13 +431,15 @@ def randint_like(
     """Random integers in [low, high) shaped like `input`: randint_like(input, high) or randint_like(input, low,
     high).
     """
-    options = {
-        "generator": generator,
-        "dtype": dtype or input.dtype,
-        "device": device or input.device,
-        "requires_grad": requires_grad,
-    }
-    return randint(*bounds, size=input.shape, **named, **options)
+    drawn = randint(
+        *bounds,
+        size=input.shape,
+        **named,
+        generator=generator,
+        dtype=dtype or input.dtype,
+        device=device or input.device,
+    )
+    return _in_order_of(input, drawn).requires_grad_(requires_grad)
 
 
 def bernoulli(
@@ -452,6 +477,8 @@ def _fill_parts(self: Tensor, op: object, numbers: tuple, generator: Generator |
 
 def uniform_(self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Fill with uniform numbers in [from_, to); of a complex number both parts. PyTorch's keyword is `from`."""
+    if not (isfinite(from_) and isfinite(to)):
+        raise RuntimeError(f"uniform_ expects finite bounds, but found from={from_} and to={to}")
     if from_ > to:
         raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={from_} > to={to}")
     kind = self._layout.dtype
@@ -464,7 +491,7 @@ def uniform_(self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Ge
 
 def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Fill with normal numbers."""
-    if std < 0:
+    if not std >= 0:  # also NaN
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
     if self._layout.dtype.is_complex:
         return _fill_parts(self, t.normal, (0.0, float(std) * 0.5**0.5), generator).add_(mean)
@@ -519,7 +546,7 @@ def _draws(self: Tensor, generator: Generator | None) -> Tensor:
 
 def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Fill with exponentially distributed numbers of rate `lambd`."""
-    if lambd <= 0:
+    if not lambd > 0:
         raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
     if not self.is_floating_point():
         raise RuntimeError(
@@ -538,14 +565,14 @@ def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) ->
 
 def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Fill with Cauchy distributed numbers."""
-    if sigma <= 0:
+    if not sigma > 0:
         raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
     return self.copy_(median + sigma * t.tan(pi * (_draws(self, generator) - 0.5)))
 
 
 def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None) -> Tensor:
     """Fill with numbers whose logarithms are normal with this mean and standard deviation."""
-    if std <= 0:
+    if not std > 0:
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
     return self.copy_(
         t.exp(randn(self.shape, generator=generator, dtype=self.dtype.compute, device=self.device) * std + mean)

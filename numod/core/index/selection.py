@@ -18,7 +18,7 @@ from ..create.creation import constant, full, zeros
 from ..math.elementwise import contiguous, copy_, to
 from ..math.in_place import memory_of
 from ..resolve import resolved
-from ..shape.shapes import expand, narrow, permute, reshape, select, stack, unsqueeze
+from ..shape.shapes import expand, memory_order, narrow, permute, reshape, select, stack, unsqueeze
 from ..tensor import Tensor, wrap
 
 BOTH = "flip roll gather index_select masked_select nonzero argwhere=nonzero"
@@ -165,6 +165,7 @@ def write(op: ix.Write, self: Tensor, dim: int, index: Tensor, source: Tensor) -
 def index_add_(self: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1) -> Tensor:
     """self[index[k]] += alpha * source[k] along a dimension, in order."""
     if not self.ndim and source.ndim == 0:
+        normalize_dim(dim, 0)
         return _of_scalar(index_add_, self, index, source, alpha=alpha)
     dim = normalize_dim(dim, self.ndim)
     index = check_bounds("index_add_()", _vector("index_add_", self, dim, index, source), self._layout.shape[dim], dim)
@@ -267,6 +268,13 @@ def scatter_(
     """
     if reduce not in (None, "add", "multiply"):
         raise RuntimeError(f"reduce argument must be either add or multiply, got {reduce!r}")
+    if isinstance(value, Tensor):  # which is a number
+        if value.ndim or value.requires_grad:
+            raise TypeError(
+                "scatter_(): argument 'value' must be Number, not Tensor; pass a tensor as `src`, with the shape of "
+                "`index`"
+            )
+        value = expand(to(value, self.dtype), index.shape)
     src = value if src is None else src
     if src is None:
         raise TypeError("scatter_() needs src, a tensor or a number, or value")
@@ -292,6 +300,9 @@ def _scatter(op: ix.Write, self: Tensor, dim: int, index: Tensor, src: Tensor) -
         normalize_dim(dim, self.ndim)
         return self
     if not places.ndim == self._layout.ndim == src._layout.ndim:
+        if max(places.ndim, self.ndim, src.ndim) == 1:  # a tensor without dimensions stands for a vector of one element
+            _scatter(op, reshape(self, -1), dim, reshape(index, -1), reshape(src, -1))
+            return self
         what = "self" if index.ndim != self.ndim else "src"
         raise RuntimeError(
             f"Index tensor must have the same number of dimensions as {what} tensor, got {index.ndim}, {self.ndim} "
@@ -366,11 +377,13 @@ def flip(input: Tensor, *order: int, dims: Sequence[int] | int | None = None) ->
     dims = tuple(sorted(normalize_dims(tuple(dims), input.ndim)))
     if not dims or not input.ndim:
         return input.clone()
-    own = input._layout
-    if own.packed and not own.dense:
-        walk = sorted(range(own.ndim), key=lambda d: -own.strides[d])
-        back = tuple(map(walk.index, range(own.ndim)))
-        return permute(flip(permute(input, walk), [back[dim] for dim in dims]), back)
+    if (orders := memory_order(input._layout)) is not None:
+        order, back = orders
+        return permute(_flipped(permute(input, *order), tuple(sorted([back[dim] for dim in dims]))), *back)
+    return _flipped(input, dims)
+
+
+def _flipped(input: Tensor, dims: tuple[int, ...]) -> Tensor:
     for each in (dims,) if dims[-1] - dims[0] < len(dims) else [(dim,) for dim in dims]:
         input = apply(reverse.flip, (contiguous(input),), (each,))
     return input

@@ -5,6 +5,7 @@ product.
 from __future__ import annotations
 
 import operator
+import warnings
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from math import prod
@@ -24,7 +25,7 @@ from ..tensor import Tensor
 BOTH = "inner kron cross addmv addr baddbmm addbmm ger=outer"
 FUNCTIONS = "einsum tensordot chain_matmul"
 IN_PLACE = "addmv addr baddbmm addbmm"
-OUT = "inner kron cross addmv addr baddbmm addbmm ger tensordot"
+OUT = "inner kron cross addmv addr baddbmm addbmm ger tensordot chain_matmul"
 
 # in the order in which a result without a name of its own has them
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -360,12 +361,20 @@ def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, al
 
 
 def chain_matmul(*matrices: Tensor) -> Tensor:
-    """The product of matrices, multiplied in the cheapest order."""
+    """The product of matrices, multiplied in the cheapest order. Deprecated in favour of `linalg.multi_dot`."""
     if not matrices or any(matrix.ndim != 2 for matrix in matrices):
         raise RuntimeError(
             f"chain_matmul(): Expected one or more matrices, got tensors of {[each.ndim for each in matrices]} "
             "dimensions"
         )
+    warnings.warn(
+        "numod.chain_matmul is deprecated; use numod.linalg.multi_dot, which takes a list of matrices.", stacklevel=4
+    )
+    return ordered_product(*matrices)
+
+
+def ordered_product(*matrices: Tensor) -> Tensor:
+    """The product of matrices, multiplied in the cheapest order."""
     sizes = [matrices[0].shape[0], *(matrix.shape[1] for matrix in matrices)]
     best: dict[tuple[int, int], tuple[float, int]] = {(k, k): (0.0, k) for k in range(len(matrices))}
     for length in range(1, len(matrices)):

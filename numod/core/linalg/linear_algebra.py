@@ -15,7 +15,7 @@ from ...ops import table as t
 from ...ops.pointwise import broadcast_shapes
 from ..math import reductions
 from .. import return_types
-from .contractions import chain_matmul, cross as vector_product
+from .contractions import cross as vector_product, ordered_product
 from ..create.creation import eye
 from .decompositions import attempt, expect_matrix, expect_square, row_order, svd, svdvals
 from ..math.elementwise import contiguous, where
@@ -313,7 +313,7 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     first, last = parts[0].ndim == 1, parts[-1].ndim == 1
     parts[0] = unsqueeze(parts[0], 0) if first else parts[0]
     parts[-1] = unsqueeze(parts[-1], 1) if last else parts[-1]
-    result = chain_matmul(*parts)
+    result = ordered_product(*parts)
     result = squeeze(result, -1) if last else result
     return squeeze(result, 0) if first else result
 

@@ -93,9 +93,11 @@ def div(input: Tensor, other: Tensor | float, *, rounding_mode: str | None = Non
 
 
 def quotient(rounding_mode: str | None) -> object:
-    """The row that divides and rounds so. Raises RuntimeError for another mode."""
+    """The row that divides and rounds so. Raises TypeError for what is no text, RuntimeError for another mode."""
     if rounding_mode is None:
         return t.div
+    if not isinstance(rounding_mode, str):
+        raise TypeError(f"div(): argument 'rounding_mode' must be str, not {type(rounding_mode).__name__}")
     if rounding_mode not in ("floor", "trunc"):
         raise RuntimeError(
             f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'"
@@ -202,13 +204,16 @@ def bitwise_not(input: Tensor) -> Tensor:
 
 def logit(input: Tensor, eps: float | None = None) -> Tensor:
     """log(x / (1 - x)), x kept within [eps, 1 - eps] where eps is given."""
-    return t.logit(input if eps is None else clamp(input, eps, 1.0 - eps))
+    if eps is None or eps != eps:  # no number is below or above NaN
+        return t.logit(input)
+    return t.logit(clamp(input, eps, max(eps, 1.0 - eps)))
 
 
 def masked_fill(input: Tensor, mask: Tensor, value: Tensor | float) -> Tensor:
-    """`value` where mask is true, else `input`; the dtype is that of input."""
+    """`value` where mask is true, else `input`; the dtype is that of input. The result is row-major, as PyTorch's."""
     if mask.dtype is not dtypes.bool_:
         raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype}")
+    mask, input = (each if each._layout.dense else contiguous(each) for each in (mask, input))
     return apply(t.where, (mask, checked_fill(value, input.dtype), input), (input.dtype,))
 
 
@@ -307,7 +312,7 @@ EXACT = frozenset(
     multi_dot matrix_power chain_matmul gather index_select take take_along_dim masked_select nonzero tril triu
     diag narrow_copy inv inverse cholesky det solve svdvals eigvals eigvalsh cross any all any_ all_ quantile
     nanquantile bucketize searchsorted isin histc renorm scatter scatter_add scatter_reduce index_add index_copy
-    index_reduce softmax log_softmax msort logcumsumexp multinomial float_power polar complex fft rfft
+    index_reduce softmax log_softmax msort logcumsumexp multinomial float_power polar complex fft rfft hash_tensor
 """.split()
 )
 

@@ -170,9 +170,13 @@ def min(
 def _extremum(
     whole: r.Reduction, along: ex.Extremum, pointwise: object, kind: type, input: Tensor, dim: object, keepdim: bool
 ) -> Tensor | tuple:
-    if isinstance(dim, Tensor):
+    if isinstance(dim, Tensor) and not (keepdim and not dim.ndim):
         return pointwise(input, dim)
     if dim is None:
+        if keepdim:
+            raise TypeError(
+                f"{whole.name[1:]}(): argument 'keepdim' needs a 'dim'; use {whole.name}() to keep all dimensions"
+            )
         if not input.numel():
             raise RuntimeError(
                 f"{whole.name[1:]}(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
@@ -186,6 +190,10 @@ def _unbiased(dim: Dims | bool, unbiased: bool | None, correction: float | None)
     """(dimensions, correction) from the overloads (unbiased), (dim, unbiased) and (dim, correction=...)."""
     if isinstance(dim, bool):
         dim, unbiased = None, dim
+    if unbiased is not None and not isinstance(unbiased, bool):
+        raise TypeError(
+            f"argument 'unbiased' must be bool, not {type(unbiased).__name__}; several dimensions are one tuple"
+        )
     if unbiased is not None and correction is not None:
         raise TypeError("variance takes `unbiased` or `correction`, not both")
     return dim, (1 if unbiased in (None, True) else 0) if correction is None else correction

@@ -24,7 +24,7 @@ from ..create.values import tensor
 
 BOTH = "histc histogram bincount hash_tensor"
 FUNCTIONS = "histogramdd searchsorted bucketize isin"
-OUT = "histc histogram searchsorted bucketize isin"
+OUT = "histc histogram searchsorted bucketize isin hash_tensor"
 # elements counted at a time: their indices of 8 bytes stay in the processor's cache, and never take 16 times the memory
 # of bytes
 _BLOCK = 1 << 16
@@ -135,7 +135,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
             "bincount only supports 1-d non-negative integral inputs, got "
             f"{f'{input.ndim} dimensions' if input.ndim != 1 else input.min()._observe()}"
         )
-    if weights is not None and weights.shape != input.shape:
+    if weights is not None and input.numel() and weights.shape != input.shape:
         raise RuntimeError("weights should be 1-d and have the same length as input")
     if not input.numel():
         return zeros(minlength, dtype=dtypes.int64, device=input.device)

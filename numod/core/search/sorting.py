@@ -20,7 +20,7 @@ from ..create.creation import full
 from ..math.elementwise import contiguous, masked_fill
 from ..math.reductions import amax
 from ..index.selection import gather
-from ..shape.shapes import narrow, reshape, squeeze, transpose, unsqueeze
+from ..shape.shapes import memory_order, narrow, permute, reshape, squeeze, transpose, unsqueeze
 from ..tensor import Tensor
 
 BOTH = "sort argsort msort topk kthvalue median nanmedian mode"
@@ -42,7 +42,12 @@ def _along(op: Op, input: Tensor, dim: int, parameters: tuple) -> tuple[Tensor, 
 
 def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool | None = None) -> return_types.sort:
     """(values, indices) sorted along a dimension. NaN sorts as the largest; the order is always stable."""
-    return return_types.sort(_along(so.sort, input, normalize_dim(dim, input.ndim), (bool(descending),)))
+    dim = normalize_dim(dim, input.ndim)
+    if (orders := memory_order(input._layout)) is not None:
+        order, back = orders
+        found = _along(so.sort, permute(input, *order), back[dim], (bool(descending),))
+        return return_types.sort([permute(each, *back) for each in found])
+    return return_types.sort(_along(so.sort, input, dim, (bool(descending),)))
 
 
 def argsort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Tensor:
@@ -92,9 +97,8 @@ def _expect_elements(name: str, n: int, dim: int) -> None:
 
 def _selected(input: Tensor, dim: int, keepdim: bool, rank: int, aim: int) -> tuple[Tensor, Tensor]:
     """One element of each row."""
-    if (
-        input.ndim and input.device.backend.is_gpu
-    ):  # blocks of threads sort a row sooner than one thread selects from it
+    # blocks of threads sort a row sooner than one thread selects from it
+    if input.ndim and input.device.backend.is_gpu:
         found = _of_sorted(sort(input, dim), dim, rank, aim)
         return found if keepdim else tuple([squeeze(each, dim) for each in found])
     if not input.ndim:
@@ -131,6 +135,8 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> T
 
 
 def _middle(aim: int, kind: type, input: Tensor, dim: int | None, keepdim: bool) -> Tensor | tuple[Tensor, Tensor]:
+    if dim is None and keepdim:
+        raise TypeError(f"{kind.__name__}(): argument 'keepdim' needs a 'dim'")
     if dim is not None:
         dim = normalize_dim(dim, input.ndim)
         _expect_elements(kind.__name__, input.shape[dim] if input.ndim else 1, dim)
@@ -158,8 +164,8 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> return_types.mo
     if not input.ndim:
         return return_types.mode((input.clone(), full((), 0, dtype=dtypes.int64, device=input.device)))
     _expect_elements("mode", input.shape[dim], dim)
-    rows = transpose(input, dim, -1)
+    rows = contiguous(transpose(input, dim, -1))
     indices = unsqueeze(apply(unique.longest_run, tuple(sort(rows.detach()))), -1)
     found = gather(rows, -1, indices), indices
-    found = [transpose(each, dim, -1) for each in found]
+    found = [contiguous(transpose(each, dim, -1)) for each in found]
     return return_types.mode(found if keepdim else [squeeze(each, dim) for each in found])

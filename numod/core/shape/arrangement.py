@@ -325,7 +325,8 @@ def block_diag(*tensors: Tensor) -> Tensor:
     for k, tensor in enumerate(tensors):
         if tensor.ndim > 2:
             raise RuntimeError(
-                f"numod.block_diag: Input tensors must have 2 or fewer dimensions. Input {k} has {tensor.ndim} dimensions"
+                f"numod.block_diag: Input tensors must have 2 or fewer dimensions. Input {k} has {tensor.ndim} "
+                "dimensions"
             )
     blocks = [atleast_2d(tensor) for tensor in tensors] or [zeros(1, 0)]
     width, before, rows = sum(block.shape[1] for block in blocks), 0, []

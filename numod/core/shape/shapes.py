@@ -11,13 +11,14 @@ from math import prod
 
 from ... import dtypes
 from ...device import Layout
+from ...device.layout import ordered_strides
 from ...dtypes import dtype as DType
 from ...errors import WHOLE, normalize_dim, normalize_dims, plain
 from ...ops.index import concat, pad as ops_pad
 from ...ops.reduce import reduction as r
 from ...ops import table as t, view as v
 from ..apply import apply, state
-from ..resolve import flat, resolved, whole
+from ..resolve import flat, resolved, whole, whole_number
 from ..tensor import Tensor
 
 BOTH = """
@@ -109,6 +110,17 @@ def _order(ndim: int, *dims: int) -> tuple[int, ...]:
             f"input.dim() = {ndim} is not equal to len(dims) = {len(dims)}"
         )
     return normalize_dims(dims, ndim)
+
+
+def memory_order(own: Layout) -> tuple[list[int], list[int]] | None:
+    """(the dimensions from the outermost in memory to the innermost, the permutation back); None where the tensor lies
+    in row-major order.
+    """
+    if own.dense:
+        return None
+    strides = own.strides if own.packed else ordered_strides(own.shape, own.strides)
+    order = sorted(range(own.ndim), key=lambda d: -strides[d])
+    return None if order == list(range(own.ndim)) else (order, [order.index(d) for d in range(own.ndim)])
 
 
 def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
@@ -223,7 +235,8 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     """One dimension as several."""
     dim = normalize_dim(dim, input.ndim)
     sizes = tuple(sizes)
-    sizes = tuple(input.shape[dim] // -prod(sizes) if n == -1 else n for n in sizes)
+    known = prod(n for n in sizes if n != -1)
+    sizes = tuple(input.shape[dim] // known if n == -1 and known else n for n in sizes)
     if prod(sizes) != input.shape[dim]:
         raise RuntimeError(
             f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {dim} ({input.shape[dim]}) "
@@ -255,6 +268,7 @@ def _span(own: Layout, dim: int, start: int | Tensor, length: int) -> tuple[int,
         start = int(start)
     if not -size <= start <= size:
         raise IndexError(f"start out of range (expected to be in range of [{-size}, {size}], but got {start})")
+    length = whole_number("narrow", "length", length)
     if length < 0:
         raise RuntimeError("narrow(): length must be non-negative.")
     start = start + size if start < 0 else start
@@ -273,7 +287,7 @@ def _place(own: Layout, dim: int, index: int) -> tuple[int, int]:
     if own.ndim == 0:
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
     dim = normalize_dim(dim, own.ndim)
-    n = own.shape[dim]
+    n, index = own.shape[dim], whole_number("select", "index", index)
     if not -n <= index < n:
         raise IndexError(f"index {index} is out of bounds for dimension {dim} with size {n}")
     return dim, index % n
@@ -286,8 +300,7 @@ def as_strided(input: Tensor, size: Sequence[int], stride: Sequence[int], storag
     if len(size) != len(stride):
         raise RuntimeError(f"mismatch in length of strides and shape: {len(stride)} and {len(size)}")
     if not all(
-        isinstance(each, int) or (hasattr(each, "__index__") and not isinstance(each, Tensor))
-        for each in (*size, *stride, offset)
+        hasattr(each, "__index__") and not isinstance(each, (bool, Tensor)) for each in (*size, *stride, offset)
     ):
         raise TypeError(f"as_strided(): sizes, strides and storage offset must be ints, got {size}, {stride}, {offset}")
     if min(size, default=0) < 0:
@@ -436,9 +449,8 @@ def _joining(dim: int, *layouts: Layout) -> tuple[int, tuple[int, ...], bool, DT
         if layout.ndim == 0:
             raise RuntimeError(f"zero-dimensional tensor (at position {k}) cannot be concatenated; use stack()")
     kept = tuple(k for k, layout in enumerate(layouts) if layout.shape != (0,)) or (0,)
-    wanted = dtypes.result_type(
-        [layout.dtype for layout in layouts], [], []
-    )  # skipped tensors still count for the dtype
+    # skipped tensors still count for the dtype
+    wanted = dtypes.result_type([layout.dtype for layout in layouts], [], [])
     converted = any(layouts[k].dtype is not wanted and layouts[k].dtype.compute is not layouts[k].dtype for k in kept)
     # where all are skipped, any dimension will do
     dim = 0 if layouts[kept[0]].shape == (0,) else normalize_dim(dim, layouts[kept[0]].ndim)

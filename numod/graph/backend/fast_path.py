@@ -365,7 +365,7 @@ class Writer:
             "    pack = memory.make()",
             f"{self.pack} = pack",
         ]
-        lines += [f"{self.results[each]} = {self._new(each)}" for each in self.large]
+        lines += [line for each in self.large for line in self._new(each, self.results[each])]
         addresses = [
             f"table[{self.section.places_of[each]}] = address({self.results[each]}.data)" for each in self.large
         ]
@@ -413,12 +413,16 @@ class Writer:
         lines += ["    for each, former in counts:", "        each.update(former)"] if self._counts else []
         return [*lines, f"    {self.back}"]
 
-    def _new(self, buffer: Buffer) -> str:
-        """The expression that allocates a buffer."""
-        return (
-            f"Storage({self._name(buffer.device.allocator(buffer.nbytes), 'empty')}({buffer.size}, "
-            f"{self._name(buffer.storage, 'dtype')}))"
+    def _new(self, buffer: Buffer, name: str) -> list[str]:
+        """Lines that allocate memory for a buffer, and again where that fails, after what is kept for later was given
+        back.
+        """
+        allocate, again, dtype = (
+            self._name(each, "new")
+            for each in (buffer.device.allocator(buffer.nbytes), buffer.device.empty, buffer.storage)
         )
+        first, second = (f"    {name} = Storage({each}({buffer.size}, {dtype}))" for each in (allocate, again))
+        return ["try:", first, "except MemoryError:", second]
 
     def _layout(self, gradient: str) -> str:
         return self._name(self.space[gradient]._layout, "layout")
@@ -467,7 +471,8 @@ class Writer:
         elif buffer in self.gradients:
             storage = f"{self.gradients[buffer]}._storage"
         else:
-            storage = self._new(buffer)
+            storage = f"{name}_memory"
+            lines += self._new(buffer, storage)
         if dispatch.state.inference and buffer.kind != "held":
             lines.append(f"{name}._inference = True")
         return [
@@ -546,14 +551,14 @@ class InTurn(Writer):
             for call, launch in zip(self.section.calls, self.section.launchers)
             for line in self._turn(call, launch, arrays)
         ]
-        lines = [f"{name} = {self._new(each)}" for each, name in self.results.items()]
+        lines = [line for each, name in self.results.items() for line in self._new(each, name)]
         lines += [f"{name} = {self._array(span)}" for span, name in arrays.items() if name not in self.space]
         guarded = [*lines, *self._all_numbers(), *turns]
         return ["if busy.locked():", f"    {self.back}", "with busy:", *(f"    {each}" for each in guarded or ["pass"])]
 
     def _start(self, replay: Replay) -> list[str]:
         """Lines that start the graph."""
-        lines = [f"{name} = {self._new(each)}" for each, name in self.results.items()]
+        lines = [line for each, name in self.results.items() for line in self._new(each, name)]
         name = self._name(replay, "replay")
         numbers = "".join(f"n{source}_{index}, " for source, index in replay.numbers)
         lines += [f"arrays = {''.join(f'{self._array(Span(each))}, ' for each in replay.buffers) or '()'}"]

@@ -55,10 +55,17 @@ def link(
     If `dynamic`, its text has no sizes in it: the same calls over other sizes give the same text, which is compiled
     once.
     """
-    return _Linker(places, arrays, dynamic).build(calls, name)
+    return Linker(places, arrays, dynamic).build(calls, name)
 
 
-class _Linker:
+class Linker:
+    """Writes the main function's text.
+
+    A subclass may name memory otherwise than by entries of the table (`export.link`).
+    """
+
+    first = FIRST  # of the table's entries
+
     def __init__(self, places: dict[Buffer, int], arrays: Sequence[Buffer], dynamic: bool) -> None:
         self.places, self.arrays, self.dynamic = places, {array: f"array{k}" for k, array in enumerate(arrays)}, dynamic
         self.slots: list[Buffer | int] = []
@@ -70,6 +77,27 @@ class _Linker:
 
     def build(self, calls: Sequence[Call | Test], name: str) -> Linked:
         """Generate the text and compile it."""
+        lines = self._lines(calls)
+        lines[:0] = [
+            f"    table[{slot}] = address_of({self.arrays[buffer]})" for buffer, slot in self.addresses.items()
+        ]
+        numbers = [self.numbers[key] for key in sorted(self.numbers)]
+        names = ["address", *self.arrays.values(), *(text for text, _ in numbers)]
+        types = ["int64", *(f"{array.storage.name}[]" for array in self.arrays), *(kind for _, kind in numbers)]
+        text = self._text(names, _HEAD, lines)
+        backend = next(call.kernel.device.backend for call in calls if isinstance(call, Call))
+        return Linked(build.build(backend, name, bind.headed(text, backend), ", ".join(types), alone=True), self.slots)
+
+    def _text(self, names: Sequence[str], head: str, lines: Sequence[str]) -> str:
+        return (
+            "".join(self.texts)
+            + f"def kernel({', '.join(names)}):\n{head}"
+            + "\n".join([*lines, "    return 0"])
+            + "\n"
+        )
+
+    def _lines(self, calls: Sequence[Call | Test]) -> list[str]:
+        """The statements that call the kernels. It adds the kernels' own texts to `texts`."""
         lines, tests = [], 0
         for first, period, turns in stretches([*map(key_of_call, calls)]):
             each = calls[first]
@@ -82,20 +110,7 @@ class _Linker:
                 lines += [f"    if {self._span(each.span)}[0] != {_plain(each.found)}:", f"        return {tests}"]
             else:
                 lines.append(f"    {self._function(each)}({', '.join(map(self._argument, each.arguments))})")
-        lines[:0] = [
-            f"    table[{slot}] = address_of({self.arrays[buffer]})" for buffer, slot in self.addresses.items()
-        ]
-        numbers = [self.numbers[key] for key in sorted(self.numbers)]
-        names = ["address", *self.arrays.values(), *(text for text, _ in numbers)]
-        types = ["int64", *(f"{array.storage.name}[]" for array in self.arrays), *(kind for _, kind in numbers)]
-        text = (
-            "".join(self.texts)
-            + f"def kernel({', '.join(names)}):\n{_HEAD}"
-            + "\n".join([*lines, "    return 0"])
-            + "\n"
-        )
-        backend = next(call.kernel.device.backend for call in calls if isinstance(call, Call))
-        return Linked(build.build(backend, name, bind.headed(text, backend), ", ".join(types), alone=True), self.slots)
+        return lines
 
     def _loop(self, turns: list[Sequence[Call]]) -> list[str]:
         """Lines of a loop over equal calls.
@@ -114,7 +129,7 @@ class _Linker:
         for same in zip(*turns):
             arguments = ", ".join(self._arguments(each, cell) for each in zip(*(call.arguments for call in same)))
             lines.append(f"        {self._function(same[0])}({arguments})")
-        row = f"{FIRST + len(self.slots)} + turn * {len(columns)}"
+        row = f"{self.first + len(self.slots)} + turn * {len(columns)}"
         self.slots += [column[turn] for turn in range(len(turns)) for column in columns]
         return [f"    for turn in range({len(turns)}):", *(line.replace("ROW", row) for line in lines)]
 
@@ -124,10 +139,14 @@ class _Linker:
             return cell(list(turns))
         if not isinstance(turns[0], Span):
             return self._argument(turns[0])
-        bases = [self._base(each.buffer) for each in turns]
-        address = f"table[{bases[0] if len(set(bases)) == 1 else cell(bases)}]"
+        address = self._address_in_loop([each.buffer for each in turns], cell)
         size, offset = cell([each.size for each in turns]), cell([self._offset(each) for each in turns])
         return f"view_{turns[0].storage.name}({address} + {offset}, {size})"
+
+    def _address_in_loop(self, turns: list[Buffer], cell: Callable[[list[int]], str]) -> str:
+        """The text of the address of a buffer that may be another in each iteration."""
+        bases = [*map(self._base, turns)]
+        return f"table[{bases[0] if len(set(bases)) == 1 else cell(bases)}]"
 
     def _base(self, buffer: Buffer) -> int:
         """The table slot with the address of a buffer's memory."""
@@ -135,7 +154,7 @@ class _Linker:
             return ARENA if buffer.kind == "local" else self._slot(buffer)
         if buffer not in self.addresses:
             self.slots.append(0)
-            self.addresses[buffer] = FIRST + len(self.slots) - 1
+            self.addresses[buffer] = self.first + len(self.slots) - 1
         return self.addresses[buffer]
 
     def _offset(self, span: Span) -> int:
@@ -168,24 +187,25 @@ class _Linker:
         if not self.dynamic:
             return _plain(number)
         self.slots.append(number)
-        return f"table[{FIRST + len(self.slots) - 1}]"
+        return f"table[{self.first + len(self.slots) - 1}]"
 
     def _span(self, span: Span) -> str:
-        buffer = span.buffer
-        if buffer in self.arrays:
-            address = f"address_of({self.arrays[buffer]})"
-        else:
-            address = f"table[{ARENA}]" if buffer.kind == "local" else f"table[{self._slot(buffer)}]"
-        offset = self._offset(span)
+        address, offset = self._address(span.buffer), self._offset(span)
         return (
             f"view_{span.storage.name}({address}{f' + {self._size(offset)}' if offset or self.dynamic else ''}, "
             f"{self._size(span.size)})"
         )
 
+    def _address(self, buffer: Buffer) -> str:
+        """The text of the address of a buffer's memory."""
+        if buffer in self.arrays:
+            return f"address_of({self.arrays[buffer]})"
+        return f"table[{ARENA}]" if buffer.kind == "local" else f"table[{self._slot(buffer)}]"
+
     def _slot(self, each: Buffer) -> int:
         if each not in self.known:
             self.slots.append(each)
-            self.known[each] = FIRST + len(self.slots) - 1
+            self.known[each] = self.first + len(self.slots) - 1
         return self.known[each]
 
 

@@ -15,17 +15,18 @@ _BYTES = np.dtype(np.uint8)
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector
 
 
-def plan(lowered: Lowered, boundary: int | None = None) -> tuple[dict[Buffer, int], int]:
-    """(byte offsets of the local buffers, the arena's size).
+def plan(lowered: Lowered, boundary: int | None = None, alignment: int = ALIGNMENT) -> tuple[dict[Buffer, int], int]:
+    """(byte offsets of the local buffers, multiples of `alignment`; the arena's size).
 
-    Buffers alive across step `boundary` stay allocated to the end: a backward pass may run twice.
-    """
+    Buffers alive across step `boundary` stay allocated to the end: a backward pass may run twice."""
     alive = lifetimes(lowered, boundary)
     by_birth, by_size = sorted(alive, key=alive.get), sorted(alive, key=lambda each: (-each.nbytes, alive[each]))
-    return min((_placed(order, alive) for order in (by_birth, by_size)), key=lambda found: found[1])
+    return min((_placed(order, alive, alignment) for order in (by_birth, by_size)), key=lambda found: found[1])
 
 
-def _placed(order: list[Buffer], alive: dict[Buffer, tuple[int, int]]) -> tuple[dict[Buffer, int], int]:
+def _placed(
+    order: list[Buffer], alive: dict[Buffer, tuple[int, int]], alignment: int = ALIGNMENT
+) -> tuple[dict[Buffer, int], int]:
     """First-fit offsets of the buffers in the given order, and the total size."""
     places: dict[Buffer, int] = {}
     # offset, end, first call and last call of each buffer placed, in order of offsets: a step may have thousands
@@ -40,7 +41,7 @@ def _placed(order: list[Buffer], alive: dict[Buffer, tuple[int, int]]) -> tuple[
         offset = int(free[fitting[0] if len(fitting) else -1])
         place = int(np.searchsorted(taken[0, :count], offset, "right"))
         taken[:, place + 1 : count + 1] = taken[:, place:count]
-        taken[:, place] = offset, offset + -(-buffer.nbytes // ALIGNMENT) * ALIGNMENT, first, last
+        taken[:, place] = offset, offset + -(-buffer.nbytes // alignment) * alignment, first, last
         places[buffer] = offset
     return places, int(taken[1].max(initial=0))
 

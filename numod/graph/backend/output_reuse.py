@@ -73,7 +73,7 @@ class Memory:
         """
         self.packs: deque[tuple] = deque()
         current = [
-            wrap(Storage(np.empty(gradient.size, gradient.storage)), layout, 0)
+            wrap(Storage(gradient.device.empty(gradient.size, gradient.storage)), layout, 0)
             for gradient, (_, layout) in zip(self.gradients, self.leaves)
         ]
         self.space.update((f"gradient{k}", each) for k, each in enumerate(current))
@@ -87,7 +87,7 @@ class Memory:
         """A new pack, with new memory for results."""
         table, arrays, storages = self.template.copy(), [], []
         for k, (buffer, slot) in enumerate(zip(self.results, self.slots)):
-            array = np.empty(buffer.size, buffer.storage)
+            array = buffer.device.empty(buffer.size, buffer.storage)
             storage = Storage(array)
             place = self.split + 4 * k
             table[place], table[place + 2], table[slot] = id(storage), id(array), address(array)

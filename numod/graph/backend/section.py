@@ -15,7 +15,7 @@ from ...core.tensor import Tensor
 from ...device import Storage
 from ...device.storage import address
 from ...kernel import build
-from ...ops.sequence.rnn_layer import Room
+from ...ops.sequence.rnn_layer import Layer, is_room
 from .link import ARENA, FIRST, link
 from .lower import Buffer, Call, Integer, Lowered, Number, Span, Test
 from .schedule import may_fail
@@ -74,7 +74,7 @@ class Section:
         self.linked = (
             form.linked is not False
             and _linkable(self.calls)
-            and (form.linked or (_small(self.calls) and not _takes_lengths(self.calls)))
+            and (form.linked or (small(self.calls) and not _takes_lengths(self.calls)))
         )
         self.replay: Replay | None = None
         if self.linked:
@@ -200,7 +200,7 @@ def _linkable(calls: Sequence) -> bool:
     )
 
 
-def _small(calls: Sequence) -> bool:
+def small(calls: Sequence) -> bool:
     """Whether the work is small enough for one serial function."""
     return sum(call.kernel.work for call in calls if isinstance(call, Call)) < LINKED_WORK
 
@@ -209,7 +209,8 @@ def _takes_lengths(calls: Sequence) -> bool:
     """Whether layers run over packed sequences of any lengths: some 50 kernels in one function take seconds to compile,
     and save half of a short step.
     """
-    return any(isinstance(part, Room) for call in calls if isinstance(call, Call) for part in call.step.parameters)
+    layers = [call.step for call in calls if isinstance(call, Call) and isinstance(call.step.op, Layer)]
+    return any(is_room(layer.parameters[0]) for layer in layers)
 
 
 def _buffers(calls: Sequence) -> list[Buffer]:

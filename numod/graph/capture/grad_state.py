@@ -58,7 +58,7 @@ class Gradients:
             leaf._grad is not gradient or (gradient is not None and recorder.holds(gradient))
             for leaf, gradient in leaves.values()
         ]
-        concerned = self.concerned or any(touched)
+        concerned = self.concerned or asked or any(touched)
         for leaf, gradient in leaves.values() if concerned else ():
             if id(leaf) in self.given:
                 if gradient is not None and leaf._grad is None:
@@ -67,17 +67,15 @@ class Gradients:
                 if id(leaf) in recorder.asked_about or (
                     leaf._requires_grad and (asked or id(leaf) not in recorder.indifferent)
                 ):
-                    self.guards.append(
-                        Guard(f"the gradient of a {tuple(leaf.shape)} parameter", "{0}._grad is None", (leaf,))
-                    )
+                    self.guards.append(_whether_there_is(leaf, False))
             elif recorder.holds(gradient):
                 self.guards.append(_same_gradient(leaf, gradient))
-            elif leaf._grad is None:
-                recorder.drop_gradient(leaf)
-            elif id(leaf) in recorder.asked_about:
-                self.guards.append(
-                    Guard(f"the gradient of a {tuple(leaf.shape)} parameter", "{0}._grad is not None", (leaf,))
-                )
+            else:
+                if leaf._grad is None:
+                    recorder.drop_gradient(leaf)
+                if asked or id(leaf) in recorder.asked_about:
+                    self.guards.append(_whether_there_is(leaf, True))
+        self.guards += [_whether_there_is(each, False) for each, _ in self.others if asked and each._grad is None]
         for leaf in recorder.indifferent.values():
             if leaf._grad is None:  # it takes no part, or is frozen: other calls may find a gradient to drop
                 recorder.drop_gradient(leaf)
@@ -90,6 +88,12 @@ class Gradients:
                     f"{source_location.where('backward', {}, function)} where it had one; "
                     "set it to None before the call, or leave the function uncompiled"
                 )
+
+
+def _whether_there_is(leaf: Tensor, found: bool) -> Guard:
+    return Guard(
+        f"the gradient of a {tuple(leaf.shape)} parameter", f"{{0}}._grad is {'not ' if found else ''}None", (leaf,)
+    )
 
 
 def _same_gradient(leaf: Tensor, gradient: Tensor) -> Guard:

@@ -237,8 +237,8 @@ class Recorder:
         made = [where for tensor, where in self.asked if id(tensor._storage) in self.made_here]
         if made:
             self.give_up(
-                f"trace: {made[0]} gives {type(owner).__name__} a metric that the "
-                "function computes, which a recorded program cannot repeat; step it outside"
+                f"trace: {made[0]} gives {type(owner).__name__} a metric that the function computes, which a recorded "
+                "program cannot repeat; step it outside"
             )
 
     def read(self, tensor: Tensor, method: str) -> LazyScalar | None:

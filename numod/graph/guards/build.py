@@ -509,12 +509,10 @@ class GuardBuilder:
         """The parts of a module that do not note changes, or the attributes of a plain object."""
         if is_module(value):
             self.guards.append(Guard(f"the class of {name}", "type({0}) is {1}", (value, type(value))))
-            if not of_library(type(value)):
-                self.guards.append(
-                    sized(
-                        f"the attributes of {name}", value, {key for holder, key in self.without if holder == id(value)}
-                    )
-                )
+            given = {key for holder, key in self.without if holder == id(value)}
+            # then it takes a look at each attribute, and the library's classes note theirs
+            if not (given and of_library(type(value))):
+                self.guards.append(sized(f"the attributes of {name}", value, given))
             for key, each in list(value.__dict__.items()):
                 if key in _REGISTRIES:
                     for inner, part in list(each.items()):
@@ -565,7 +563,7 @@ class GuardBuilder:
             "forward",
             *_unnamed(kind, value is kind),
             *self.overriding(kind),
-            *(_OF_FUNCTIONS if hasattr(kind, "setup_context") else ()),
+            *(_OF_FUNCTIONS if _is_function(kind) else ()),
         }
         while found := [
             each
@@ -582,7 +580,7 @@ class GuardBuilder:
     def overriding(self, kind: type | types.ModuleType) -> set[str]:
         """The methods and properties in a user's class that methods of this library's call, as theirs."""
         if kind not in self.overrides:
-            library = [each for each in getattr(kind, "__mro__", ()) if package_of(each) == PACKAGE]
+            library = [each for each in kind.__mro__ if package_of(each) == PACKAGE] if isinstance(kind, type) else []
             own = (
                 {key for holder in _holders(kind) for key in vars(holder) if any(key in vars(base) for base in library)}
                 if library
@@ -695,7 +693,8 @@ class GuardBuilder:
 
     def absent(self, name: str, holder: type | types.ModuleType) -> None:
         """A guard that a class or a module of the user's has not come to have what code would take if it were there."""
-        missing = frozenset(self.optional - vars(holder).keys())
+        names = self.mentioned | self.optional if _gives_missing(holder) else self.optional
+        missing = frozenset(names - vars(holder).keys())
         if missing and (id(holder), None) not in self.seen:
             self.seen.add((id(holder), None))
             self.guards.append(Guard(f"an attribute of {name}", "{1}.isdisjoint({0}.__dict__)", (holder, missing)))
@@ -804,7 +803,7 @@ def _unnamed(kind: type | types.ModuleType, makes: bool) -> list[str]:
     `a[k]`, `with a`, and those that make an object, where it has the class (`makes`). Modules are made outside.
     """
     if isinstance(kind, types.ModuleType):
-        return []
+        return ["__getattr__"] if _gives_missing(kind) else []
     own = [
         key
         for each in kind.__mro__
@@ -817,6 +816,16 @@ def _unnamed(kind: type | types.ModuleType, makes: bool) -> list[str]:
         for key in own
         if (makes and not hasattr(kind, "register_buffer") if key in _MAKING else key not in _COPYING)
     ]
+
+
+def _gives_missing(holder: type | types.ModuleType) -> bool:
+    """Whether a module has a function that gives the attributes which it lacks."""
+    return isinstance(holder, types.ModuleType) and "__getattr__" in vars(holder)
+
+
+def _is_function(kind: type | types.ModuleType) -> bool:
+    """Whether it is an `autograd.Function`. Modules are not asked: their own code would run."""
+    return isinstance(kind, type) and hasattr(kind, "setup_context")
 
 
 def _used(kind: type, names: set[str]) -> set[str]:

@@ -16,7 +16,7 @@ from ...dtypes import dtype as DType
 from ...kernel import writer
 from ...kernel.expression import Call, Constant, Expression, Formula, Symbol, as_expression
 from ...ops import table
-from ...ops.convolution import convolution, spread_convolution
+from ...ops.convolution.convolution import convolution, spread_convolution
 from ...ops.matmul.matmul import linear, matmul, packed_linear, packed_matmul
 from ...ops.op import Op, Plan
 from ...ops.pointwise import Pointwise, plan_loop

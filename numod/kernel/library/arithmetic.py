@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from math import copysign, erf, erfc, exp, fabs, log1p, sqrt
+
+from ..language import float64, floor, int64, real
 from ..scalar import scalar
 
 

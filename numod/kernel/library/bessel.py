@@ -5,6 +5,8 @@ Not vectorised: see `vector_math.bessel`. References as in `special` (A&S).
 
 from __future__ import annotations
 
+from math import cos, exp, fabs, log, sin, sqrt
+
 from ..scalar import wide_scalar
 
 
@@ -241,6 +243,67 @@ def bessel_k0e(x):
 def bessel_k1e(x):
     """Of order 1, times exp(x)."""
     return scaled_bessel_k(1, x)
+
+
+@wide_scalar
+def bessel_i_gap(x):
+    """exp(-|x|) (I0(x) - I1(|x|)): beyond 8, |x|^(3/2) times it is a polynomial in 16 / |x| - 1, so that nothing
+    cancels.
+    """
+    y = fabs(x)
+    if y <= 8.0:
+        return scaled_bessel_i(0, y) - scaled_bessel_i(1, y)
+    t = 16.0 / y - 1.0
+    value = -1.8304022518813494e-09
+    value = (
+        ((value * t + 1.080902391321681e-09) * t + 1.2878575208047424e-08) * t - 7.441559230114979e-09
+    ) * t - 4.2615018572771984e-08
+    value = (
+        ((value * t + 2.309729930802236e-08) * t + 9.119269640350881e-08) * t - 4.110773605716881e-08
+    ) * t - 1.4917203356328575e-07
+    value = (
+        ((value * t + 3.5763255892111246e-08) * t + 2.059585123446264e-07) * t + 3.8641580378565614e-08
+    ) * t - 2.1913644290817756e-07
+    value = (
+        ((value * t - 2.2053169166200564e-07) * t + 4.33403991195765e-09) * t + 2.51530489233608e-07
+    ) * t + 4.6732120299817433e-07
+    value = (
+        ((value * t + 8.519367368799853e-07) * t + 2.167813519528063e-06) * t + 8.164115368299275e-06
+    ) * t + 4.493600847609857e-05
+    value = ((value * t + 0.00037396928731067773) * t + 0.0053132601242864425) * t + 0.20444880670617205
+    return value / (y * sqrt(y)) if y < 1e200 else value / y / sqrt(y)
+
+
+@wide_scalar
+def bessel_k_gap(x):
+    """exp(x) (K1(x) - K0(x)): beyond 1, x^(3/2) times it is a polynomial in 2 / x - 1, so that nothing cancels."""
+    if not x > 1.0:
+        return scaled_bessel_k(1, x) - (scaled_bessel_k(0, x) if x > 0.0 else 0.0)
+    t = 2.0 / x - 1.0
+    value = -2.2945742295654452e-07
+    value = (
+        ((value * t + 3.092911764781114e-07) * t + 1.4170302249454407e-06) * t - 1.9052502979858996e-06
+    ) * t - 4.082353496778853e-06
+    value = (
+        ((value * t + 5.48310840955925e-06) * t + 7.06209567978534e-06) * t - 9.473870064602405e-06
+    ) * t - 8.215174939831118e-06
+    value = (
+        ((value * t + 1.101910110314848e-05) * t + 6.601346788801099e-06) * t - 8.834411734478564e-06
+    ) * t - 4.008808121882271e-06
+    value = (
+        ((value * t + 5.403395662247039e-06) * t + 1.2945045111906887e-06) * t - 1.6310063579695584e-06
+    ) * t - 1.4203960836760133e-06
+    value = (
+        ((value * t + 2.2315705045878744e-06) * t - 2.60555362366051e-06) * t + 4.64061273593006e-06
+    ) * t - 8.650311350957308e-06
+    value = (
+        ((value * t + 1.6031303658785226e-05) * t - 3.0603066375527306e-05) * t + 6.0607247069127606e-05
+    ) * t - 0.00012515810644250962
+    value = (
+        ((value * t + 0.00027183395157591753) * t - 0.0006285430606497791) * t + 0.0015751803855562226
+    ) * t - 0.004402445648500042
+    value = ((value * t + 0.014443261912216091) * t - 0.062283744140890426) * t + 0.5427995802158434
+    return value / (x * sqrt(x)) if x < 1e200 else value / x / sqrt(x)
 
 
 @wide_scalar

@@ -2,6 +2,27 @@
 
 from __future__ import annotations
 
+from math import (
+    asinh,
+    atan2,
+    copysign,
+    cos,
+    cosh,
+    exp,
+    expm1,
+    fabs,
+    hypot,
+    log,
+    log10,
+    log1p,
+    log2,
+    sin,
+    sinh,
+    sqrt,
+    tan,
+)
+
+from ..language import real
 from ..scalar import scalar
 
 

@@ -1,119 +1,144 @@
-"""Functions of kernels that convolve directly: a line of the output, a plane of the input's gradient, or an element of
-the weight's, by itself.
+"""Device functions that compute a convolution by its definition: a row of the output, a plane of the input's
+gradient, or one element of the weight's gradient.
 
-Only elements that exist are multiplied: next to an infinity the zeros of a border would make NaN. Every function is
-told the geometry of `ops.convolution_direct`; what a kernel's index arithmetic is, stands there.
+Only elements inside the input are multiplied: the zeros of a border times an infinity would be NaN. `place` counts
+the rows, planes or elements of all images and groups.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+from ..language import uintp
 from ..scalar import shared_scalar
 
-# The geometry: channels and features are those of one group; places count the lines, planes or elements of all images
-# and groups.
+
+class Geometry(NamedTuple):
+    """The sizes of a convolution.
+
+    Channels and features are those of one group; spatial dimensions that are missing have size and stride 1.
+    """
+
+    images: int
+    groups: int
+    channels: int
+    features: int
+    depth: int  # of the input, as height and width
+    height: int
+    width: int
+    kernel_d: int
+    kernel_h: int
+    kernel_w: int
+    out_d: int
+    out_h: int
+    out_w: int
+    stride_d: int
+    stride_h: int
+    stride_w: int
+    pad_d: int
+    pad_h: int
+    pad_w: int
+    step_d: int  # dilation: how far apart neighbouring elements of the kernel read
+    step_h: int
+    step_w: int
 
 
 @shared_scalar
-def convolve_line(
-    x, weight, out, place, images, groups, channels, features, depth, height, width, kernel_d, kernel_h, kernel_w,
-    out_d, out_h, out_w, stride_d, stride_h, stride_w, pad_d, pad_h, pad_w, step_d, step_h, step_w,
-):  # fmt: skip
-    """Line `place` of out: each tap adds a stretch of a line of the input times its weight."""
-    oh = place % out_h
-    od = (place // out_h) % out_d
-    feature = place // (out_h * out_d)
-    image_group = feature // features
-    base = place * out_w
-    for ow in range(out_w):
+def convolve_row(x, weight, out, place, conv: Geometry):
+    """Compute row `place` of out. Each tap adds a part of a row of the input times one weight."""
+    oh = place % conv.out_h
+    od = (place // conv.out_h) % conv.out_d
+    feature = place // (conv.out_h * conv.out_d)
+    image_group = feature // conv.features
+    base = place * conv.out_w
+    for ow in range(conv.out_w):
         out[uintp(base + ow)] = 0
-    for c in range(channels):
-        for a in range(kernel_d):
-            d = od * stride_d - pad_d + a * step_d
-            for b in range(kernel_h):
-                h = oh * stride_h - pad_h + b * step_h
-                if 0 <= d < depth and 0 <= h < height:
-                    source = (((image_group * channels + c) * depth + d) * height + h) * width
-                    tap = (((feature % (groups * features)) * channels + c) * kernel_d + a) * kernel_h + b
-                    for k in range(kernel_w):
-                        shift = k * step_w - pad_w
-                        low = max(0, -(shift // stride_w))
-                        high = min(out_w, (width - 1 - shift) // stride_w + 1)
-                        value = weight[uintp(tap * kernel_w + k)]
-                        if stride_w == 1:
+    for c in range(conv.channels):
+        for a in range(conv.kernel_d):
+            d = od * conv.stride_d - conv.pad_d + a * conv.step_d
+            for b in range(conv.kernel_h):
+                h = oh * conv.stride_h - conv.pad_h + b * conv.step_h
+                if 0 <= d < conv.depth and 0 <= h < conv.height:
+                    source = (((image_group * conv.channels + c) * conv.depth + d) * conv.height + h) * conv.width
+                    tap = (
+                        ((feature % (conv.groups * conv.features)) * conv.channels + c) * conv.kernel_d + a
+                    ) * conv.kernel_h + b
+                    for k in range(conv.kernel_w):
+                        shift = k * conv.step_w - conv.pad_w
+                        low = max(0, -(shift // conv.stride_w))
+                        high = min(conv.out_w, (conv.width - 1 - shift) // conv.stride_w + 1)
+                        value = weight[uintp(tap * conv.kernel_w + k)]
+                        if conv.stride_w == 1:
                             for ow in range(low, high):
                                 out[uintp(base + ow)] += value * x[uintp(source + shift + ow)]
                         else:
                             for ow in range(low, high):
-                                out[uintp(base + ow)] += value * x[uintp(source + shift + ow * stride_w)]
+                                out[uintp(base + ow)] += value * x[uintp(source + shift + ow * conv.stride_w)]
 
 
 @shared_scalar
-def convolve_back(
-    g, weight, out, place, images, groups, channels, features, depth, height, width, kernel_d, kernel_h, kernel_w,
-    out_d, out_h, out_w, stride_d, stride_h, stride_w, pad_d, pad_h, pad_w, step_d, step_h, step_w,
-):  # fmt: skip
-    """Plane `place` of out, the input's gradient: each tap adds lines of g times its weight."""
-    group = place // channels
-    base = place * depth * height * width
-    for k in range(depth * height * width):
+def convolve_plane_back(g, weight, out, place, conv: Geometry):
+    """Compute plane `place` of the input's gradient. Each tap adds rows of g times one weight."""
+    group = place // conv.channels
+    base = place * conv.depth * conv.height * conv.width
+    for k in range(conv.depth * conv.height * conv.width):
         out[uintp(base + k)] = 0
-    for o in range(features):
-        for row in range(out_d * out_h):
-            source = ((group * features + o) * out_d * out_h + row) * out_w
-            for a in range(kernel_d):
-                d = (row // out_h) * stride_d - pad_d + a * step_d
-                for b in range(kernel_h):
-                    h = (row % out_h) * stride_h - pad_h + b * step_h
-                    if 0 <= d < depth and 0 <= h < height:
-                        target = base + (d * height + h) * width
+    for o in range(conv.features):
+        for row in range(conv.out_d * conv.out_h):
+            source = ((group * conv.features + o) * conv.out_d * conv.out_h + row) * conv.out_w
+            for a in range(conv.kernel_d):
+                d = (row // conv.out_h) * conv.stride_d - conv.pad_d + a * conv.step_d
+                for b in range(conv.kernel_h):
+                    h = (row % conv.out_h) * conv.stride_h - conv.pad_h + b * conv.step_h
+                    if 0 <= d < conv.depth and 0 <= h < conv.height:
+                        target = base + (d * conv.height + h) * conv.width
                         tap = (
-                            (((group % groups) * features + o) * channels + place % channels) * kernel_d + a
-                        ) * kernel_h + b
-                        for k in range(kernel_w):
-                            shift = k * step_w - pad_w
-                            low = max(0, -(shift // stride_w))
-                            high = min(out_w, (width - 1 - shift) // stride_w + 1)
-                            value = weight[uintp(tap * kernel_w + k)]
-                            if stride_w == 1:
+                            (((group % conv.groups) * conv.features + o) * conv.channels + place % conv.channels)
+                            * conv.kernel_d
+                            + a
+                        ) * conv.kernel_h + b
+                        for k in range(conv.kernel_w):
+                            shift = k * conv.step_w - conv.pad_w
+                            low = max(0, -(shift // conv.stride_w))
+                            high = min(conv.out_w, (conv.width - 1 - shift) // conv.stride_w + 1)
+                            value = weight[uintp(tap * conv.kernel_w + k)]
+                            if conv.stride_w == 1:
                                 for ow in range(low, high):
                                     out[uintp(target + shift + ow)] += value * g[uintp(source + ow)]
                             else:
                                 for ow in range(low, high):
-                                    out[uintp(target + shift + ow * stride_w)] += value * g[uintp(source + ow)]
+                                    out[uintp(target + shift + ow * conv.stride_w)] += value * g[uintp(source + ow)]
 
 
 @shared_scalar
-def correlate(
-    g, x, place, images, groups, channels, features, depth, height, width, kernel_d, kernel_h, kernel_w, out_d, out_h,
-    out_w, stride_d, stride_h, stride_w, pad_d, pad_h, pad_w, step_d, step_h, step_w,
-):  # fmt: skip
-    """Element `place` of the weight's gradient: the sum of the products of g and the input shifted by the element's
-    tap.
-    """
-    k = place % kernel_w
-    b = (place // kernel_w) % kernel_h
-    a = (place // (kernel_w * kernel_h)) % kernel_d
-    channel = (place // (kernel_w * kernel_h * kernel_d)) % channels
-    feature = place // (kernel_w * kernel_h * kernel_d * channels)
-    shift = k * step_w - pad_w
-    low = max(0, -(shift // stride_w))
-    high = min(out_w, (width - 1 - shift) // stride_w + 1)
+def correlate_tap(g, x, place, conv: Geometry):
+    """Element `place` of the weight's gradient: the sum of g times the input, shifted by the element's tap."""
+    k = place % conv.kernel_w
+    b = (place // conv.kernel_w) % conv.kernel_h
+    a = (place // (conv.kernel_w * conv.kernel_h)) % conv.kernel_d
+    channel = (place // (conv.kernel_w * conv.kernel_h * conv.kernel_d)) % conv.channels
+    feature = place // (conv.kernel_w * conv.kernel_h * conv.kernel_d * conv.channels)
+    shift = k * conv.step_w - conv.pad_w
+    low = max(0, -(shift // conv.stride_w))
+    high = min(conv.out_w, (conv.width - 1 - shift) // conv.stride_w + 1)
     total = g.dtype.type(0)
-    for image in range(images):
-        for row in range(out_d * out_h):
-            d = (row // out_h) * stride_d - pad_d + a * step_d
-            h = (row % out_h) * stride_h - pad_h + b * step_h
-            if 0 <= d < depth and 0 <= h < height:
+    for image in range(conv.images):
+        for row in range(conv.out_d * conv.out_h):
+            d = (row // conv.out_h) * conv.stride_d - conv.pad_d + a * conv.step_d
+            h = (row % conv.out_h) * conv.stride_h - conv.pad_h + b * conv.step_h
+            if 0 <= d < conv.depth and 0 <= h < conv.height:
                 source = (
-                    (((image * groups + feature // features) * channels + channel) * depth + d) * height * width
-                    + h * width
+                    (((image * conv.groups + feature // conv.features) * conv.channels + channel) * conv.depth + d)
+                    * conv.height
+                    * conv.width
+                    + h * conv.width
                     + shift
                 )
-                given = ((image * groups * features + feature) * out_d * out_h + row) * out_w
-                if stride_w == 1:
+                g_row = ((image * conv.groups * conv.features + feature) * conv.out_d * conv.out_h + row) * conv.out_w
+                if conv.stride_w == 1:
                     for ow in range(low, high):
-                        total += g[uintp(given + ow)] * x[uintp(source + ow)]
+                        total += g[uintp(g_row + ow)] * x[uintp(source + ow)]
                 else:
                     for ow in range(low, high):
-                        total += g[uintp(given + ow)] * x[uintp(source + ow * stride_w)]
+                        total += g[uintp(g_row + ow)] * x[uintp(source + ow * conv.stride_w)]
     return total

@@ -4,6 +4,7 @@ instructions.
 
 from __future__ import annotations
 
+from ..language import int32, int64, uint32, uint64, uintp
 from ..scalar import scalar
 
 
@@ -23,7 +24,9 @@ def quotient32(x, y):
 
 @scalar
 def reciprocal32(y):
-    """The least number above 2^63 / y, for y from 1 to 2^31 - 1: what a division by y in a loop becomes a product with."""
+    """The least number above 2^63 / y, for y from 1 to 2^31 - 1: what a division by y in a loop becomes a product
+    with.
+    """
     return (uint64(1) << uint64(63)) // uint64(y) + uint64(1)
 
 

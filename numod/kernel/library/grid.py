@@ -1,22 +1,84 @@
-"""Functions of kernels that convolve on a grid: the input with its borders, spread so that every element of a patch is
-a shift away from the output.
+"""Device functions of the implicit GEMM convolution: they copy the input into a grid in which every row of the im2col
+matrix is contiguous.
 
-A grid (channels, phases, variants, depth, height, images, width) is a copy of some images. An axis read with stride s
-has s phases: phase r holds every s-th element, from r on. There, for a tap of the kernel, the elements that the outputs
-ask for lie one after the other, as the outputs do; so a matrix product finds each row of patches as a run of the grid,
-and no matrix of patches is ever written. A variant is a phase of the width, with columns for the borders: positions
-between an output row's end and the grid's next row are computed too, and dropped. Narrow images have a variant for
-every column of the kernel instead, each exactly as wide as the output: nothing is dropped.
+A grid has the shape (channels, phases, variants, depth, height, images, width) and holds some images with their
+padding. An axis with stride s has s phases: phase r holds every s-th element, beginning with element r. Within a
+phase, the elements that one tap of the kernel reads for all outputs are contiguous, in the order of the outputs. So a
+matrix product reads each row of the im2col matrix as a run of the grid, and that matrix is never written. A variant
+is a phase of the width, with columns for the padding: positions between the end of an output row and the next row of
+the grid are computed and dropped. Narrow images have a variant for each column of the kernel instead, as wide as the
+output; then nothing is dropped.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+from ..language import uintp
+from ..primitives import (
+    copy_line,
+    line1,
+    line2,
+    line4,
+    line8,
+    shifted1,
+    shifted2,
+    shifted3,
+    split1,
+    split2,
+    split4,
+    split8,
+    split16,
+    turn_block,
+)
 from ..scalar import scalar, shared_scalar
+
+
+class GridLines(NamedTuple):
+    """How the lines of a grid's phase follow each other: those of `stack` images side by side, grid_h times."""
+
+    grid_h: int
+    stack: int
+    grid_w: int
+
+
+class GridShape(NamedTuple):
+    """The sizes of one phase of a grid."""
+
+    grid_d: int
+    grid_h: int
+    stack: int
+    grid_w: int
+
+
+class GridRun(NamedTuple):
+    """The sizes of one phase of a grid, and how many positions and how much of the depth a product takes at a time."""
+
+    grid_d: int
+    grid_h: int
+    stack: int
+    grid_w: int
+    run: int
+    deep: int
+
+
+class Taps(NamedTuple):
+    """What the taps of a convolution read: the kernel's sizes, the padding and the dilation (`step`), without those
+    along a line.
+    """
+
+    kernel_d: int
+    kernel_h: int
+    kernel_w: int
+    pad_d: int
+    pad_h: int
+    step_d: int
+    step_h: int
 
 
 @scalar
 def is_read(phase, n, step, pad, stride):
-    """Whether any of a kernel's n taps falls into a phase."""
+    """Whether any of a kernel's n taps reads from a phase."""
     for k in range(n):
         if (k * step - pad) % stride == phase:
             return True
@@ -25,11 +87,11 @@ def is_read(phase, n, step, pad, stride):
 
 @shared_scalar
 def fill_columns(columns, kernel_w, pad_w, step_w, stride_w, s_w, low_w, variants, apart, plane):
-    """columns (kernel_w + variants) = where each column of the kernel leads within a phase of the grid; after them each
-    variant's first element of a line.
+    """columns (kernel_w + variants) = the offset of each column of the kernel in a phase of the grid, followed by the
+    first element of a line for each variant.
 
-    Of the gradient, whose grid has no phases (s_w is 1), the columns lead back. A variant that no column reads begins
-    beyond every line.
+    For the input's gradient, whose grid has no phases (s_w is 0), the offsets are negative. A variant that no column
+    reads begins beyond every line.
     """
     for r in range(variants):
         columns[uintp(kernel_w + r)] = 1 << 40
@@ -44,59 +106,87 @@ def fill_columns(columns, kernel_w, pad_w, step_w, stride_w, s_w, low_w, variant
 
 
 @shared_scalar
-def spread_images(
-    x, base, image_step, grid, own, count, channels, depth, height, width, s_d, s_h, s_w, low_d, low_h, columns,
-    variants, grid_d, grid_h, stack, grid_w, kernel_d, kernel_h, kernel_w, pad_d, pad_h, step_d, step_h,
-):  # fmt: skip
-    """grid[own:] = the grid of `count` images at x[base:], whose line (0, 0) is line (low_d, low_h) of phase 0; 0
-    outside.
+def copy_to_grid(
+    x,
+    base,
+    image_step,
+    grid,
+    grid_at,
+    count,
+    channels,
+    depth,
+    height,
+    width,
+    s_d,
+    s_h,
+    s_w,
+    low_d,
+    low_h,
+    columns,
+    variants,
+    shape: GridShape,
+    conv: Taps,
+):
+    """grid[grid_at:] = `count` images, which begin at x[base]. Line (0, 0) of the grid is line (low_d, low_h) of
+    phase 0. Elements outside the images are 0.
     """
-    together = (stack == 1) & (grid_w == width) & (s_h == 1) & (s_w == 1)  # lines follow each other in x as in the grid
-    plane = grid_d * grid_h * stack * grid_w
+    # lines follow each other in x as in the grid
+    contiguous = (shape.stack == 1) & (shape.grid_w == width) & (s_h == 1) & (s_w == 1)
+    plane = shape.grid_d * shape.grid_h * shape.stack * shape.grid_w
     for r_d in range(s_d):
-        for r_h in range(s_h if is_read(r_d, kernel_d, step_d, pad_d, s_d) else 0):
+        for r_h in range(s_h if is_read(r_d, conv.kernel_d, conv.step_d, conv.pad_d, s_d) else 0):
             top = max(0, -((low_h * s_h + r_h) // s_h))
-            bottom = min((height - 1 - r_h) // s_h + 1 - low_h, grid_h)
-            for c in range(channels if is_read(r_h, kernel_h, step_h, pad_h, s_h) else 0):
+            bottom = min((height - 1 - r_h) // s_h + 1 - low_h, shape.grid_h)
+            for c in range(channels if is_read(r_h, conv.kernel_h, conv.step_h, conv.pad_h, s_h) else 0):
                 r = 0
                 while r < variants:
-                    start, held = columns[uintp(kernel_w + r)], 1  # variants of neighbours are read at once
-                    while (held < s_w) & (r + held < variants) and columns[uintp(kernel_w + r + held)] == start + held:
-                        held += 1
-                    at = own + (((c * s_d + r_d) * s_h + r_h) * variants + r) * plane
-                    end, first, r = at + plane, max(0, -start), r + held
-                    for j_d in range(grid_d if start < 1 << 40 else 0):
+                    start, phase_count = columns[uintp(conv.kernel_w + r)], 1  # variants of neighbours are read at once
+                    while (phase_count < s_w) & (r + phase_count < variants) and columns[
+                        uintp(conv.kernel_w + r + phase_count)
+                    ] == start + phase_count:
+                        phase_count += 1
+                    at = grid_at + (((c * s_d + r_d) * s_h + r_h) * variants + r) * plane
+                    end, first, r = at + plane, max(0, -start), r + phase_count
+                    for j_d in range(shape.grid_d if start < 1 << 40 else 0):
                         d = (j_d + low_d) * s_d + r_d
                         slab = (d >= 0) & (d < depth)
-                        if together & slab & (first < grid_w) & (first < width - start) & (top < bottom):
+                        if contiguous & slab & (first < shape.grid_w) & (first < width - start) & (top < bottom):
                             # all at once; where lines begin and end there are elements of their neighbours then
                             source, last = (
                                 base + ((c * depth + d) * height + low_h) * width + start,
-                                min(grid_w, width - start),
+                                min(shape.grid_w, width - start),
                             )
                             copy_line(
-                                x, source, top * grid_w + first, (bottom - 1) * grid_w + last, grid, at, grid_h * grid_w
+                                x,
+                                source,
+                                top * shape.grid_w + first,
+                                (bottom - 1) * shape.grid_w + last,
+                                grid,
+                                at,
+                                shape.grid_h * shape.grid_w,
                             )
-                            for line in range(at + top * grid_w, at + bottom * grid_w, grid_w):
+                            for line in range(at + top * shape.grid_w, at + bottom * shape.grid_w, shape.grid_w):
                                 for j in range(first):
                                     grid[uintp(line + j)] = 0
-                                for j in range(last, grid_w):
+                                for j in range(last, shape.grid_w):
                                     grid[uintp(line + j)] = 0
-                            at += grid_h * grid_w
+                            at += shape.grid_h * shape.grid_w
                             continue
-                        for n in range(stack):  # an image at a time: its lines follow each other
-                            source, into = (
+                        for n in range(shape.stack):  # an image at a time: its lines follow each other
+                            source, target = (
                                 base + n * image_step + ((c * depth + d) * height + low_h * s_h + r_h) * width + start,
-                                at + n * grid_w,
+                                at + n * shape.grid_w,
                             )
                             stop, last, x_step, step = (
                                 bottom if slab & (n < count) else 0,
                                 width - start,
                                 s_h * width,
-                                stack * grid_w,
+                                shape.stack * shape.grid_w,
                             )
                             # to what has been written
-                            room, less = (end - at, grid_w) if stack == 1 else ((stack - n) * grid_w, 0)
+                            room, less = (
+                                (end - at, shape.grid_w) if shape.stack == 1 else ((shape.stack - n) * shape.grid_w, 0)
+                            )
                             if s_w == 1:
                                 split1(
                                     x,
@@ -107,12 +197,12 @@ def spread_images(
                                     top,
                                     stop,
                                     grid,
-                                    into,
+                                    target,
                                     step,
                                     plane,
-                                    grid_h,
-                                    grid_w,
-                                    held,
+                                    shape.grid_h,
+                                    shape.grid_w,
+                                    phase_count,
                                     room,
                                     less,
                                 )
@@ -126,12 +216,12 @@ def spread_images(
                                     top,
                                     stop,
                                     grid,
-                                    into,
+                                    target,
                                     step,
                                     plane,
-                                    grid_h,
-                                    grid_w,
-                                    held,
+                                    shape.grid_h,
+                                    shape.grid_w,
+                                    phase_count,
                                     room,
                                     less,
                                 )
@@ -145,12 +235,12 @@ def spread_images(
                                     top,
                                     stop,
                                     grid,
-                                    into,
+                                    target,
                                     step,
                                     plane,
-                                    grid_h,
-                                    grid_w,
-                                    held,
+                                    shape.grid_h,
+                                    shape.grid_w,
+                                    phase_count,
                                     room,
                                     less,
                                 )
@@ -164,12 +254,12 @@ def spread_images(
                                     top,
                                     stop,
                                     grid,
-                                    into,
+                                    target,
                                     step,
                                     plane,
-                                    grid_h,
-                                    grid_w,
-                                    held,
+                                    shape.grid_h,
+                                    shape.grid_w,
+                                    phase_count,
                                     room,
                                     less,
                                 )
@@ -183,126 +273,137 @@ def spread_images(
                                     top,
                                     stop,
                                     grid,
-                                    into,
+                                    target,
                                     step,
                                     plane,
-                                    grid_h,
-                                    grid_w,
-                                    held,
+                                    shape.grid_h,
+                                    shape.grid_w,
+                                    phase_count,
                                     room,
                                     less,
                                 )
                             else:
-                                for i in range(grid_h):
-                                    for t in range(held):
-                                        for j in range(grid_w):
-                                            k, to = j * s_w + t, into + i * step + t * plane + j
+                                for i in range(shape.grid_h):
+                                    for t in range(phase_count):
+                                        for j in range(shape.grid_w):
+                                            k, element = j * s_w + t, target + i * step + t * plane + j
                                             read = (k >= first) & (k < last) & (i >= top) & (i < stop)
-                                            grid[uintp(to)] = x[uintp(source + i * x_step + k)] if read else 0
-                        at += grid_h * stack * grid_w
+                                            grid[uintp(element)] = x[uintp(source + i * x_step + k)] if read else 0
+                        at += shape.grid_h * shape.stack * shape.grid_w
 
 
 @shared_scalar
-def fill_taps(
-    table,
-    channels,
-    kernel_d,
-    kernel_h,
-    kernel_w,
-    pad_d,
-    pad_h,
-    step_d,
-    step_h,
-    s_d,
-    s_h,
-    low_d,
-    low_h,
-    columns,
-    variants,
-    grid_d,
-    grid_h,
-    stack,
-    grid_w,
-):
-    """table (taps) = where in the grid each element of the first output's patch lies."""
+def fill_taps(table, channels, conv: Taps, s_d, s_h, low_d, low_h, columns, variants, shape: GridShape):
+    """table (taps) = the offset in the grid of each element of the first output's patch."""
     tap = 0
-    phase = variants * grid_d * grid_h * stack * grid_w
+    phase = variants * shape.grid_d * shape.grid_h * shape.stack * shape.grid_w
     for c in range(channels):
-        for a in range(kernel_d):
-            v_d = a * step_d - pad_d
-            for b in range(kernel_h):
-                v_h = b * step_h - pad_h
+        for a in range(conv.kernel_d):
+            v_d = a * conv.step_d - conv.pad_d
+            for b in range(conv.kernel_h):
+                v_h = b * conv.step_h - conv.pad_h
                 line = ((c * s_d + v_d % s_d) * s_h + v_h % s_h) * phase + (
-                    (v_d // s_d - low_d) * grid_h + v_h // s_h - low_h
-                ) * stack * grid_w
-                for k in range(kernel_w):
+                    (v_d // s_d - low_d) * shape.grid_h + v_h // s_h - low_h
+                ) * shape.stack * shape.grid_w
+                for k in range(conv.kernel_w):
                     table[uintp(tap)] = line + columns[uintp(k)]
                     tap += 1
 
 
 @shared_scalar
-def pad_features(weight, padded, features, own_rows, taps):
-    """padded (groups, own_rows, taps; or nothing) = weight (groups, features, taps), zeros beyond the last feature."""
+def pad_features(weight, padded, features, padded_rows, taps):
+    """padded (groups, padded_rows, taps) = weight (groups, features, taps), with zeros beyond the last feature.
+    `padded` may be empty.
+    """
     for row in range(padded.size // taps):
-        group, feature = row // own_rows, row % own_rows
+        group, feature = row // padded_rows, row % padded_rows
         copy_line(
             weight, (group * features + feature) * taps, 0, taps if feature < features else 0, padded, row * taps, taps
         )
 
 
 @shared_scalar
-def pack_taps(weight, base, features, channels, taps, panels, at, rows, tile_rows, held, order, phases):
-    """panels (tiles of `rows`, phases, tile_rows, features, taps of the phase) = weight (features, channels, taps) from
-    row `base` on; rows beyond `held` repeat the last.
+def pack_taps(weight, base, features, channels, taps, panels, at, rows, tile_rows, row_count, order, phases):
+    """panels (tiles of rows, phases, tile_rows, features, taps of the phase) = rows of weight (features, channels,
+    taps), from row `base` on. Rows beyond `row_count` repeat the last one.
 
-    Some features at a time: they lie far apart, and the next tile is to find what it reads in the cache.
+    16 features at a time, so that the next tile finds what it reads in the cache.
     """
-    for some in range(0, features, 16):
+    for first_feature in range(0, features, 16):
         for row in range(0, rows, tile_rows):
             for phase in range(phases):
-                begin, reached = order[taps + phase], order[taps + phase + 1] - order[taps + phase]
-                for o in range(some, min(some + 16, features)):
-                    for c in range(tile_rows):
-                        source = base + (o * channels + min(row + c, held - 1)) * taps
-                        target = at + row * features * taps + (tile_rows * begin + c * reached) * features + o * reached
-                        if reached == taps:  # in order
+                begin, tap_count = order[taps + phase], order[taps + phase + 1] - order[taps + phase]
+                for feature in range(first_feature, min(first_feature + 16, features)):
+                    for tile_row in range(tile_rows):
+                        source = base + (feature * channels + min(row + tile_row, row_count - 1)) * taps
+                        target = (
+                            at
+                            + row * features * taps
+                            + (tile_rows * begin + tile_row * tap_count) * features
+                            + feature * tap_count
+                        )
+                        if tap_count == taps:  # in order
                             for j in range(taps):
                                 panels[uintp(target + j)] = weight[uintp(source + j)]
                         else:
-                            for j in range(reached):
+                            for j in range(tap_count):
                                 panels[uintp(target + j)] = weight[uintp(source + order[begin + j])]
 
 
 @scalar
-def grid_reach(count, grid_h, stack, grid_w, slabs, lines, columns):
-    """Positions of the grid from the first output to the last one's."""
-    return (((slabs - 1) * grid_h + lines - 1) * stack + count - 1) * grid_w + columns
+def grid_reach(count, shape: GridLines, slabs, lines, columns):
+    """The number of grid positions from the first output to the last one."""
+    return (((slabs - 1) * shape.grid_h + lines - 1) * shape.stack + count - 1) * shape.grid_w + columns
 
 
 @shared_scalar
 def multiply_grid(
-    a, a_at, a_step, rows, depth, grid, own, table, table_at, out, out_at, image_step, row_step, slab_step, line_step,
-    column_step, count, slabs, lines, columns, grid_d, grid_h, stack, grid_w, run, deep, tile, tile_at, tile_rows,
+    a,
+    a_at,
+    a_step,
+    rows,
+    depth,
+    grid,
+    grid_at,
+    table,
+    table_at,
+    out,
+    out_at,
+    image_step,
+    row_step,
+    slab_step,
+    line_step,
+    column_step,
+    count,
+    slabs,
+    lines,
+    columns,
+    shape: GridRun,
+    tile,
+    tile_at,
+    tile_rows,
     lanes,
-):  # fmt: skip
-    """out (count images, rows, slabs, lines, columns) = a (rows up to a multiple of tile_rows, depth) @ the patches of
-    the grid, for `run` positions at a time, and `deep` of the depth: where it is deeper, `tile` has room for all tiles
-    of a run. Row i of a begins at i * a_step, as far as it is the first of a tile.
+):
+    """out (images, rows, slabs, lines, columns) = a (rows, depth) @ the im2col matrix of the grid.
+
+    `run` positions of the grid and `deep` of the depth are processed at a time. If `deep` is less than the depth,
+    `tile` holds the partial sums of all tiles of a run. Rows of a tile follow each other; row i of a begins at i *
+    a_step if it is the first one of a tile.
     """
-    reach, slab = grid_reach(count, grid_h, stack, grid_w, 1, lines, columns), grid_h * stack * grid_w
+    reach, slab = grid_reach(count, shape, 1, lines, columns), shape.grid_h * shape.stack * shape.grid_w
     total = (slabs - 1) * slab + reach
-    for begin in range(0, total, run):
-        end = min(total, begin + run)
-        for first in range(0, max(depth, 1), deep):  # sums of nothing are written too
-            left, done, into = min(deep, depth - first), first + deep >= depth, tile_at
+    for begin in range(0, total, shape.run):
+        end = min(total, begin + shape.run)
+        for first in range(0, max(depth, 1), shape.deep):  # sums of nothing are written too
+            depth_here, is_last, tile_place = min(shape.deep, depth - first), first + shape.deep >= depth, tile_at
             for row in range(0, rows, tile_rows):
                 start, position = a_at + row * a_step + first, begin
                 while position < end:
-                    here = position % slab if slabs > 1 else position
-                    if here >= reach:  # no outputs lie between slabs
-                        position += slab - here
+                    slab_position = position % slab if slabs > 1 else position
+                    if slab_position >= reach:  # no outputs lie between slabs
+                        position += slab - slab_position
                         continue
-                    n = min(reach - here, end - position)
+                    n = min(reach - slab_position, end - position)
                     # two and two are faster than three and one
                     stop = position + min(n, 2 * lanes if (n > 3 * lanes) & (n <= 4 * lanes) else 3 * lanes)
                     if stop - position > 2 * lanes:
@@ -312,14 +413,14 @@ def multiply_grid(
                             depth,
                             1,
                             grid,
-                            own + position,
+                            grid_at + position,
                             0,
                             table,
                             table_at + first,
                             tile,
-                            into,
+                            tile_place,
                             3 * lanes,
-                            left,
+                            depth_here,
                             first,
                         )
                     elif stop - position > lanes:
@@ -329,14 +430,14 @@ def multiply_grid(
                             depth,
                             1,
                             grid,
-                            own + position,
+                            grid_at + position,
                             0,
                             table,
                             table_at + first,
                             tile,
-                            into,
+                            tile_place,
                             3 * lanes,
-                            left,
+                            depth_here,
                             first,
                         )
                     else:
@@ -346,44 +447,66 @@ def multiply_grid(
                             depth,
                             1,
                             grid,
-                            own + position,
+                            grid_at + position,
                             0,
                             table,
                             table_at + first,
                             tile,
-                            into,
+                            tile_place,
                             3 * lanes,
-                            left,
+                            depth_here,
                             first,
                         )
-                    if done:
-                        keep_tile(
-                            tile, into, 3 * lanes, min(tile_rows, rows - row), position, stop, out,
+                    if is_last:
+                        store_tile(
+                            tile, tile_place, 3 * lanes, min(tile_rows, rows - row), position, stop, out,
                             out_at + row * row_step, image_step, row_step, slab_step,
-                            line_step, column_step, count, slabs, lines, columns, grid_h, stack, grid_w,
+                            line_step, column_step, count, slabs, lines, columns, shape,
                         )  # fmt: skip
-                    if deep < depth:
-                        into += tile_rows * 3 * lanes
+                    if shape.deep < depth:
+                        tile_place += tile_rows * 3 * lanes
                     position = stop
 
 
 @shared_scalar
-def multiply_grid_lines(
-    a, a_at, a_step, rows, depth, grid, own, table, table_at, out, out_at, image_step, row_step, slab_step, line_step,
-    column_step, count, slabs, lines, columns, grid_d, grid_h, stack, grid_w, run, deep, tile, tile_at, tile_rows,
+def multiply_grid_rows(
+    a,
+    a_at,
+    a_step,
+    rows,
+    depth,
+    grid,
+    grid_at,
+    table,
+    table_at,
+    out,
+    out_at,
+    image_step,
+    row_step,
+    slab_step,
+    line_step,
+    column_step,
+    count,
+    slabs,
+    lines,
+    columns,
+    shape: GridRun,
+    tile,
+    tile_at,
+    tile_rows,
     lanes,
-):  # fmt: skip
-    """The same for few rows, a row at a time: few products, of a line of the output each, or many, with as many vectors
-    in flight as a tile holds.
+):
+    """As `multiply_grid`, for few rows, one row at a time: small products write a row of the output directly,
+    others go through `tile`.
     """
-    end = grid_reach(count, grid_h, stack, grid_w, slabs, lines, columns)
+    end = grid_reach(count, shape, slabs, lines, columns)
     for row in range(rows):
-        left, base = a_at + row * a_step, out_at + row * row_step
+        a_row_at, base = a_at + row * a_step, out_at + row * row_step
         if column_step == 1 and depth <= 32 and 2 * columns > lanes:
             for slab in range(slabs):
                 for line in range(lines):
                     for image in range(count):
-                        source = own + ((slab * grid_h + line) * stack + image) * grid_w
+                        source = grid_at + ((slab * shape.grid_h + line) * shape.stack + image) * shape.grid_w
                         target = base + image * image_step + slab * slab_step + line * line_step
                         w = 0
                         while w < columns:
@@ -391,7 +514,7 @@ def multiply_grid_lines(
                             if more > 7 * lanes:
                                 line8(
                                     a,
-                                    left,
+                                    a_row_at,
                                     0,
                                     1,
                                     grid,
@@ -409,7 +532,7 @@ def multiply_grid_lines(
                             elif more > 3 * lanes:
                                 line4(
                                     a,
-                                    left,
+                                    a_row_at,
                                     0,
                                     1,
                                     grid,
@@ -427,7 +550,7 @@ def multiply_grid_lines(
                             elif more > lanes:
                                 line2(
                                     a,
-                                    left,
+                                    a_row_at,
                                     0,
                                     1,
                                     grid,
@@ -444,27 +567,56 @@ def multiply_grid_lines(
                                 w += 2 * lanes
                             else:
                                 line1(
-                                    a, left, 0, 1, grid, source + w, 0, table, table_at, out, target + w, more, depth, 0
+                                    a,
+                                    a_row_at,
+                                    0,
+                                    1,
+                                    grid,
+                                    source + w,
+                                    0,
+                                    table,
+                                    table_at,
+                                    out,
+                                    target + w,
+                                    more,
+                                    depth,
+                                    0,
                                 )
                                 w += lanes
         else:
             for position in range(0, end, 8 * lanes):
                 stop = min(end, position + 8 * lanes)
-                line8(a, left, 0, 1, grid, own + position, 0, table, table_at, tile, tile_at, lanes, depth, 0)
-                keep_tile(
+                line8(a, a_row_at, 0, 1, grid, grid_at + position, 0, table, table_at, tile, tile_at, lanes, depth, 0)
+                store_tile(
                     tile, tile_at, 0, 1, position, stop, out, base, image_step, row_step, slab_step, line_step,
-                    column_step, count, slabs, lines, columns, grid_h, stack, grid_w,
+                    column_step, count, slabs, lines, columns, shape,
                 )  # fmt: skip
 
 
 @scalar
-def keep_tile(
-    tile, tile_at, tile_step, rows, position, stop, out, out_at, image_step, row_step, slab_step, line_step,
-    column_step, count, slabs, lines, columns, grid_h, stack, grid_w,
-):  # fmt: skip
-    """Copy a tile's outputs, leaving out positions that are none, to their places."""
+def store_tile(
+    tile,
+    tile_at,
+    tile_step,
+    rows,
+    position,
+    stop,
+    out,
+    out_at,
+    image_step,
+    row_step,
+    slab_step,
+    line_step,
+    column_step,
+    count,
+    slabs,
+    lines,
+    columns,
+    shape: GridLines,
+):
+    """Store the outputs of a tile. Positions of the grid that are no outputs are skipped."""
     # they lie as in the tile
-    if grid_w == columns and stack == 1 and slabs == 1 and column_step == 1 and line_step == columns:
+    if shape.grid_w == columns and shape.stack == 1 and slabs == 1 and column_step == 1 and line_step == columns:
         for i in range(rows):
             copy_line(
                 tile,
@@ -476,13 +628,13 @@ def keep_tile(
                 stop - position,
             )
         return
-    line = position // grid_w
-    begin, image, h = position - line * grid_w, line % stack, line // stack
-    d = h // grid_h
-    h -= d * grid_h
+    line = position // shape.grid_w
+    begin, image, h = position - line * shape.grid_w, line % shape.stack, line // shape.stack
+    d = h // shape.grid_h
+    h -= d * shape.grid_h
     first = position
     while first < stop:
-        last = min(stop, first + grid_w - begin)
+        last = min(stop, first + shape.grid_w - begin)
         ends = min(columns, begin + last - first)
         if image < count and h < lines and d < slabs and begin < ends:
             target = out_at + image * image_step + d * slab_step + h * line_step + begin * column_step
@@ -494,60 +646,79 @@ def keep_tile(
                     for j in range(ends - begin):
                         out[uintp(target + i * row_step + j * column_step)] = tile[uintp(source + j)]
         first, begin, image = last, 0, image + 1
-        if image == stack:  # counted on, since divisions would take longer than the copies
+        if image == shape.stack:  # counted on, since divisions would take longer than the copies
             image, h = 0, h + 1
-            if h == grid_h:
+            if h == shape.grid_h:
                 h, d = 0, d + 1
 
 
 @shared_scalar
-def turn_outputs(
-    g, base, image_step, feature_step, features, turned, own, first, count, slabs, lines, out_h, out_w, grid_h, stack,
-    grid_w, end, panel, lanes,
-):  # fmt: skip
-    """turned (panels, positions to end, panel) = g with its features along the vectors; 0 where a position of the grid
-    is no output.
+def transpose_outputs(
+    g,
+    base,
+    image_step,
+    feature_step,
+    features,
+    transposed,
+    transposed_at,
+    first,
+    count,
+    slabs,
+    lines,
+    out_h,
+    out_w,
+    shape: GridLines,
+    end,
+    panel,
+    lanes,
+):
+    """transposed (panels, positions, panel) = g, with the features in the lanes. Positions of the grid that are no
+    outputs become 0.
     """
     for feature in range(0, features, panel):
         width = min(panel, features - feature)
-        for line in range((end + grid_w - 1) // grid_w):
-            image, h, slab = line % stack, line // stack % grid_h, line // (stack * grid_h)
-            at = own + feature * end + line * grid_w * panel
+        for line in range((end + shape.grid_w - 1) // shape.grid_w):
+            image, h, slab = (
+                line % shape.stack,
+                line // shape.stack % shape.grid_h,
+                line // (shape.stack * shape.grid_h),
+            )
+            at = transposed_at + feature * end + line * shape.grid_w * panel
             stop = out_w if (image < count) & (h < lines) & (slab < slabs) else 0
             source = base + image * image_step + feature * feature_step + (slab * out_h + first + h) * out_w
             whole, blocks = width - width % lanes, stop - stop % lanes
             for j in range(0, whole, lanes):
                 for w in range(0, blocks, lanes):
-                    turn_block(g, source + j * feature_step + w, feature_step, turned, at + w * panel + j, panel)
+                    turn_block(g, source + j * feature_step + w, feature_step, transposed, at + w * panel + j, panel)
             for j in range(width):
                 for w in range(blocks if j < whole else 0, stop):
-                    turned[uintp(at + w * panel + j)] = g[uintp(source + j * feature_step + w)]
+                    transposed[uintp(at + w * panel + j)] = g[uintp(source + j * feature_step + w)]
             for w in range(stop):
                 for j in range(width, panel):
-                    turned[uintp(at + w * panel + j)] = 0
-            for k in range(stop * panel, min(grid_w, end - line * grid_w) * panel):
-                turned[uintp(at + k)] = 0
+                    transposed[uintp(at + w * panel + j)] = 0
+            for k in range(stop * panel, min(shape.grid_w, end - line * shape.grid_w) * panel):
+                transposed[uintp(at + k)] = 0
 
 
 @scalar
-def spread_outputs(
-    g, base, image_step, grid, own, first, count, slabs, lines, out_h, out_w, grid_h, stack, grid_w, end
+def copy_outputs_to_grid(
+    g, base, image_step, grid, grid_at, first, count, slabs, lines, out_h, out_w, shape: GridLines, end
 ):
-    """grid (positions to end) = a feature of g; 0 where a position is no output."""
-    for line in range((end + grid_w - 1) // grid_w):
-        image, h, slab = line % stack, line // stack % grid_h, line // (stack * grid_h)
+    """grid (positions) = one feature of g. Positions that are no outputs become 0."""
+    for line in range((end + shape.grid_w - 1) // shape.grid_w):
+        image, h, slab = line % shape.stack, line // shape.stack % shape.grid_h, line // (shape.stack * shape.grid_h)
         stop = out_w if (image < count) & (h < lines) & (slab < slabs) else 0
         source = base + image * image_step + (slab * out_h + first + h) * out_w
-        copy_line(g, source, 0, stop, grid, own + line * grid_w, min(grid_w, end - line * grid_w))
+        copy_line(g, source, 0, stop, grid, grid_at + line * shape.grid_w, min(shape.grid_w, end - line * shape.grid_w))
 
 
 @scalar
-def turn_sums(sums, own, step, rows, columns, out, out_at, out_step, lanes):
-    """out (columns, rows; lines out_step apart) = sums (rows, columns; lines step apart), turned."""
+def transpose_sums(sums, sums_at, step, rows, columns, out, out_at, out_step, lanes):
+    """out (columns, rows) = the transposed sums (rows, columns). Rows are out_step and `step` apart."""
     whole, blocks = rows - rows % lanes, columns - columns % lanes
     for j in range(0, blocks, lanes):
         for i in range(0, whole, lanes):
-            turn_block(sums, own + i * step + j, step, out, out_at + j * out_step + i, out_step)
+            turn_block(sums, sums_at + i * step + j, step, out, out_at + j * out_step + i, out_step)
     for j in range(columns):
         for i in range(whole if j < blocks else 0, rows):
-            out[uintp(out_at + j * out_step + i)] = sums[uintp(own + i * step + j)]
+            out[uintp(out_at + j * out_step + i)] = sums[uintp(sums_at + i * step + j)]

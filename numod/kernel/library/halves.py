@@ -4,12 +4,15 @@ everywhere.
 
 from __future__ import annotations
 
+from ..language import bits32, float32, float_of_bits32, uint16, uint32
 from ..scalar import scalar
 
 
 @scalar
 def from_float16(bits):
-    """The float32 of IEEE binary16 bits: its exponent is moved by a multiplication, which also normalises subnormals."""
+    """The float32 of IEEE binary16 bits: its exponent is moved by a multiplication, which also normalises
+    subnormals.
+    """
     magnitude = (uint32(bits) & uint32(0x7FFF)) << uint32(13)
     value = bits32(float_of_bits32(magnitude) * float_of_bits32(uint32(0x77800000)))  # 2 ** 112
     value = value | uint32(0x7F800000) if magnitude >= uint32(0x0F800000) else value

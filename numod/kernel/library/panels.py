@@ -6,6 +6,20 @@ Blocking and the division among threads are the kernel's (`ops.product_tiles`); 
 
 from __future__ import annotations
 
+from ..primitives import (
+    copy_line,
+    copy_panel,
+    copy_strip,
+    edge1,
+    edge2,
+    edge3,
+    tile1,
+    tile2,
+    tile3,
+    turn_block,
+    turn_edge,
+)
+from ..language import address_of, uint32, uint8, uintp
 from ..scalar import scalar, shared_scalar
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from math import cos, log, sqrt
+
+from ..language import int64, real, uint32, uint64
 from ..scalar import inlined_scalar, scalar
 
 

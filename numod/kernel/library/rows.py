@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..language import float64, real, uintp
 from ..scalar import scalar
 
 

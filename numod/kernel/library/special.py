@@ -7,6 +7,9 @@ The rows are in `ops.special`.
 
 from __future__ import annotations
 
+from math import copysign, erf, erfc, exp, expm1, fabs, gamma, lgamma, log, log1p, sin, sqrt, tan
+
+from ..language import bits32, bits64, float64, float_of_bits32, float_of_bits64, floor, int64, uint32, uint64
 from ..scalar import scalar, wide_scalar
 
 
@@ -129,8 +132,10 @@ def excess(x):
 
 @wide_scalar
 def gamma_density(a, x):
-    """x^a exp(-x) / gamma(a + 1); for a large a by Stirling's series, so that nothing large cancels."""
-    if a >= 20.0:
+    """x^a exp(-x) / gamma(a + 1); for a large a by Stirling's series, so that nothing large cancels, but where x is far
+    below it.
+    """
+    if a > 140.0 or (a >= 20.0 and x > 0.5 * a):
         y = 1.0 / (a * a)
         stirling = (1.0 / 12.0 - y * (1.0 / 360.0 - y * (1.0 / 1260.0 - y * (1.0 / 1680.0 - y / 1188.0)))) / a
         ratio = (x - a) / a
@@ -279,6 +284,50 @@ def erfcx(x):
         return 1e400
     high = float64(int64(x * 1048576.0)) * 9.5367431640625e-07  # x * x in two parts: exp would magnify its rounding
     return 2.0 * exp(high * high) * exp((x - high) * (x + high)) - value
+
+
+@wide_scalar
+def erfcx_slope(x):
+    """The derivative of erfcx, 2 x erfcx(x) - 2 / sqrt(pi): where that cancels, (1 + 2x)^2 times it is a polynomial in
+    (x - 3.75) / (x + 3.75).
+    """
+    if x < 0.0:
+        return 2.0 * x * erfcx(x) - 1.1283791670955126
+    t = (x - 3.75) / (x + 3.75) if not x >= 1e300 else 1.0
+    value = 1.434446805567107e-10
+    value = (
+        ((value * t - 1.802377847713184e-09) * t - 2.4511695344644e-09) * t + 2.159005034779426e-08
+    ) * t + 2.2524181882040755e-08
+    value = (
+        ((value * t - 1.4781504222619366e-07) * t - 1.5101432268686487e-07) * t + 8.450418749666797e-07
+    ) * t + 8.112727617714936e-07
+    value = (
+        ((value * t - 4.836570601639983e-06) * t - 3.162414108520081e-06) * t + 2.9265475590462894e-05
+    ) * t - 5.333274664976656e-07
+    value = (
+        ((value * t - 0.00017650175358393237) * t + 0.0002031110563352249) * t + 0.0008411148480607226
+    ) * t - 0.0028273469887737067
+    value = (
+        ((value * t + 0.00041165936597589784) * t + 0.018681797814122193) * t - 0.06318028523996765
+    ) * t + 0.11387123741079602
+    value = (
+        ((value * t - 0.10716921207957367) * t - 0.036318244109715694) * t + 0.3296092231253472
+    ) * t - 0.6428036856012782
+    value = (
+        ((value * t + 0.7298340712562945) * t - 0.39219971041081325) * t - 0.3260056318942909
+    ) * t + 2.633964606739275
+    return -value / (1.0 + 2.0 * x) / (1.0 + 2.0 * x)
+
+
+@wide_scalar
+def log_ndtr_slope(x):
+    """The derivative of log_ndtr, the normal density over its distribution function."""
+    if x < 0.0:
+        return 0.7978845608028654 / erfcx(-0.7071067811865476 * x)
+    # x * x in two parts: exp would magnify its rounding
+    high = float64(int64(x * 1048576.0)) * 9.5367431640625e-07 if x < 40.0 else 40.0
+    density = exp(-0.5 * high * high) * exp(-0.5 * (x - high) * (x + high))
+    return 0.3989422804014327 * density / (0.5 * erfc(-0.7071067811865476 * x))
 
 
 @wide_scalar

@@ -8,7 +8,11 @@ Joined in a fixed order: every run gives the same bits.
 
 from __future__ import annotations
 
+from math import exp, sqrt
+
+from ..language import cuda, float64, load_four, real, store_four, uintp
 from ..scalar import scalar
+from .arithmetic import larger
 
 
 @scalar

@@ -1,16 +1,63 @@
-"""Windows of pooling: which elements one holds, and which windows hold an element.
-
-What the parameters mean is told in `ops.pooling`.
+"""Device functions for windows of pooling: which elements a window has, and which windows have an element. The
+sizes are those of `Pooling`.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+from ..language import uintp
 from ..scalar import scalar, shared_scalar
+from .division import quotient
+
+
+class Pooling(NamedTuple):
+    """The sizes of a pooling.
+
+    `planes` counts what stands before the pooled dimensions; those that are missing have size 1.
+    """
+
+    planes: int
+    depth: int  # of the input, as height and width
+    height: int
+    width: int
+    kernel_d: int
+    kernel_h: int
+    kernel_w: int
+    out_d: int
+    out_h: int
+    out_w: int
+    stride_d: int  # 0: adaptive windows
+    stride_h: int
+    stride_w: int
+    pad_d: int
+    pad_h: int
+    pad_w: int
+    step_d: int  # dilation: how far apart neighbouring elements of a window are
+    step_h: int
+    step_w: int
+
+
+class Windows(NamedTuple):
+    """The sizes of a pooling along the depth and the height."""
+
+    depth: int
+    height: int
+    kernel_d: int
+    kernel_h: int
+    out_d: int
+    out_h: int
+    stride_d: int
+    stride_h: int
+    pad_d: int
+    pad_h: int
+    step_d: int
+    step_h: int
 
 
 @scalar
 def window_start(o, n, out, stride, pad, step):
-    """The first element of window `o` inside the input; windows with stride 0 divide the input evenly."""
+    """The first element of window `o` inside the input. Windows with stride 0 are adaptive."""
     first = o * stride - pad if stride > 0 else quotient(o * n, out)
     return first if first >= 0 else first + quotient(step - 1 - first, step) * step
 
@@ -36,36 +83,37 @@ def last_window(k, n, out, stride, pad):
 
 @scalar
 def window_size(o, n, stride, pad, kernel, inside, counts_borders):
-    """Elements that a mean over the window divides by."""
+    """The number of elements by which the mean over a window divides."""
     first = o * stride - pad
     return min(first + kernel, n + pad) - first if counts_borders != 0 and stride > 0 else inside
 
 
 @shared_scalar
-def fill_windows(
-    table,
-    depth,
-    height,
-    kernel_d,
-    kernel_h,
-    out_d,
-    out_h,
-    stride_d,
-    stride_h,
-    pad_d,
-    pad_h,
-    step_d,
-    step_h,
-    counts_borders,
-):
-    """table (out_h + out_d, 3) = of each window along the height, then the depth: its first element, how many are
-    inside, and what a mean divides by.
+def fill_windows(table, pool: Windows, counts_borders):
+    """table (out_h + out_d, 3) = for each window along the height, then the depth: its first element, the number of
+    elements inside, and the divisor of a mean.
     """
-    for o in range(out_h + out_d):
-        if o < out_h:
-            at, n, out, stride, pad, step, kernel = o, height, out_h, stride_h, pad_h, step_h, kernel_h
+    for o in range(pool.out_h + pool.out_d):
+        if o < pool.out_h:
+            at, n, out, stride, pad, step, kernel = (
+                o,
+                pool.height,
+                pool.out_h,
+                pool.stride_h,
+                pool.pad_h,
+                pool.step_h,
+                pool.kernel_h,
+            )
         else:
-            at, n, out, stride, pad, step, kernel = o - out_h, depth, out_d, stride_d, pad_d, step_d, kernel_d
+            at, n, out, stride, pad, step, kernel = (
+                o - pool.out_h,
+                pool.depth,
+                pool.out_d,
+                pool.stride_d,
+                pool.pad_d,
+                pool.step_d,
+                pool.kernel_d,
+            )
         first = window_start(at, n, out, stride, pad, step)
         count = max(0, (window_stop(at, n, out, stride, pad, step, kernel) - first + step - 1) // step)
         table[uintp(3 * o)], table[uintp(3 * o + 1)] = first, count
@@ -74,7 +122,7 @@ def fill_windows(
 
 @scalar
 def next_line(oh, od, at, out_h, out_d, plane):
-    """The output line after (od, oh), and where its plane begins: divisions would take longer than the line."""
+    """The output row after (od, oh), and the offset of its plane. Counting is faster than dividing for each row."""
     oh += 1
     if oh < out_h:
         return oh, od, at

@@ -1,20 +1,33 @@
-"""Functions of kernels that convolve by Winograd's F(2x2, 3x3): tiles of 4 x 4 elements, two apart, each give 2 x 2
-outputs. The transforms are `device.winograd`.
+"""Device functions of Winograd's F(2x2, 3x3): tiles of 4 x 4 elements, two apart, give 2 x 2 outputs each.
+`device.winograd` has the transforms.
 
-A transformed tile or kernel has 16 places, and at each of them the convolution is a matrix product: products (features,
-tiles) = taps (features, depth) @ tiles (depth, tiles), where the depth is the channels. Tiles are counted along the
-lines, images one after the other, `wide` of them in each of an image's `high` rows of tiles.
+A transformed tile or kernel has 16 places. At each place the convolution is a matrix product: products (features,
+tiles) = taps (features, depth) @ tiles (depth, tiles), where the depth is the channels. Tiles are numbered along the
+rows of all images: an image has `high` rows of `wide` tiles.
 """
 
 from __future__ import annotations
 
+from ..language import address_of, uintp
+from ..primitives import (
+    combine_lines,
+    copy_line,
+    tile1,
+    tile2,
+    tile3,
+    transform_lines,
+    transform_outputs,
+    transform_pixels,
+    transform_taps,
+)
 from ..scalar import scalar, shared_scalar
+from .planes import load_transposed
 
 
 @scalar
-def spread_taps(weight, base, row_step, depth_step, depth, taps, at, step, rows, lanes):
-    """taps (16, depth, rows; places `step` apart) = the transformed kernels of some rows; they lie row_step and
-    depth_step apart.
+def transform_kernels(weight, base, row_step, depth_step, depth, taps, at, step, rows, lanes):
+    """taps (16, depth, rows) = the transformed kernels of some rows. Places are `step` apart, kernels row_step and
+    depth_step.
     """
     for k in range(depth):
         for row in range(0, rows, lanes):
@@ -22,128 +35,157 @@ def spread_taps(weight, base, row_step, depth_step, depth, taps, at, step, rows,
 
 
 @shared_scalar
-def spread_tiles(
-    x, base, image_step, first, held, high, wide, height, width, pad_h, pad_w, board, own, line, tiles, at, step, lanes
-):
-    """tiles (16, held * wide; places `step` apart) = the transformed tiles of one channel, `held` rows from row `first`
-    on. The board has its lines with their borders.
-    """
-    row = first
-    while row < first + held:
-        top = row % high
-        count = min(high - top, first + held - row)
-        for j in range(2 * count + 2):
-            h = 2 * top - pad_h + j
-            end = pad_w + width if (h >= 0) & (h < height) else 0
-            copy_line(x, base + row // high * image_step + h * width - pad_w, pad_w, end, board, own + j * line, line)
-        for i in range(count):
-            for t in range(0, wide, lanes):
-                transform_lines(board, own + 2 * (i * line + t), line, tiles, at + (row + i - first) * wide + t, step)
-        row += count
-
-
-@shared_scalar
-def spread_pixels(
+def transform_input(
     x,
     base,
     image_step,
     first,
-    held,
+    row_count,
     high,
     wide,
-    reach,
     height,
     width,
     pad_h,
     pad_w,
-    board,
-    own,
+    padded_lines,
+    lines_at,
+    line,
+    tiles,
+    at,
+    step,
+    lanes,
+):
+    """tiles (16, row_count * wide) = the transformed tiles of one channel, `row_count` rows of them from row
+    `first` on. `padded_lines` is scratch memory for lines with padding.
+    """
+    row = first
+    while row < first + row_count:
+        top = row % high
+        count = min(high - top, first + row_count - row)
+        for j in range(2 * count + 2):
+            h = 2 * top - pad_h + j
+            end = pad_w + width if (h >= 0) & (h < height) else 0
+            copy_line(
+                x,
+                base + row // high * image_step + h * width - pad_w,
+                pad_w,
+                end,
+                padded_lines,
+                lines_at + j * line,
+                line,
+            )
+        for i in range(count):
+            for t in range(0, wide, lanes):
+                transform_lines(
+                    padded_lines, lines_at + 2 * (i * line + t), line, tiles, at + (row + i - first) * wide + t, step
+                )
+        row += count
+
+
+@shared_scalar
+def transform_channels(
+    x,
+    base,
+    image_step,
+    first,
+    row_count,
+    high,
+    wide,
+    border,
+    height,
+    width,
+    pad_h,
+    pad_w,
+    padded_lines,
+    lines_at,
     tiles,
     at,
     tile_step,
     step,
     lanes,
 ):
-    """tiles (16, held * wide, lanes; tile_step and `step` apart) = the transformed tiles of as many planes as a vector
-    has lanes; where `reach` is 0 those of outputs, of 2 x 2 elements.
+    """tiles (16, row_count * wide, lanes) = the transformed tiles of as many planes as a vector has lanes,
+    tile_step and `step` apart. If `border` is 0 they are tiles of 2 x 2 output gradients.
     """
-    row, line = first, (2 * wide + reach) * lanes
-    while row < first + held:
+    row, line = first, (2 * wide + border) * lanes
+    while row < first + row_count:
         top = row % high
-        count = min(high - top, first + held - row)
-        for j in range(2 * count + reach):
-            h, to = 2 * top - pad_h + j, own + j * line
+        count = min(high - top, first + row_count - row)
+        for j in range(2 * count + border):
+            h, line_at = 2 * top - pad_h + j, lines_at + j * line
             inside = (h >= 0) & (h < height)
             for k in range(0, pad_w * lanes if inside else line):
-                board[uintp(to + k)] = 0
+                padded_lines[uintp(line_at + k)] = 0
             if inside:
-                turn_in(
+                load_transposed(
                     x,
                     base + row // high * image_step + h * width,
                     height * width,
                     lanes,
                     width,
-                    board,
-                    to + pad_w * lanes,
+                    padded_lines,
+                    line_at + pad_w * lanes,
                     lanes,
                 )
                 for k in range((pad_w + width) * lanes, line):
-                    board[uintp(to + k)] = 0
+                    padded_lines[uintp(line_at + k)] = 0
         for i in range(count):
             place = at + (row + i - first) * wide * tile_step
-            if reach > 0:
-                transform_pixels(board, own + 2 * i * line, line, tiles, place, tile_step, step, wide)
+            if border > 0:
+                transform_pixels(padded_lines, lines_at + 2 * i * line, line, tiles, place, tile_step, step, wide)
             else:
-                transform_outputs(board, own + 2 * i * line, line, tiles, place, tile_step, step, wide)
+                transform_outputs(padded_lines, lines_at + 2 * i * line, line, tiles, place, tile_step, step, wide)
         row += count
 
 
 @shared_scalar
-def multiply_places(
+def multiply_tiles(
     taps,
     taps_at,
     taps_step,
-    turned,
+    flipped,
     tiles,
     tiles_at,
     tiles_step,
     columns,
     products,
-    own,
+    products_at,
     step,
     features,
     depth,
-    keep,
-    most,
-    wanted,
+    accumulate,
+    depth_at_once,
+    column_count,
     rows,
     lanes,
     size,
 ):
-    """products (16, features, columns) = or, where `keep`, += taps (16, depth, features) @ tiles (16, depth, columns),
-    as many columns as are `wanted`. Places are steps apart.
+    """products (16, features, columns) = or, with `accumulate`, += taps (16, depth, features) @ tiles (16, depth,
+    columns), for column_count columns.
 
-    The depth is summed up `most` at a time. `turned` taps are those of kernels whose elements come last to first.
+    The depth is summed `depth_at_once` at a time. `flipped` taps are those of kernels that are read from the last
+    element to the first.
     """
     for place in range(16):
         i, j = place // 4, place % 4
-        if turned:
+        if flipped:
             i, j = 3 - i if i % 3 == 0 else i, 3 - j if j % 3 == 0 else j
         column = 0
-        while column < wanted:
-            left = wanted - column
-            # two and two are faster than three and one
-            vectors = 3 if (left > 4 * lanes) | ((left > 2 * lanes) & (left <= 3 * lanes)) else 2 if left > lanes else 1
-            for k in range(0, depth, most):
+        while column < column_count:
+            left = column_count - column
+            vectors = (
+                3 if (left > 4 * lanes) | ((left > 2 * lanes) & (left <= 3 * lanes)) else 2 if left > lanes else 1
+            )  # two and two are faster than three and one
+            for k in range(0, depth, depth_at_once):
                 steps, add, b = (
-                    min(most, depth - k),
-                    keep + k,
+                    min(depth_at_once, depth - k),
+                    accumulate + k,
                     address_of(tiles) + (tiles_at + place * tiles_step + k * columns + column) * size,
                 )
                 for row in range(0, features, rows):
                     a, target = (
                         address_of(taps) + (taps_at + (4 * i + j) * taps_step + k * features + row) * size,
-                        own + place * step + row * columns + column,
+                        products_at + place * step + row * columns + column,
                     )
                     if vectors == 3:
                         tile3(a, 1, features, b, columns, products, target, columns, steps, add, rows, lanes)
@@ -155,9 +197,9 @@ def multiply_places(
 
 
 @scalar
-def combine_tiles(
+def transform_products(
     products,
-    own,
+    products_at,
     step,
     out,
     target,
@@ -171,7 +213,7 @@ def combine_tiles(
     weight,
     kernel,
     depth_step,
-    turned,
+    flipped,
     depth,
     height,
     width,
@@ -179,27 +221,34 @@ def combine_tiles(
     pad_w,
     lanes,
 ):
-    """The lines of an output plane (at `target`) from `count` rows of tiles, the first of which is row `top`; lines
-    that are not finite are summed up over elements that exist.
+    """Write the rows of an output plane (at `target`) from `count` rows of tiles, the first of which is row `top`.
+    Rows that are not finite are computed again by the definition.
 
-    A transform mixes 16 elements, so that an infinity, or a sum beyond the largest number, would be seen where the
-    convolution has none.
+    A transform mixes 16 elements, so an infinity or an overflow of one element would spread to outputs that do not
+    depend on it.
     """
     for i in range(count):
-        oh, odd = 2 * (top + i), 0
+        oh, not_finite = 2 * (top + i), 0
         for t in range(0, wide, lanes):
-            odd |= combine_lines(
-                products, own + i * wide + t, step, out, target + oh * out_w + 2 * t, out_w, out_w - 2 * t, out_h - oh
+            not_finite |= combine_lines(
+                products,
+                products_at + i * wide + t,
+                step,
+                out,
+                target + oh * out_w + 2 * t,
+                out_w,
+                out_w - 2 * t,
+                out_h - oh,
             )
-        if odd:
+        if not_finite:
             for line in range(oh, min(oh + 2, out_h)):
-                sum_line(
+                convolve_row_directly(
                     x,
                     source,
                     weight,
                     kernel,
                     depth_step,
-                    turned,
+                    flipped,
                     depth,
                     out,
                     target + line * out_w,
@@ -212,8 +261,10 @@ def combine_tiles(
 
 
 @scalar
-def sum_line(x, source, weight, kernel, depth_step, turned, depth, out, target, h, out_w, height, width, pad_w):
-    """out[target:] = a line of the convolution by its definition: `h` is the first line of x that it sees."""
+def convolve_row_directly(
+    x, source, weight, kernel, depth_step, flipped, depth, out, target, h, out_w, height, width, pad_w
+):
+    """out[target:] = a row of the convolution by its definition. `h` is the first row of x that it reads."""
     for ow in range(out_w):
         out[uintp(target + ow)] = 0
     for c in range(depth):
@@ -221,7 +272,7 @@ def sum_line(x, source, weight, kernel, depth_step, turned, depth, out, target, 
             line, shift = h + tap // 3, tap % 3 - pad_w
             if 0 <= line < height:
                 value, start = (
-                    weight[uintp(kernel + c * depth_step + (8 - tap if turned else tap))],
+                    weight[uintp(kernel + c * depth_step + (8 - tap if flipped else tap))],
                     source + (c * height + line) * width + shift,
                 )
                 for ow in range(max(0, -shift), min(out_w, width - shift)):

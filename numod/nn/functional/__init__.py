@@ -23,8 +23,11 @@ from types import FunctionType as _FunctionType
 
 from ...core.forms import checked as _checked
 
+_TRUTHS = (
+    "inplace return_indices hard need_weights average_attn_weights log_target use_separate_proj_weight add_zero_attn"
+).split()
 for _name, _function in list(globals().items()):
     # that one answers itself, without the time of a further call
     if isinstance(_function, _FunctionType) and not _name.startswith("_") and _name != "linear":
-        globals()[_name] = _checked(_name, _function)
+        globals()[_name] = _checked(_name, _function, truths=_TRUTHS)
         globals()[_name].__module__, globals()[_name].__qualname__ = __name__, _name  # where pickle finds it

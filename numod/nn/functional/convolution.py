@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from ...core import functions as f
 from ...core.tensor import Tensor
 from ...errors import WHOLE, plain
-from ...ops import convolution as op
+from ...ops.convolution import convolution as op
 from .linear import linear
 from .padding import pad
 

@@ -33,6 +33,7 @@ FUNCTIONS = """adaptive_max_pool1d affine_grid_generator alpha_dropout_ batch_no
     grid_sampler_3d gru_cell hinge_embedding_loss instance_norm kl_div lstm_cell margin_ranking_loss
     max_pool1d_with_indices native_batch_norm native_group_norm native_layer_norm norm_except_dim poisson_nll_loss
     rnn_relu_cell rnn_tanh_cell rrelu_ triplet_margin_loss"""
+OUT = "native_batch_norm"
 
 
 def batch_norm(
@@ -222,10 +223,10 @@ def native_layer_norm(
     eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """(layer_norm, means, reciprocals of the standard deviations), the last two with sizes of 1 for the normalised
-    dimensions.
+    dimensions and without gradients.
     """
     dims = tuple(range(input.ndim - len(normalized_shape), input.ndim))
-    variance, mean = f.var_mean(input, dims, correction=0, keepdim=True)
+    variance, mean = f.var_mean(input.detach(), dims, correction=0, keepdim=True)
     return normalization.layer_norm(input, tuple(normalized_shape), weight, bias, eps), mean, (variance + eps).rsqrt()
 
 
@@ -254,13 +255,13 @@ def native_batch_norm(
     momentum: float,
     eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """(batch_norm, means and reciprocals of the standard deviations of the batch); the last two are empty where not
-    `training`.
+    """(batch_norm, means and reciprocals of the standard deviations of the batch); the last two have no gradients, and
+    are empty where not `training`.
     """
     empty = input.new_zeros(0)
     mean, scale = empty, empty
     if training:
-        variance, mean = f.var_mean(input, (0, *range(2, input.ndim)), correction=0)
+        variance, mean = f.var_mean(input.detach(), (0, *range(2, input.ndim)), correction=0)
         scale = (variance + eps).rsqrt()
     return (
         normalization.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps),
@@ -357,6 +358,8 @@ def rrelu_(
 
 def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
     """Norms of the slices along a dimension, which stays; of all elements for dim -1."""
+    if v.ndim == 1 and dim != -1:
+        return v.abs()
     return (
         f.norm(v, pow) if dim == -1 else f.norm(v, pow, [d for d in range(v.ndim) if d != dim % v.ndim], keepdim=True)
     )

@@ -22,7 +22,8 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     """x1 . x2 / (|x1| |x2|) along a dimension after broadcasting, with norms of at least eps."""
     dtype = dtypes.promote_types(x1.dtype, x2.dtype)
     x1, x2 = f.broadcast_tensors(x1.to(dtype), x2.to(dtype))
-    return f.sum(x1 * x2, dim) / (t.clamp_min(f.norm(x1, 2, dim), eps) * t.clamp_min(f.norm(x2, 2, dim), eps))
+    # the norms' product might under- or overflow
+    return f.sum(normalize(x1, 2.0, dim, eps) * normalize(x2, 2.0, dim, eps), dim)
 
 
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:

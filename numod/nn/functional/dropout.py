@@ -29,8 +29,16 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
     _check(p)
     if not training or p == 0.0:
         return input
-    result = t.dropout(f.contiguous(input), p * 1.0, *random.draw_for(input))
+    result = _dropped(input, p * 1.0)
     return f.copy_(input, result) if inplace else result
+
+
+def _dropped(input: Tensor, p: float) -> Tensor:
+    """The result lies in memory as the input does."""
+    if (orders := f.memory_order(input._layout)) is not None:
+        order, back = orders
+        return f.permute(t.dropout(f.contiguous(f.permute(input, *order)), p, *random.draw_for(input)), *back)
+    return t.dropout(f.contiguous(input), p, *random.draw_for(input))
 
 
 def _kept(input: Tensor, p: float) -> Tensor:
@@ -116,9 +124,7 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
     _check(p)
     if not training or p == 0.0:
         return input
-    return _alpha(
-        input, (random.rand(input.shape, dtype=input.dtype, device=input.device) >= p).to(input.dtype), p, inplace
-    )
+    return _alpha(input, (random.rand_like(input) >= p).to(input.dtype), p, inplace)
 
 
 def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:

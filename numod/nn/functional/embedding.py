@@ -226,4 +226,4 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
             raise RuntimeError(
                 f"Class values must be smaller than num_classes. The largest is {high}, num_classes is {num_classes}."
             )
-    return (tensor.unsqueeze(-1) == arange(num_classes, device=tensor.device)).to(dtypes.int64)
+    return (tensor.contiguous().unsqueeze(-1) == arange(num_classes, device=tensor.device)).to(dtypes.int64)

@@ -14,7 +14,8 @@ from ...core.forms import with_out
 from ...core.tensor import Tensor
 from ...core.create.values import tensor
 from ...errors import WHOLE, plain
-from ...ops import pooling as op, table as t
+from ...ops import table as t
+from ...ops.image import pooling as op
 
 _NAMES = ("max_pool", "avg_pool", "lp_pool", "adaptive_max_pool", "adaptive_avg_pool", "max_unpool")
 __all__ = [
@@ -168,7 +169,7 @@ def _max(x: Tensor, parameters: tuple, with_indices: bool) -> Tensor | tuple[Ten
     """Max pooling, with indices only if the caller or a gradient needs them, since they take time."""
     x = f.contiguous(x)
     if not with_indices and not (is_grad_enabled() and x.requires_grad):
-        return op.greatest.apply((x,), parameters)
+        return op.max_pool_values.apply((x,), parameters)
     values, indices = op.max_pool.apply((x,), parameters)
     return (values, indices.to(dtypes.int64)) if with_indices else values
 

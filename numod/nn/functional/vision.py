@@ -17,7 +17,7 @@ from ...core.create.ranges import linspace
 from ...core.tensor import Tensor
 from ...core.create.values import computed
 from ...ops.image.grid_sample import grid_sample as grid_sample_op
-from ...ops.patches import patches
+from ...ops.image.unfold import patches
 from ...ops.index.indexing import select_known
 from ...ops.image.interpolate import resample
 from ...ops.table import row_major
@@ -258,8 +258,8 @@ def _target_sizes(
             return [index(n) for n in sizes], [None] * ndim
         except TypeError:
             raise TypeError(
-                "expected size to be one of int or Tuple[int] or Tuple[int, int] or Tuple[int, int, int], "
-                f"but got size with types {[type(n) for n in sizes]}"
+                "expected size to be one of int or Tuple[int] or Tuple[int, int] or Tuple[int, int, int], but got "
+                f"size with types {[type(n) for n in sizes]}"
             ) from None
     factors = [float(each) for each in _each(factor, ndim)]
     if len(factors) != ndim:

@@ -292,8 +292,7 @@ def _property(name: str) -> property:
 def _refuse_pickling(self: Module) -> None:
     raise RuntimeError(
         "Serialization of parametrized modules is only supported through state_dict(): save that, and load it into a "
-        "module "
-        "with the same parametrizations."
+        "module with the same parametrizations."
     )
 
 

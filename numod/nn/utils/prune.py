@@ -85,8 +85,7 @@ def global_unstructured(
     if method.PRUNING_TYPE != "unstructured":
         raise TypeError(
             f'Only "unstructured" PRUNING_TYPE supported for the `pruning_method`. Found method {pruning_method} of '
-            "type "
-            f"{method.PRUNING_TYPE}"
+            f"type {method.PRUNING_TYPE}"
         )
     method._tensor_name = "all of them"
     scores = parameters_to_vector([importance_scores.get((module, name), value) for module, name, value in parameters])

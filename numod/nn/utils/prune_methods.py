@@ -63,8 +63,8 @@ class BasePruningMethod(ABC):
             importance_scores = original
         elif importance_scores.shape != original.shape:
             raise AssertionError(
-                f"importance_scores should have the same shape as parameter {name} of {module}, "
-                f"got {importance_scores.shape} vs {original.shape}"
+                f"importance_scores should have the same shape as parameter {name} of {module}, got "
+                f"{importance_scores.shape} vs {original.shape}"
             )
         stacked = isinstance(method, PruningContainer)
         default_mask = getattr(module, f"{name}_mask").detach().clone() if stacked else ones_like(original)
@@ -150,8 +150,7 @@ class PruningContainer(BasePruningMethod):
         if method is not None and self._tensor_name != method._tensor_name:
             raise ValueError(
                 f"Can only add pruning methods acting on the parameter named '{self._tensor_name}' to "
-                f"PruningContainer {self}. "
-                f"Found '{method._tensor_name}'"
+                f"PruningContainer {self}. Found '{method._tensor_name}'"
             )
         self._pruning_methods += (method,)
 

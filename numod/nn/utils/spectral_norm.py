@@ -118,8 +118,7 @@ def _check_weight(weight: Any, name: str) -> None:
     if is_lazy(weight):
         raise ValueError(
             "The module passed to `SpectralNorm` can't have uninitialized parameters. Make sure to run the dummy "
-            "forward before applying "
-            "spectral normalization"
+            "forward before applying spectral normalization"
         )
 
 

@@ -57,8 +57,7 @@ class WeightNorm:
         if is_lazy(weight):
             raise ValueError(
                 "The module passed to `WeightNorm` can't have uninitialized parameters. Make sure to run the dummy "
-                "forward before "
-                "applying weight normalization"
+                "forward before applying weight normalization"
             )
         del module._parameters[name]
         module.register_parameter(f"{name}_g", Parameter(norm_except_dim(weight, 2, hook.dim).detach()))

@@ -196,6 +196,7 @@ class Attention(_Blocked):
         "causal=flag dropped=number"
     )
     inputs, outputs = ("query", "key", "value", "mask", "seed", "offset"), ("out", "logsumexp")
+    results_with_gradient = 1
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         query, _, value, mask, *_ = arguments

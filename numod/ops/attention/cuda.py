@@ -22,6 +22,10 @@ MASKED is the kind of mask, 1 or 2.
 
 from __future__ import annotations
 
+from math import exp, log
+
+from ...kernel.library.random import random_uniform
+from ...kernel.language import cuda, int32, int64, load_four, real, SHARED, shared_array, store_four, uintp, written
 from ...kernel.scalar import scalar
 from ...kernel.specialize import template
 

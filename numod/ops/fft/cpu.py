@@ -15,6 +15,8 @@ import numpy as np
 from ...device import butterflies, tiles
 from ...dtypes import dtype as DType
 from ...kernel import bind
+from ...kernel.language import int64, parallel_range, real, uintp
+from ...kernel.primitives import columns_in, columns_out, from_half, rows_in, rows_out, stage, to_half
 from ...kernel.specialize import specialized
 from ...kernel.scalar import inlined_scalar
 

@@ -17,6 +17,7 @@ import numpy as np
 from ...device import Layout
 from ...dtypes import dtype as DType
 from ...kernel import bind
+from ...kernel.language import cuda, int64, parallel_range, real, uintp
 from ...kernel.specialize import specialized
 from . import cuda_shared
 

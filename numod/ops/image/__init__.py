@@ -1,1 +1,1 @@
-"""Images: interpolation, grid sampling, pairwise distances."""
+"""Ops on windows of images: pooling, and unfold and fold (im2col and col2im)."""

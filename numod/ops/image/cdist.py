@@ -7,28 +7,34 @@ Dense rows seen as x (batch, n, width) and y (batch, m, width). Totals are taken
 
 from __future__ import annotations
 
-from math import inf
+from collections.abc import Callable
+from functools import partial
+from math import fabs, inf, sqrt
+
+import numpy as np
 
 from ... import dtypes
 from ...device import Layout
 from ...device.layout import layout
 from ...kernel import bind, build
+from ...kernel.language import float64, int64, parallel_range, real, uintp
+from ...kernel.specialize import specialized
 from ..op import Op, Plan, single_device
 from ..linalg.tril_triu import triangle
 
 
-def cdist_kernel(x, y, out, tasks, run, n, m, width, p, pairs):
+def cdist_kernel(x, y, out, tasks, run, n, m, width, p, *, PAIRS):
     """out (batch, n, m) = (sum |x - y|^p)^(1/p) over the width; p < 0 stands for infinity: the greatest.
 
     Each task has `run` neighbours of a row of out.
 
-    With `pairs` out has, of a single batch, only the places beyond the diagonal, row by row.
+    With PAIRS out has, of a single batch, only the places beyond the diagonal, row by row.
     """
     for task in parallel_range(tasks):
         first = int64(task) * run
         line, start = first // m, first % m
         end, before = start + run, line * m
-        if pairs != 0:
+        if PAIRS:
             start, before = max(start, line + 1), line * (2 * m - line - 1) // 2 - line - 1
         row = line * width
         other = (line // n * m + start) * width
@@ -122,34 +128,26 @@ class CdistGradient(Op):
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (given, x, *_), (p,) = arguments, parameters
         out = layout(x.shape, x.dtype, x.device)
-        return _plan(
-            self.name,
-            bind.source_of(cdist_gradient_kernel),
-            arguments,
-            out,
-            out.size,
-            1,
-            (*given.shape[1:], x.shape[2]),
-            p,
-        )
+        return _plan(self.name, cdist_gradient_kernel, arguments, out, out.size, 1, (*given.shape[1:], x.shape[2]), p)
 
 
 def _distances(
     name: str, given: tuple[Layout, ...], out: Layout, sizes: tuple[int, int, int], p: float, pairs: bool
 ) -> Plan:
     run = 1 if out.device.backend.is_gpu else sizes[1]
-    source = (
-        bind.source_of(cdist_kernel)
-        .replace("):\n", f"):\n    pairs = int64({int(pairs)})\n", 1)
-        .replace(", pairs):", "):", 1)
+    kernel = partial(cdist_kernel, PAIRS=pairs)
+    plan = _plan(
+        name, kernel, (given[0], given[-1]), out, out.size if not pairs else sizes[0] * sizes[1], run, sizes, p
     )
-    source = source.replace("x, y, out", "x, out", 1).replace("y[uintp", "x[uintp") if pairs else source
-    return _plan(name, source, given, out, out.size if not pairs else sizes[0] * sizes[1], run, sizes, p)
+    if len(given) == 2:
+        return plan
+    run = plan.launch  # the rows meet each other
+    return Plan(plan.layout, lambda x, out, *numbers: run(x, x, out, *numbers), plan.constants)
 
 
 def _plan(
     name: str,
-    source: str,
+    kernel: Callable,
     given: tuple[Layout, ...],
     out: Layout,
     places: int,
@@ -162,10 +160,12 @@ def _plan(
         return Plan(out, lambda *_: None)
     signature = bind.signature(*[out] * (len(given) + 1), numbers=5, others=["float64"])
     p = -1.0 if p == inf else float(p)
-    if p in (-1.0, 0.0, 1.0, 2.0):  # each has a loop of its own, which LLVM can vectorise
-        source = source.replace("):\n", f"):\n    p = float64({p})\n", 1)
+    # each has a loop of its own, which LLVM can vectorise
+    known = {"p": np.float64(p)} if p in (-1.0, 0.0, 1.0, 2.0) else {}
     n, m, width = sizes
-    launch = bind.launcher(out.device, name, source, signature, out.dtype, n * m * (width or 1), build.FAST_REDUCTION)
+    launch = bind.launcher(
+        out.device, name, specialized(kernel, **known), signature, out.dtype, n * m * (width or 1), build.FAST_REDUCTION
+    )
     return Plan(out, launch, (places // run, run, *sizes, p))
 
 

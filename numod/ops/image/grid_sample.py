@@ -12,16 +12,18 @@ else, and in cubic samples, the sample is NaN, as on PyTorch's CPU. Jaderberg et
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from math import prod
+from math import fabs, prod
 
 import numpy as np
 
 from ...device import Layout
 from ...device.layout import layout
 from ...kernel import bind
+from ...kernel.language import floor, int64, parallel_range, real, uintp
+from ...kernel.library.arithmetic import round_even
 from ...kernel.scalar import inlined_scalar
+from ...kernel.specialize import specialized
 from ..index.concat import cat
 from ..op import Op, Plan, single_device
 
@@ -147,8 +149,9 @@ def fill_grid_taps(
 
 
 def sample_kernel(
-    x, grid, out, place, weight, images, channels, samples, depth, height, width, corners, units, workers
-):
+    x, grid, out, place, weight, images, channels, samples, depth, height, width, corners, units, workers,
+    *, RUN, COUNT, AXES, TAPS, TAPS_D, PADDING, ORDER_D, ORDER_H, ORDER_W,
+):  # fmt: skip
     """out (images, channels, samples) = x (images, channels, depth, height, width) at grid (images, samples, axes).
 
     A unit of a worker's is RUN samples of an image.
@@ -159,22 +162,9 @@ def sample_kernel(
             image, first = unit // runs, unit % runs * RUN
             count = min(RUN, samples - first)
             fill_grid_taps(
-                grid,
-                (image * samples + first) * AXES,
-                count,
-                place,
-                weight,
-                own,
-                own,
-                depth,
-                height,
-                width,
-                corners,
-                SHAPE,
-                ORDER_D,
-                ORDER_H,
-                ORDER_W,
-            )
+                grid, (image * samples + first) * AXES, count, place, weight, own, own, depth, height, width, corners,
+                AXES, TAPS, TAPS_D, PADDING, ORDER_D, ORDER_H, ORDER_W,
+            )  # fmt: skip
             for c in range(image * channels, (image + 1) * channels):
                 for j in range(count):
                     total = real(0)
@@ -185,8 +175,9 @@ def sample_kernel(
 
 
 def spread_kernel(
-    g, grid, out, place, weight, images, channels, samples, depth, height, width, corners, units, workers
-):
+    g, grid, out, place, weight, images, channels, samples, depth, height, width, corners, units, workers,
+    *, RUN, COUNT, AXES, TAPS, TAPS_D, PADDING, ORDER_D, ORDER_H, ORDER_W,
+):  # fmt: skip
     """out (images, channels, depth, height, width) = g (images, channels, samples), each given back to the elements it
     was sampled from. A unit of a worker's is a run of an image's channels.
     """
@@ -211,7 +202,10 @@ def spread_kernel(
                     height,
                     width,
                     corners,
-                    SHAPE,
+                    AXES,
+                    TAPS,
+                    TAPS_D,
+                    PADDING,
                     ORDER_D,
                     ORDER_H,
                     ORDER_W,
@@ -226,8 +220,8 @@ def spread_kernel(
 
 
 def slope_kernel(
-    g, x, grid, out, place, weight, images, channels, samples, depth, height, width, corners, units, workers
-):
+    g, x, grid, out, place, weight, images, channels, samples, depth, height, width, corners, units, workers, *, RUN, COUNT, AXES, TAPS, TAPS_D, PADDING,
+):  # fmt: skip
     """out (images, samples, axes) = the gradient of grid for g (images, channels, samples).
 
     A unit of a worker's is RUN samples of an image; weight has a table for each axis.
@@ -239,22 +233,9 @@ def slope_kernel(
             count, at = min(RUN, samples - first), (image * samples + first) * AXES
             for axis in range(AXES):
                 fill_grid_taps(
-                    grid,
-                    at,
-                    count,
-                    place,
-                    weight,
-                    own,
-                    own * AXES + axis * RUN * COUNT,
-                    depth,
-                    height,
-                    width,
-                    corners,
-                    SHAPE,
-                    int64(axis == 2),
-                    int64(axis == 1),
-                    int64(axis == 0),
-                )
+                    grid, at, count, place, weight, own, own * AXES + axis * RUN * COUNT, depth, height, width, corners,
+                    AXES, TAPS, TAPS_D, PADDING, int64(axis == 2), int64(axis == 1), int64(axis == 0),
+                )  # fmt: skip
             for k in range(at, at + count * AXES):
                 out[uintp(k)] = 0
             for c in range(image * channels, (image + 1) * channels):
@@ -373,15 +354,17 @@ def _plan(
         else max(1, min(channels // _CHANNELS, -(-_WORKERS // images)))
     )
     workers = units if flat else min(units, _WORKERS)
-    words = {
+    constants = {
         "RUN": run,
         "COUNT": count,
         "AXES": axes,
-        "SHAPE": f"{axes}, {taps}, {taps if axes == 3 else 1}, {_PADDINGS[padding]}",
+        "TAPS": taps,
+        "TAPS_D": taps if axes == 3 else 1,
+        "PADDING": _PADDINGS[padding],
     }
-    words |= zip(("ORDER_D", "ORDER_H", "ORDER_W"), (0, 0, 0, *orders)[-3:])
-    # constants: loops over taps are unrolled
-    text = re.sub(rf"\b({'|'.join(words)})\b", lambda found: str(words[found[0]]), bind.source_of(kernel))
+    if kernel is not slope_kernel:
+        constants |= zip(("ORDER_D", "ORDER_H", "ORDER_W"), (0, 0, 0, *orders)[-3:])
+    text = specialized(kernel, **constants)  # constants: loops over taps are unrolled
     kept, numbers = len(arguments) + 1, (images, channels, samples, *(1, *sizes)[-3:], int(corners), units, workers)
     signature = bind.signature(*[out] * kept, "int64", out, numbers=len(numbers))
     launch = bind.launcher(

@@ -9,10 +9,14 @@ the map itself.
 
 from __future__ import annotations
 
+import numpy as np
+
 from ...device import Layout
 from ...device.layout import layout
 from ...kernel import bind
-from ..index.indexing import columns, with_ones
+from ...kernel.language import int64, parallel_range, uintp
+from ...kernel.specialize import specialized
+from ..index.indexing import columns, ones
 from ..op import Op, Plan, single_device
 from ..reduce.softmax import split
 
@@ -112,9 +116,8 @@ class Resample(Op):
         )
         flat = x.device.backend.is_gpu
         if inner == 1 and not (flat or back):
-            text = bind.source_of(resample_last_kernel)
-            # as a constant: the loop over few taps is unrolled
-            text = text.replace("):\n", f"):\n    taps = int64({taps})\n", 1) if taps <= 4 else text
+            # LLVM unrolls the loop over few taps
+            text = specialized(resample_last_kernel, **({"taps": np.int64(taps)} if taps <= 4 else {}))
             signature = bind.signature(x, "int64", x, x, numbers=4)
             return Plan(
                 out, bind.launcher(x.device, self.name, text, signature, x.dtype, taps * out.size), (outer, n, m, taps)
@@ -132,7 +135,7 @@ class Resample(Op):
         )
         signature, text = (
             bind.signature(x, "int64", x, x, numbers=len(numbers)),
-            with_ones(bind.source_of(kernel), x, inner=inner),
+            specialized(kernel, **ones(x, inner=inner)),
         )
         launch = bind.launcher(
             x.device, f"{self.name}{'_back' * back}", text, signature, x.dtype, taps * max(x.size, out.size)

@@ -8,6 +8,8 @@ from math import prod
 from ...device import Layout
 from ...device.layout import layout
 from ...kernel import bind
+from ...kernel.language import int64, parallel_range, uintp
+from ...kernel.specialize import specialized
 from ..op import Op, Plan
 
 
@@ -84,7 +86,7 @@ class _Neighbours(Op):
             return Plan(out, lambda *_: None)
         constants, array = (*sizes, *numbers), x.storage
         elements, lines, rows = self.kernels
-        source = bind.source_of(elements if x.device.backend.is_gpu else lines if sizes[2] == 1 else rows)
+        source = specialized(elements if x.device.backend.is_gpu else lines if sizes[2] == 1 else rows)
         return Plan(
             out,
             bind.launcher(

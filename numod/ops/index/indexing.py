@@ -12,7 +12,6 @@ first agree on which comes last.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from math import prod
 
@@ -23,6 +22,9 @@ from ...device import Layout
 from ...device.layout import layout
 from ...kernel import bind
 from ...kernel.emit import by_half_registers
+from ...kernel.language import cuda, int32, int64, parallel_range, uintp
+from ...kernel.library.division import quotient
+from ...kernel.specialize import has, specialized
 from ..op import Op, Plan, single_device
 from ..sort.searchsorted import searchsorted
 from ..reduce.softmax import split
@@ -32,19 +34,6 @@ _PARTS = 16  # runs of indices that threads share
 _ATOMIC = (dtypes.int32, dtypes.int64, dtypes.float32, dtypes.float64)
 SHORT = (dtypes.int8, dtypes.int16, dtypes.uint8)
 _FEW, _FILLING = 32, 1 << 16  # writes to a column that one thread makes anywhere, and columns whose threads fill a GPU
-_SUM = "cuda.atomic.add(x, target, source[uintp(place)])"
-# In the stead of the sum, in three launches, of which `last` is a memory: the last element is put, or the sum of short
-# integers.
-_LAST = (
-    "last[target] = -1",
-    "cuda.atomic.max(last, target, place)",
-    "if last[target] == place: x[target] = source[uintp(place)]",
-)
-_WIDE = (
-    "last[target] = int32(x[target])",
-    "cuda.atomic.add(last, target, int32(source[uintp(place)]))",
-    "x[target] = last[target]",
-)
 # 1 to warn, 2 to raise; whoever changes it has plans forgotten, as `numod.use_deterministic_algorithms` does
 deterministic = 0
 
@@ -85,7 +74,7 @@ def index_select_elements(x, index, out, outer, n, inner, m):
         out[uintp(place)] = x[uintp((slab * n + index[uintp(row - slab * m)]) * inner + place - row * inner)]
 
 
-def index_add_kernel(x, index, source, outer, n, inner, m, width, blocks):
+def index_add_kernel(x, index, source, outer, n, inner, m, width, blocks, *, ADDS):
     """x (outer, n, inner) += source (outer, m, inner) at index (m) along n; each task has one of `blocks` runs of
     `width` columns.
     """
@@ -97,10 +86,13 @@ def index_add_kernel(x, index, source, outer, n, inner, m, width, blocks):
             target = (row * n + index[uintp(k)]) * inner
             base = (row * m + k) * inner
             for j in range(first, last):
-                x[uintp(target + j)] += source[uintp(base + j)]
+                if ADDS:
+                    x[uintp(target + j)] += source[uintp(base + j)]
+                else:
+                    x[uintp(target + j)] = source[uintp(base + j)]
 
 
-def scatter_add_kernel(x, index, source, outer, n, inner, m, width, blocks):
+def scatter_add_kernel(x, index, source, outer, n, inner, m, width, blocks, *, ADDS):
     """x (outer, n, inner) += source (outer, m, inner) at index (outer, m, inner) along n; each task has one of `blocks`
     runs of `width` columns.
     """
@@ -111,31 +103,76 @@ def scatter_add_kernel(x, index, source, outer, n, inner, m, width, blocks):
         for k in range(m):
             base = (row * m + k) * inner
             for j in range(base + first, base + last):
-                x[uintp((row * n + index[uintp(j)]) * inner + j - base)] += source[uintp(j)]
+                if ADDS:
+                    x[uintp((row * n + index[uintp(j)]) * inner + j - base)] += source[uintp(j)]
+                else:
+                    x[uintp((row * n + index[uintp(j)]) * inner + j - base)] = source[uintp(j)]
 
 
-def index_add_elements(x, index, source, outer, n, inner, m):
-    """`index_add_kernel` for GPU threads, one for each element of source: neighbours add to neighbours, several perhaps
-    to one element.
+# What a GPU thread does with an element of source. Where it cannot be added atomically, three launches follow each
+# other, which share `last`: it finds the
+# element that is put last, or the sum of short integers.
+
+
+def add_value(x, source, last, target, place):
+    cuda.atomic.add(x, target, source[uintp(place)])
+
+
+def clear_last(x, source, last, target, place):
+    last[target] = -1
+
+
+def find_last(x, source, last, target, place):
+    cuda.atomic.max(last, target, place)
+
+
+def put_last(x, source, last, target, place):
+    if last[target] == place:
+        x[target] = source[uintp(place)]
+
+
+def load_wide(x, source, last, target, place):
+    last[target] = int32(x[target])
+
+
+def add_wide(x, source, last, target, place):
+    cuda.atomic.add(last, target, int32(source[uintp(place)]))
+
+
+def store_narrow(x, source, last, target, place):
+    x[target] = last[target]
+
+
+def same_place(place):
+    return place
+
+
+def place_of_pair(place):
+    return place >> 1
+
+
+def index_add_elements(x, index, source, last, outer, n, inner, m, *, write):
+    """`index_add_kernel` for GPU threads, one for each element of source: neighbours write to neighbours, several
+    perhaps to one element. `last` may be left out.
     """
     for task in parallel_range(outer * m * inner):
         place = int64(task)
         row = quotient(place, inner)
         slab = quotient(row, m)
         target = uintp((slab * n + index[uintp(row - slab * m)]) * inner + place - row * inner)
-        cuda.atomic.add(x, target, source[uintp(place)])
+        write(x, source, last, target, place)
 
 
-def scatter_add_elements(x, index, source, outer, n, inner, m):
+def scatter_add_elements(x, index, source, last, outer, n, inner, m, *, write, entry):
     """`scatter_add_kernel` likewise."""
     for task in parallel_range(outer * m * inner):
         place = int64(task)
         row = quotient(place, inner)
-        target = uintp((quotient(row, m) * n + index[uintp(place)]) * inner + place - row * inner)
-        cuda.atomic.add(x, target, source[uintp(place)])
+        target = uintp((quotient(row, m) * n + index[uintp(entry(place))]) * inner + place - row * inner)
+        write(x, source, last, target, place)
 
 
-def bag_kernel(x, index, bounds, share, out, bags, inner, mean):
+def bag_kernel(x, index, bounds, share, out, bags, inner, mean, *, SHARES):
     """out (bags, inner) = for each bag the sum of the rows of x (n, inner) at index, from bounds[bag] up to bounds[bag
     + 1], times their shares; or their mean.
     """
@@ -147,7 +184,10 @@ def bag_kernel(x, index, bounds, share, out, bags, inner, mean):
         for k in range(first, last):
             source = index[uintp(k)] * inner
             for j in range(inner):
-                out[uintp(bag * inner + j)] += x[uintp(source + j)] * share[uintp(k)]
+                if SHARES:
+                    out[uintp(bag * inner + j)] += x[uintp(source + j)] * share[uintp(k)]
+                else:
+                    out[uintp(bag * inner + j)] += x[uintp(source + j)]
         if mean != 0 and last > first:
             for j in range(inner):
                 out[uintp(bag * inner + j)] /= last - first
@@ -222,7 +262,7 @@ class CheckedIndex(Op):
         launch = bind.launcher(
             index.device,
             self.name,
-            bind.source_of(bounded_kernel),
+            specialized(bounded_kernel),
             bind.signature(*["int64"] * 3, numbers=5),
             dtypes.float64,
             index.size,
@@ -268,7 +308,7 @@ class Gather(Op):
             else kernel
         )
         numbers = (outer, n, inner, m) if flat else (outer, n, inner, m, min(m, -(-_PARTS // outer)))
-        source = with_ones(bind.source_of(kernel), x, **dict(zip(("inner", "m", "parts"), numbers[2:])))
+        source = specialized(kernel, **ones(x, **dict(zip(("inner", "m", "parts"), numbers[2:]))))
         source = source if flat else by_half_registers(source)
         signature = bind.signature(x, "int64", x, numbers=len(numbers))
         return Plan(out, bind.launcher(x.device, self.name, source, signature, x.dtype, out.size), numbers)
@@ -319,30 +359,30 @@ class Scatter(Op):
             return Plan(into[0], lambda *_: None)
         outer, n, inner = split(x.shape, dim)
         sizes = outer, n, inner, source.shape[dim] if source.ndim else 1
-        ordered, unordered = map(bind.source_of, self.kernels)
+        ordered, unordered = self.kernels
         flat, work = x.device.backend.is_gpu, source.size
         # sums of integers are the same in any order
         if flat and self.adds and x.dtype in _ATOMIC and not (deterministic and x.dtype.is_floating_point):
-            text = unordered
+            text = _atomic(unordered, add_value)
         elif flat and self.adds and x.dtype.is_complex and not deterministic:
             return Plan(into[0], self._by_parts(x, source, unordered), (outer, n, 2 * inner, sizes[3]))
         elif flat and (x.dtype in SHORT or not self.adds) and few_columns(*sizes):
             kind = np.dtype(np.int64 if not self.adds and source.size >= 1 << 31 else np.int32)
-            return Plan(into[0], self._in_three(x, source, unordered, kind, _WIDE if self.adds else _LAST), sizes)
+            writes = (load_wide, add_wide, store_narrow) if self.adds else (clear_last, find_last, put_last)
+            return Plan(into[0], self._in_three(x, source, unordered, kind, writes), sizes)
         else:
             width = columns(x, inner)
             blocks = -(-inner // width)
             sizes += width, blocks
             work = work if flat or outer * blocks > 1 else 0  # a single task needs no second thread
-            text = ordered if self.adds else ordered.replace(" += ", " = ")
-            text = with_ones(text, x, inner=inner, width=inner, m=sizes[3], blocks=blocks)
+            text = specialized(ordered, ADDS=self.adds, **ones(x, inner=inner, width=inner, m=sizes[3], blocks=blocks))
         signature = bind.signature(x, "int64", x, numbers=len(sizes))
         launch = bind.launcher(x.device, self.name, text, signature, x.dtype, work)
         return Plan(into[0], launch, sizes)
 
-    def _by_parts(self, x: Layout, source: Layout, text: str) -> Callable:
+    def _by_parts(self, x: Layout, source: Layout, kernel: Callable) -> Callable:
         """A launch that adds real and imaginary parts, as neighbouring columns."""
-        part, text = x.dtype.real, text.replace("index[uintp(place)]", "index[uintp(place >> 1)]")
+        part, text = x.dtype.real, _atomic(kernel, add_value, place_of_pair)
         step = bind.launcher(
             x.device, self.name, text, bind.signature(part, "int64", part, numbers=4), part, 2 * source.size
         )
@@ -350,20 +390,19 @@ class Scatter(Op):
             x_data.view(part.storage), index, source_data.view(part.storage), *sizes
         )
 
-    def _in_three(self, x: Layout, source: Layout, text: str, kind: np.dtype, texts: tuple[str, ...]) -> Callable:
+    def _in_three(
+        self, x: Layout, source: Layout, kernel: Callable, kind: np.dtype, writes: tuple[Callable, ...]
+    ) -> Callable:
         """A launch of three kernels that share `last` (as x, of a kind).
 
         It becomes the place in source of the last element that goes to one of x, or a sum.
         """
         empty = x.device.empty
-        text, signature = (
-            text.replace("source, outer", "source, last, outer"),
+        signature, texts = (
             bind.signature(x, "int64", x, kind, numbers=4),
+            [_atomic(kernel, write, shares_last=True) for write in writes],
         )
-        steps = [
-            bind.launcher(x.device, self.name, text.replace(_SUM, each), signature, x.dtype, source.size)
-            for each in texts
-        ]
+        steps = [bind.launcher(x.device, self.name, text, signature, x.dtype, source.size) for text in texts]
 
         def launch(x_data: object, index: object, source_data: object, *sizes: int) -> None:
             last = empty(x.size, kind)
@@ -404,11 +443,11 @@ class Bag(Op):
         out = layout((bounds.shape[0] - 1, x.shape[1]), x.dtype, single_device(self.name, tensors))
         if out.size == 0:
             return Plan(out, lambda *_: None)
-        text = bind.source_of(bag_kernel)
-        text = text if len(tensors) > 3 else text.replace("share, ", "").replace(" * share[uintp(k)]", "")
+        shares = len(tensors) > 3
+        text = specialized(bag_kernel, SHARES=shares, **({} if shares else {"share": ()}), **ones(x, inner=x.shape[1]))
         signature = bind.signature(x, "int64", "int64", *[x] * (len(tensors) - 2), numbers=3)
         work = x.shape[1] * (index.size + out.shape[0])
-        launch = bind.launcher(x.device, self.name, with_ones(text, x, inner=x.shape[1]), signature, x.dtype, work)
+        launch = bind.launcher(x.device, self.name, text, signature, x.dtype, work)
         return Plan(out, launch, (out.shape[0], x.shape[1], int(mean)))
 
 
@@ -428,7 +467,7 @@ class BagBounds(Op):
         launch = bind.launcher(
             out.device,
             self.name,
-            bind.source_of(bag_bounds_kernel),
+            specialized(bag_bounds_kernel),
             bind.signature("int64", "int64", numbers=3),
             dtypes.float64,
             out.size,
@@ -472,7 +511,7 @@ class Nonzero(Op):
         )
         return Plan(
             out,
-            bind.launcher(mask.device, self.name, bind.source_of(kernel), kinds, dtypes.float64, work),
+            bind.launcher(mask.device, self.name, specialized(kernel), kinds, dtypes.float64, work),
             (mask.size,) if flat else (*parameters, mask.size),
         )
 
@@ -491,15 +530,21 @@ def few_columns(outer: int, n: int, inner: int, m: int) -> bool:
     return m > _FEW and outer * inner < _FILLING
 
 
-def with_ones(text: str, x: Layout, **sizes: int) -> str:
-    """A kernel's text in which, on a processor, the sizes that are 1 are constants: there are no loops over them, and
-    no divisions by them.
+def _atomic(kernel: Callable, write: Callable, entry: Callable = same_place, shares_last: bool = False) -> str:
+    """The source of a kernel for GPU threads that write one element each."""
+    values = {"entry": entry} if has(kernel, "entry") else {}
+    return (
+        specialized(kernel, write=write, **values)
+        if shares_last
+        else specialized(kernel, write=write, last=(), **values)
+    )
+
+
+def ones(x: Layout, **sizes: int) -> dict[str, np.int64]:
+    """The sizes that are 1, as values to specialise a kernel with: on a processor there are no loops over them, and no
+    divisions by them.
     """
-    ones = [] if x.device.backend.is_gpu else [name for name, n in sizes.items() if n == 1]
-    # if this is left to LLVM, it unrolls no loop around it: index_select of columns took 1.5 times as long
-    for name in ones:
-        text = re.sub(rf"^( +)for (\w+) in range\({name}\):$", r"\1\2 = int64(0)\n\1if True:", text, flags=re.M)
-    return text.replace("):\n", "):\n" + "".join(f"    {name} = int64(1)\n" for name in ones), 1)
+    return {} if x.device.backend.is_gpu else {name: np.int64(1) for name, n in sizes.items() if n == 1}
 
 
 def differ_beside(whole: tuple, part: tuple, dim: int) -> str | None:

@@ -4,28 +4,50 @@ elements of its own. Public functions are in `core.shapes` and `nn`.
 
 from __future__ import annotations
 
-import re
 from math import prod
 
 from ...device.layout import layout
 from ...kernel import bind, writer
+from ...kernel.language import int64, parallel_range, uintp
+from ...kernel.specialize import specialized
 from ..op import Op, Plan
 
-# the element of n that stands at place k, for the modes that repeat elements
 _MOST = 1 << 40  # elements that are added on one side
-PLACES = {
-    "reflect": "n - 1 - abs(n - 1 - abs(k))",
-    "replicate": "k * ((k > 0) & (k < n)) + (n - 1) * (k >= n)",
-    "circular": "k % n",
-}
 
 
-def padded_rows(x, out, value, outer, n0, n1, n2, m0, m1, m2, b0, b1, b2):
+# The element of n that stands at place k, in each mode
+
+
+def same_place(k, n):
+    return k
+
+
+def reflected(k, n):
+    return n - 1 - abs(n - 1 - abs(k))
+
+
+def replicated(k, n):
+    return k * ((k > 0) & (k < n)) + (n - 1) * (k >= n)
+
+
+def wrapped(k, n):
+    return k % n
+
+
+PLACES = {"constant": same_place, "reflect": reflected, "replicate": replicated, "circular": wrapped}
+
+
+def candidate(c, i, n, b):
+    """Candidate c of the places that repeat element i of n after b more: its own place, those before, those behind."""
+    return i + b if c == 0 else c - 1 if c <= b else c - 1 - max(b, 0) + max(n + b, 0)
+
+
+def padded_rows(x, out, value, outer, n0, n1, n2, m0, m1, m2, b0, b1, b2, *, CONSTANT, place_in, number, stored):
     """out (outer, m0, m1, m2) = x (outer, n0, n1, n2) after b0, b1, b2 more elements along each:
 
     `value`, or elements of x. What lies within is copied as a run.
     """
-    filling = FILLING
+    filling = stored(number(value))
     first = min(max(b2, 0), m2)
     last = max(min(n2 + b2, m2), first)
     for task in parallel_range(outer * m0):
@@ -47,9 +69,9 @@ def padded_rows(x, out, value, outer, n0, n1, n2, m0, m1, m2, b0, b1, b2):
                     out[uintp(target + k)] = filling if CONSTANT else x[uintp(source + place_in(k - b2, n2))]
 
 
-def padded_elements(x, out, value, outer, n0, n1, n2, m0, m1, m2, b0, b1, b2):
+def padded_elements(x, out, value, outer, n0, n1, n2, m0, m1, m2, b0, b1, b2, *, CONSTANT, place_in, number, stored):
     """The same with a GPU thread an element."""
-    filling = FILLING
+    filling = stored(number(value))
     for task in parallel_range(outer * m0 * m1 * m2):
         element = int64(task)
         i2 = element % m2 - b2
@@ -66,7 +88,7 @@ def padded_elements(x, out, value, outer, n0, n1, n2, m0, m1, m2, b0, b1, b2):
             ]
 
 
-def gathered_back(g, out, outer, n0, n1, n2, m0, m1, m2, b0, b1, b2, width):
+def gathered_back(g, out, outer, n0, n1, n2, m0, m1, m2, b0, b1, b2, width, *, place_in, place_of):
     """out (outer, n0, n1, n2) = sums of those elements of g (outer, m0, m1, m2) that are copies of each; a task has
     `width` neighbours of a row of out.
 
@@ -79,9 +101,9 @@ def gathered_back(g, out, outer, n0, n1, n2, m0, m1, m2, b0, b1, b2, width):
         for k in range(width):
             out[uintp(base + k)] = 0
         for c0 in range(1 + max(b0, 0) + max(m0 - n0 - b0, 0)):
-            k0 = candidate(c0, i0, n0, b0)
+            k0 = place_of(c0, i0, n0, b0)
             for c1 in range(1 + max(b1, 0) + max(m1 - n1 - b1, 0)):
-                k1 = candidate(c1, i1, n1, b1)
+                k1 = place_of(c1, i1, n1, b1)
                 if (
                     (k0 >= 0)
                     & (k0 < m0)
@@ -94,7 +116,7 @@ def gathered_back(g, out, outer, n0, n1, n2, m0, m1, m2, b0, b1, b2, width):
                     for k in range(max(start + b2, 0), min(start + width + b2, m2)):
                         out[uintp(target + k - b2)] += g[uintp(source + k)]
                     for c2 in range(1, 1 + max(b2, 0) + max(m2 - n2 - b2, 0)):
-                        k2 = candidate(c2, start, n2, b2)
+                        k2 = place_of(c2, start, n2, b2)
                         i2 = place_in(k2 - b2, n2)
                         if (i2 >= start) & (i2 < start + width):
                             out[uintp(target + i2)] += g[uintp(source + k2)]
@@ -141,15 +163,12 @@ class Pad(Op):
             return Plan(out, lambda *_: None)
         end = max([d for d in range(x.ndim) if before[d] or after[d]], default=0) + 1 if mode == "constant" else x.ndim
         sizes = _sizes(x.shape, shape, before, end)
-        text = bind.source_of(padded_elements if x.device.backend.is_gpu else padded_rows).replace(
-            "CONSTANT", str(mode == "constant")
-        )
-        text = text.replace("FILLING", writer.stored("value", x.dtype, None))
+        kernel, kind = padded_elements if x.device.backend.is_gpu else padded_rows, x.dtype.compute.storage
+        stored = writer.store_function(x.dtype)
+        text = specialized(kernel, CONSTANT=mode == "constant", place_in=PLACES[mode], number=kind, stored=stored)
         number = "float64" if x.dtype.is_floating_point else "complex128" if x.dtype.is_complex else "int64"
         signature = bind.signature(x, x, others=[number, *["int64"] * len(sizes)])
-        return Plan(
-            out, bind.launcher(x.device, f"pad_{mode}", _with_places(text, mode), signature, x.dtype, out.size), sizes
-        )
+        return Plan(out, bind.launcher(x.device, f"pad_{mode}", text, signature, x.dtype, out.size), sizes)
 
 
 class PadBack(Op):
@@ -175,14 +194,9 @@ class PadBack(Op):
             return Plan(out, lambda *_: None)
         sizes = _sizes(out.shape, g.shape, before, g.ndim)
         numbers = (*sizes, 1 if g.device.backend.is_gpu else sizes[3])
-        chosen = r"(\2 + \4 if \1 == 0 else \1 - 1 if \1 <= \4 else \1 - 1 - max(\4, 0) + max(\3 + \4, 0))"
-        text = re.sub(r"candidate\((.*?), (.*?), (.*?), (.*?)\)", chosen, bind.source_of(gathered_back))
+        text = specialized(gathered_back, place_in=PLACES[mode], place_of=candidate)
         signature = bind.signature(g, g, numbers=len(numbers))
-        return Plan(
-            out,
-            bind.launcher(g.device, f"pad_back_{mode}", _with_places(text, mode), signature, g.dtype, g.size),
-            numbers,
-        )
+        return Plan(out, bind.launcher(g.device, f"pad_back_{mode}", text, signature, g.dtype, g.size), numbers)
 
 
 def _misfit(shape: tuple, before: tuple, after: tuple, mode: str) -> str | None:
@@ -197,17 +211,6 @@ def _misfit(shape: tuple, before: tuple, after: tuple, mode: str) -> str | None:
     if any(a < -n or b < -n or a + n + b < 0 or max(a, b) > most(n) for n, a, b in zip(shape, before, after)):
         return f"attributes 'before' and 'after' must fit the sizes {shape}, got {before} and {after}"
     return "x must have elements to repeat" if mode != "constant" and changed and 0 in shape else None
-
-
-def _with_places(text: str, mode: str) -> str:
-    """The kernel's text with a mode's formula for the element at each place; where elements do not repeat, the place
-    itself.
-    """
-    return re.sub(r"place_in\((.*?), (n\d)\)", lambda found: _place(mode, *found.groups()), text)
-
-
-def _place(mode: str, k: str, n: str) -> str:
-    return f"({re.sub(r'[kn]', lambda name: f'({k})' if name[0] == 'k' else n, PLACES[mode])})" if mode in PLACES else k
 
 
 pad, pad_back = Pad("pad"), PadBack("pad_back")

@@ -17,26 +17,50 @@ from ... import dtypes
 from ...device import Layout
 from ...device.layout import layout
 from ...kernel import bind
+from ...kernel.language import (
+    bits32,
+    bits64,
+    cuda,
+    float_of_bits32,
+    float_of_bits64,
+    int32,
+    int64,
+    parallel_range,
+    uintp,
+)
+from ...kernel.library.division import quotient
+from ...kernel.specialize import specialized
 from . import indexing
-from .indexing import columns, with_ones
+from .indexing import columns, ones
 from ..op import Op, Plan, single_device
 from ..reduce.softmax import split
 
 # dtypes that a GPU exchanges if they are as expected: as what, and how a number becomes that and a number again
 _SWAPPED = {
-    dtypes.int32: (np.int32, "int32", "int32"), dtypes.int64: (np.int64, "int64", "int64"),
-    dtypes.float32: (np.uint32, "bits32", "float_of_bits32"), dtypes.float64: (np.uint64, "bits64", "float_of_bits64"),
+    dtypes.int32: (np.int32, int32, int32), dtypes.int64: (np.int64, int64, int64),
+    dtypes.float32: (np.uint32, bits32, float_of_bits32), dtypes.float64: (np.uint64, bits64, float_of_bits64),
 }  # fmt: skip
-# what becomes of a number `held` and the next `value`; extremes are chosen, not branched: nobody foresees which is
-# greater
-KINDS = {
-    "prod": "held * value",
-    "amax": "(value if (value != value) | (value > held) else held)",
-    "amin": "(value if (value != value) | (value < held) else held)",
-}
 
 
-def scatter_reduce_kernel(x, index, source, out, outer, n, inner, m, width, blocks):
+def product(held, value):
+    """What becomes of a number that is held, and the next value."""
+    return held * value
+
+
+def maximum(held, value):
+    """The greater one, NaN first. It is chosen, not branched to: a processor cannot predict which one is greater."""
+    return value if (value != value) | (value > held) else held
+
+
+def minimum(held, value):
+    """The lesser one, likewise."""
+    return value if (value != value) | (value < held) else held
+
+
+KINDS = {"prod": product, "amax": maximum, "amin": minimum}
+
+
+def scatter_reduce_kernel(x, index, source, out, outer, n, inner, m, width, blocks, *, merged):
     """out (outer, n, inner) = x with source (outer, m, inner) folded in at index (outer, m, inner) along n; NaN wins
     over extremes.
     """
@@ -62,7 +86,7 @@ def start_kernel(x, out, total):
         out[uintp(i)] = x[uintp(i)]
 
 
-def scatter_reduce_elements(x, index, source, out, outer, n, inner, m):
+def scatter_reduce_elements(x, index, source, out, outer, n, inner, m, *, merged, bits_of, number_of):
     """The same for GPU threads, one for each element of source, where out has x already, as bits.
 
     Who finds that another was faster begins anew.
@@ -73,11 +97,11 @@ def scatter_reduce_elements(x, index, source, out, outer, n, inner, m):
         target = uintp((quotient(row, m) * n + index[uintp(place)]) * inner + place - row * inner)
         value, held, waits = source[uintp(place)], x[target], True
         while waits:
-            found = BITS(held)
-            if BITS(merged(held, value)) != found:  # extremes only grow or only fall: what is none now will be none
-                found = cuda.atomic.cas(out, target, BITS(held), BITS(merged(held, value)))
-            waits = found != BITS(held)
-            held = NUMBER(found)
+            found = bits_of(held)
+            if bits_of(merged(held, value)) != found:  # extremes only grow or only fall: what is none now will be none
+                found = cuda.atomic.cas(out, target, bits_of(held), bits_of(merged(held, value)))
+            waits = found != bits_of(held)
+            held = number_of(found)
 
 
 def gradients(g: object, x: object, index: object, source: object, out: object, dim: int, reduce: str) -> tuple:
@@ -132,8 +156,8 @@ class ScatterReduce(Op):
             return Plan(out, self._by_elements(x, source, reduce), sizes)
         width = columns(x, inner)
         blocks = -(-inner // width)
-        text = with_ones(bind.source_of(scatter_reduce_kernel), x, inner=inner, width=inner, blocks=blocks).replace(
-            "merged(held, value)", KINDS[reduce]
+        text = specialized(
+            scatter_reduce_kernel, merged=KINDS[reduce], **ones(x, inner=inner, width=inner, blocks=blocks)
         )
         launch = bind.launcher(x.device, f"{self.name}_{reduce}", text, signature, x.dtype, x.size + source.size)
         return Plan(out, launch, (*sizes, width, blocks))
@@ -142,16 +166,10 @@ class ScatterReduce(Op):
         bits, there, back = _SWAPPED[x.dtype]
         bits, text = (
             np.dtype(bits),
-            bind.source_of(scatter_reduce_elements).replace("merged(held, value)", KINDS[reduce]),
+            specialized(scatter_reduce_elements, merged=KINDS[reduce], bits_of=there, number_of=back),
         )
-        text = text.replace("BITS", there).replace("NUMBER", back)
         start = bind.launcher(
-            x.device,
-            f"{self.name}_start",
-            bind.source_of(start_kernel),
-            bind.signature(x, x, numbers=1),
-            x.dtype,
-            x.size,
+            x.device, f"{self.name}_start", specialized(start_kernel), bind.signature(x, x, numbers=1), x.dtype, x.size
         )
         fold = bind.launcher(
             x.device,

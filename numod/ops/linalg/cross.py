@@ -8,7 +8,10 @@ from __future__ import annotations
 from ...device import Layout
 from ...device.layout import layout
 from ...kernel import bind
-from ..index.indexing import with_ones
+from ...kernel.language import int64, parallel_range, uintp
+from ...kernel.library.division import quotient
+from ...kernel.specialize import specialized
+from ..index.indexing import ones
 from ..op import Op, Plan, single_device
 from ..reduce.softmax import split
 
@@ -49,7 +52,7 @@ class Cross(Op):
         if out.size == 0:
             return Plan(out, lambda *_: None)
         outer, _, inner = split(x.shape, *parameters)
-        text = with_ones(bind.source_of(cross_kernel), x, inner=inner)
+        text = specialized(cross_kernel, **ones(x, inner=inner))
         return Plan(
             out,
             bind.launcher(x.device, self.name, text, bind.signature(x, x, x, numbers=2), x.dtype, x.size),

@@ -494,7 +494,7 @@ def _order(pivots: Layout, results: tuple, rows: int) -> Callable:
     matrices = pivots.size // count
     signature = bind.signature(pivots, _INT64, numbers=3)
     run = bind.launcher(
-        pivots.device, "order", bind.source_of(kernels.order_kernel), signature, dtypes.float64, 16 * pivots.size
+        pivots.device, "order", specialized(kernels.order_kernel), signature, dtypes.float64, 16 * pivots.size
     )
     return lambda given, out: run(given, out, matrices, count, rows)
 

@@ -10,6 +10,11 @@ Matrix Computations, 2013: 4.2 (Cholesky), 3.4 (LU), 5.2 (Householder).
 
 from __future__ import annotations
 
+from math import copysign, log, log2, sqrt
+
+from ...kernel.library.teams import joining, team_greatest, team_sum
+from ...kernel.library.arithmetic import exp2, larger
+from ...kernel.language import cuda, float64, floor, int64, parallel_range, real, SHARED, shared_array, uintp
 from ...kernel.scalar import scalar
 
 

@@ -10,7 +10,12 @@ Computations, 2013: 8.5 and 8.6.
 
 from __future__ import annotations
 
+from math import copysign, fabs, sqrt
+
+from ...kernel.library.teams import team_sum
+from ...kernel.language import cuda, int32, int64, real, SHARED, shared_array, uintp
 from ...kernel.scalar import scalar
+from .cuda_block_kernels import squared, team_scale
 
 
 @scalar

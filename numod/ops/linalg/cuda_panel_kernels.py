@@ -5,7 +5,11 @@ beside and below each by all blocks. `factorization_device` makes launches of th
 
 from __future__ import annotations
 
+from math import sqrt
+
+from ...kernel.language import cuda, int64, parallel_range, real, SHARED, shared_array, uintp
 from ...kernel.scalar import scalar
+from .cuda_block_kernels import less_panel, team_pivot
 
 
 @scalar

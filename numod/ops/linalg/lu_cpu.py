@@ -14,6 +14,8 @@ import numpy as np
 from ... import dtypes
 from ...device import device
 from ...kernel import bind
+from ...kernel.language import int64, parallel_range, uintp
+from ...kernel.specialize import specialized
 
 
 def lu_kernel(x, pivots, info, order, matrices, m, n, pivoted):
@@ -205,6 +207,4 @@ def _launcher(
     )
     # fused products leave residues where D is to become zero
     exact = {"fastmath": frozenset()} if kernel is ldl_kernel else {}
-    return bind.launcher(
-        device("cpu"), name, bind.source_of(kernel), signature, dtypes.from_numpy(dtype), work, **exact
-    )
+    return bind.launcher(device("cpu"), name, specialized(kernel), signature, dtypes.from_numpy(dtype), work, **exact)

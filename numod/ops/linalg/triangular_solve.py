@@ -11,6 +11,7 @@ from functools import partial
 from ...device import Layout
 from ...device.layout import layout
 from ...kernel import bind, build
+from ...kernel.language import cuda, int64, parallel_range, SHARED, shared_array, uintp
 from ...kernel.library.complexes import complex_quotient
 from ...kernel.specialize import has, specialized
 from ..reduce import block_reduce

@@ -9,7 +9,9 @@ from ... import dtypes
 from ...device import Layout
 from ...device.layout import layout
 from ...kernel import bind
+from ...kernel.language import int64, parallel_range, uintp
 from ...kernel.scalar import scalar
+from ...kernel.specialize import specialized
 from ..op import Op, Plan
 
 
@@ -75,7 +77,7 @@ class Band(Op):
         m, n = x.shape[-2:]
         kernel = band_elements if x.device.backend.is_gpu else band_rows
         launch = bind.launcher(
-            x.device, self.name, bind.source_of(kernel), bind.signature(x, x, numbers=5), x.dtype, x.size
+            x.device, self.name, specialized(kernel), bind.signature(x, x, numbers=5), x.dtype, x.size
         )
         return Plan(out, launch, (x.size // n, m, n, *(min(max(parameter, -m), n) for parameter in parameters)))
 
@@ -103,12 +105,7 @@ class Triangle(Op):
         if count == 0:
             return Plan(out, lambda *_: None)
         launch = bind.launcher(
-            device,
-            self.name,
-            bind.source_of(triangle_kernel),
-            bind.signature(dtype, numbers=5),
-            dtypes.float64,
-            2 * count,
+            device, self.name, specialized(triangle_kernel), bind.signature(dtype, numbers=5), dtypes.float64, 2 * count
         )
         return Plan(out, launch, (rows, columns, offset, int(upper), count))
 

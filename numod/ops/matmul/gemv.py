@@ -9,6 +9,9 @@ from collections.abc import Callable
 
 from ...device import Layout, threads
 from ...kernel import bind, build
+from ...kernel.language import int64, parallel_range, uintp
+from ...kernel.primitives import dots
+from ...kernel.specialize import specialized
 
 # multiply-adds up to which plain loops multiply a vector by columns; up to which it meets one in groups
 _SMALL, _GROUPED = 1 << 11, 1 << 18
@@ -17,7 +20,7 @@ _PARTS, _PART = 8, 1 << 16
 _RUN = 512  # and in runs of so many
 
 
-def vector_rows(vector, matrix, out, bias, batches, count, inner, v_batch, v_step, m_batch, m_step, bias_step, parts):
+def vector_rows(factors, out, bias, batches, count, inner, v_batch, v_step, m_batch, m_step, bias_step, parts):
     """out (batches, count) = bias + vector (inner) @ matrix (inner, count; steps m_step, 1), four rows at a time: it is
     read once, in order.
     """
@@ -31,47 +34,45 @@ def vector_rows(vector, matrix, out, bias, batches, count, inner, v_batch, v_ste
         for k in range(0, fours, 4):
             row = m + k * m_step
             v0, v1, v2, v3 = (
-                vector[v + k * v_step],
-                vector[v + (k + 1) * v_step],
-                vector[v + (k + 2) * v_step],
-                vector[v + (k + 3) * v_step],
-            )
+                factors.vector[v + k * v_step], factors.vector[v + (k + 1) * v_step],
+                factors.vector[v + (k + 2) * v_step], factors.vector[v + (k + 3) * v_step],
+            )  # fmt: skip
             for j in range(first, last):
-                total = v0 * matrix[uintp(row + j)] + v1 * matrix[uintp(row + m_step + j)]
+                total = v0 * factors.matrix[uintp(row + j)] + v1 * factors.matrix[uintp(row + m_step + j)]
                 out[uintp(base + j)] += total + (
-                    v2 * matrix[uintp(row + 2 * m_step + j)] + v3 * matrix[uintp(row + 3 * m_step + j)]
+                    v2 * factors.matrix[uintp(row + 2 * m_step + j)] + v3 * factors.matrix[uintp(row + 3 * m_step + j)]
                 )
         for k in range(fours, inner):
-            value = vector[v + k * v_step]
+            value = factors.vector[v + k * v_step]
             for j in range(first, last):
-                out[uintp(base + j)] += value * matrix[uintp(m + k * m_step + j)]
+                out[uintp(base + j)] += value * factors.matrix[uintp(m + k * m_step + j)]
 
 
-def vector_dots(vector, matrix, out, bias, batches, count, inner, v_batch, v_step, m_batch, m_step, bias_step, parts):
+def vector_dots(factors, out, bias, batches, count, inner, v_batch, v_step, m_batch, m_step, bias_step, parts):
     """The same for matrix (count, inner; steps m_step, 1): a dot product per element."""
     for task in parallel_range(batches * parts):
         batch, part = int64(task) // parts, int64(task) % parts
         v = batch * v_batch
         for j in range(part * count // parts, (part + 1) * count // parts):
             row = batch * m_batch + j * m_step
-            total = vector.dtype.type(0)
+            total = factors.vector.dtype.type(0)
             if v_step == 1:
                 for k in range(inner):
-                    total += vector[uintp(v + k)] * matrix[uintp(row + k)]
+                    total += factors.vector[uintp(v + k)] * factors.matrix[uintp(row + k)]
             else:
                 for k in range(inner):
-                    total += vector[uintp(v + k * v_step)] * matrix[uintp(row + k)]
+                    total += factors.vector[uintp(v + k * v_step)] * factors.matrix[uintp(row + k)]
             out[uintp(batch * count + j)] = total + bias[uintp(j * bias_step)] if bias.size > 0 else total
 
 
-def vector_groups(vector, matrix, out, bias, batches, count, inner, v_batch, v_step, m_batch, m_step, bias_step, parts):
+def vector_groups(factors, out, bias, batches, count, inner, v_batch, v_step, m_batch, m_step, bias_step, parts):
     """The same for a dense vector and a matrix that caches hold: as many dot products at a time as a register has
     lanes.
     """
     for task in parallel_range(batches):
         batch = int64(task)
         base = batch * count
-        dots(matrix, batch * m_batch, m_step, vector, batch * v_batch, inner, out, base, count)
+        dots(factors.matrix, batch * m_batch, m_step, factors.vector, batch * v_batch, inner, out, base, count)
         if bias.size > 0:
             for j in range(count):
                 out[uintp(base + j)] += bias[uintp(j * bias_step)]
@@ -87,13 +88,18 @@ def vector_product(
     if a.device.backend.is_gpu or min(rows, columns) > 1:
         return None
     if rows == 1:  # (its steps along inner and outer, the vector's step), each with its batch's
-        steps, count, vector, order = (*b.strides[-2:], b_batch), columns, (a_batch, a.strides[-1]), "vector, matrix"
+        steps, count, vector, order = (
+            (*b.strides[-2:], b_batch),
+            columns,
+            (a_batch, a.strides[-1]),
+            ("vector", "matrix"),
+        )
     else:
         steps, count, vector, order = (
             (a.strides[-1], a.strides[-2], a_batch),
             rows,
             (b_batch, b.strides[-2]),
-            "matrix, vector",
+            ("matrix", "vector"),
         )
     if 1 not in steps[:2]:
         return None
@@ -105,7 +111,7 @@ def vector_product(
     parts = max(1, min(_PARTS, count * inner // _PART, count // _RUN if function is vector_rows else count))
     constants = (batches, count, inner, *vector, steps[2], step, int(rows == 1))
     signature = bind.signature(*[a] * 4, numbers=len(constants) + 1)
-    source = bind.source_of(function).replace("def kernel(vector, matrix,", f"def kernel({order},")
+    source = specialized(function, factors=order)
     run = bind.launcher(
         a.device,
         f"{name}_{function.__name__}",

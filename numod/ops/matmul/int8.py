@@ -11,6 +11,9 @@ from ... import dtypes
 from ...device import Layout, byte_tiles, threads, tiles
 from ...device.layout import layout
 from ...kernel import bind
+from ...kernel.language import int32, int64, parallel_range, uint32, uintp
+from ...kernel.library.panels import pack_words
+from ...kernel.primitives import byte_tile
 from ...kernel.specialize import specialized
 from ..op import Op, Plan, single_device
 
@@ -100,7 +103,7 @@ class ByteProduct(Op):
                 bind.launcher(
                     a.device,
                     "plain_bytes",
-                    bind.source_of(plain_product),
+                    specialized(plain_product),
                     signature,
                     dtypes.float32,
                     out.size * a.shape[1] // 4,

@@ -11,6 +11,8 @@ from math import prod
 from ...device import Layout
 from ...device.layout import layout
 from ...kernel import bind, build
+from ...kernel.language import uintp
+from ...kernel.specialize import specialized
 from ..op import Op, Plan
 
 _SMALL = 1 << 12  # multiply-adds up to which one pass beats three products
@@ -56,7 +58,7 @@ class LinearGradient(Op):
         )
         signature = bind.signature(*[x] * 6, numbers=4)
         run = bind.launcher(
-            x.device, self.name, bind.source_of(linear_gradient_kernel), signature, x.dtype, 1, build.FAST_REDUCTION
+            x.device, self.name, specialized(linear_gradient_kernel), signature, x.dtype, 1, build.FAST_REDUCTION
         )
         constants = (prod(lines), outputs, size, int(with_x))
         if with_x:

@@ -18,6 +18,8 @@ from ... import dtypes
 from ...device import Layout
 from ...device.layout import layout
 from ...kernel import bind, block, build, emit, tensor_cores
+from ...kernel.language import int64, parallel_range, uintp
+from ...kernel.specialize import specialized
 from .linear_backward import joined
 from ..op import Op, Packing, Plan, on_tensor_cores, single_device
 from .split_k import BUSY, divisor, in_parts
@@ -157,9 +159,9 @@ def _loops(name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch:
         function, constants = product_strided, (*constants, a_column, b_batch, b_row, b_column)
     signature = bind.signature(*[a] * 4, numbers=len(constants))
     work = batches * rows * columns * inner // 4
-    source = bind.source_of(function)
-    if little:  # sizes that the compiler knows are loops without turns
-        source = source.replace("):\n", f"):\n    rows, columns, inner = {rows}, {columns}, {inner}\n", 1)
+    # LLVM unrolls loops over sizes that it knows
+    known = {"rows": rows, "columns": columns, "inner": inner} if little else {}
+    source = specialized(function, **{size: np.int64(n) for size, n in known.items()})
     run = bind.launcher(a.device, f"{name}_{function.__name__}", source, signature, a.dtype, work, build.FAST_REDUCTION)
     return run, (a.device.empty(0, a.storage), *constants)  # no bias; `linear` puts its own there
 

@@ -8,6 +8,8 @@ from collections.abc import Callable
 
 from ...device import Layout
 from ...kernel import bind, writer
+from ...kernel.language import parallel_range, uintp
+from ...kernel.specialize import specialized
 
 BUSY = 264  # blocks that keep a GPU's multiprocessors at work: an H200 has 132
 
@@ -22,7 +24,7 @@ def in_parts(run: Callable, constants: tuple, out: Layout, parts: int) -> Callab
     their sum.
     """
     summed, empty = out.dtype.compute.storage, out.device.empty
-    text = bind.source_of(add_parts).replace("= total", f"= {writer.stored('total', out.dtype, out.dtype.compute)}")
+    text = specialized(add_parts, stored=writer.store_function(out.dtype))
     add = bind.launcher(out.device, "add_parts", text, bind.signature(summed, out, numbers=2), out.dtype, out.size)
 
     def launch(first: object, second: object, result: object, *bias: object) -> None:
@@ -33,10 +35,10 @@ def in_parts(run: Callable, constants: tuple, out: Layout, parts: int) -> Callab
     return launch
 
 
-def add_parts(partial, out, n, parts):
+def add_parts(partial, out, n, parts, *, stored):
     """out (n) = partial (parts, n), summed."""
     for place in parallel_range(n):
         total = partial[uintp(place)]
         for part in range(1, parts):
             total += partial[uintp(part * n + place)]
-        out[uintp(place)] = total
+        out[uintp(place)] = stored(total)

@@ -8,12 +8,14 @@ A weight that stays as it is can be packed once (`pack_columns` in `matmul`). Sh
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from functools import cache
 
 from ...device import Layout, dots, threads, tiles
 from ...kernel import bind, emit, writer
+from ...kernel.language import FINISH, int64, parallel_range, uintp
+from ...kernel.library.panels import multiply_run, pack_columns, pack_rows
+from ...kernel.primitives import copy_line, dot_tile
 from ...kernel.specialize import specialized
 from .epilogue import Epilogue, unfinished
 from ..pointwise import broadcast_shapes, broadcast_strides
@@ -31,7 +33,10 @@ _PART_ROWS, _PART_PANELS = 128, 4  # a part's rows and panels at least
 _WORKERS = 8  # parts of the parallel loop at most
 
 
-def product_dot_tiles(a, b, out, bias, batches, rows, columns, inner, a_batch, a_row, b_batch, b_column, parts):
+def product_dot_tiles(
+    a, b, out, bias, batches, rows, columns, inner, a_batch, a_row, b_batch, b_column, parts,
+    *, COLUMN_RUN, TILE_ROWS, TILE_COLUMNS, BIASED,
+):  # fmt: skip
     """out (batches, rows, columns) = bias (columns or none) + a (rows, inner; steps a_row, 1) @ b (inner, columns;
     steps 1, b_column).
 
@@ -67,8 +72,8 @@ def product_dot_tiles(a, b, out, bias, batches, rows, columns, inner, a_batch, a
 
 
 def product_tiles(
-    a, b, out, bias, packed, workers, row_parts, column_parts, share, rows_at, batches, rows, columns, inner, a_batch,
-    a_row, a_column, b_batch, b_row, b_column, block, panel, widest, pack_a, pack_b,
+    a, b, out, bias, packed, workers, row_parts, column_parts, share, rows_at, batches, rows, columns, inner, a_batch, a_row, a_column, b_batch, b_row,
+    b_column, block, panel, widest, pack_a, pack_b, *, TILE_ROWS, ROW_RUN, RUN, LANES, SIZE, LEVEL, BIASED, turns,
 ):  # fmt: skip
     """The same for any steps, by register tiles: blocks of b, packed where that pays, each against all rows of a.
 
@@ -76,7 +81,7 @@ def product_tiles(
     """
     tasks = batches * row_parts * column_parts
     tiles_down, tiles_across = (rows + TILE_ROWS - 1) // TILE_ROWS, (columns + panel - 1) // panel
-    for turn in parallel_range(workers):
+    for turn in turns(workers):
         own, own_a = int64(turn) * share, int64(turn) * share + rows_at
         for task in range(turn * tasks // workers, (turn + 1) * tasks // workers):
             batch, part, share_across = (
@@ -266,21 +271,19 @@ def _tile_kernel(
     )  # fmt: skip
     # others read the product once, with the bias
     level = finish is not None and finish.costly() and finish.level(columns)
-    source = _sized(
-        product_tiles, TILE_ROWS=tile_rows, ROW_RUN=_ROW_RUN, RUN=_run(host), LANES=lanes, SIZE=storage.itemsize,
-        LEVEL=int(level),
-        BIASED=int(level or finish is None),
-    )  # fmt: skip
-    signature = bind.signature(*[storage] * 5, numbers=3 + len(constants), others=finish.types() if finish else ())
-    source = _with_finish(source, finish, has_bias and not level)
 
     @cache
     def divided(count: int) -> tuple:
         parts = _divided(count, batches, rows, columns, panel)
         return ((parts[0] * share, storage),), (*parts, *constants)
 
-    if divided(_WORKERS)[1][0] == 1:
-        source = source.replace("parallel_range(", "range(")
+    source = specialized(
+        product_tiles, TILE_ROWS=tile_rows, ROW_RUN=_ROW_RUN, RUN=_run(host), LANES=lanes, SIZE=storage.itemsize,
+        LEVEL=int(level),
+        BIASED=int(level or finish is None), turns=range if divided(_WORKERS)[1][0] == 1 else parallel_range,
+    )  # fmt: skip
+    signature = bind.signature(*[storage] * 5, numbers=3 + len(constants), others=finish.types() if finish else ())
+    source = _with_finish(source, finish, has_bias and not level)
     run = bind.launcher(a.device, f"{name}_tiles", source, signature, a.dtype, batches * rows * columns * inner // 4)
     return run, divided
 
@@ -309,7 +312,7 @@ def _dot_tile_kernel(
         -(-columns // _COLUMN_RUN),
     )
     signature = bind.signature(*[storage] * 4, numbers=len(constants), others=finish.types() if finish else ())
-    source = _sized(
+    source = specialized(
         product_dot_tiles,
         TILE_ROWS=dots.tile_rows(),
         TILE_COLUMNS=dots.COLUMNS,
@@ -321,11 +324,6 @@ def _dot_tile_kernel(
         a.device, f"{name}_dot_tiles", source, signature, a.dtype, batches * rows * columns * inner // 4
     )
     return run, lambda count: ((), constants)
-
-
-def _sized(function: Callable, **sizes: int) -> str:
-    """A kernel's text with its constants."""
-    return re.sub(rf"\b({'|'.join(sizes)})\b", lambda found: str(sizes[found[1]]), bind.source_of(function))
 
 
 def _with_finish(source: str, finish: Epilogue | None, has_bias: bool) -> str:

@@ -9,10 +9,13 @@ division for each element would take longer than its load.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import sqrt
 
 import numpy as np
 
 from ...device import Layout
+from ...kernel.language import cuda, float64, int64, real, SHARED, shared_array, uintp
+from ...kernel.library.teams import team_sum
 from ..reduce import block_reduce
 
 

@@ -6,8 +6,14 @@ x is (images, channels, n). A row is a group of an image; the kernels' `channels
 
 from __future__ import annotations
 
+from math import sqrt
+
 from ...device import Layout
 from ...device.layout import layout
+from ...kernel.language import cuda, float64, int64, parallel_range, real, SHARED, shared_array, uintp
+from ...kernel.library.division import quotient32
+from ...kernel.library.rows import moments, slope_sums, write_scaled, write_slopes
+from ...kernel.library.teams import team_moments, team_sum
 from .normalization import TEAMS, Norm, composed, planes
 from ..op import Plan
 

@@ -8,13 +8,17 @@ itself be differentiated they are composed of tensor operations instead.
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import prod
+from math import prod, sqrt
 
 import numpy as np
 
 from ...device import Layout
 from ...device.layout import layout
 from ...kernel import bind, build
+from ...kernel.language import cuda, float64, int64, parallel_range, real, SHARED, shared_array, uintp
+from ...kernel.library.division import quotient32
+from ...kernel.library.rows import moments, row_squares, slope_sums, write_scaled, write_slopes
+from ...kernel.library.teams import team_moments, team_sum
 from ...kernel.specialize import specialized
 from . import batch_norm_cuda
 from ..reduce import register_rows, block_reduce
@@ -392,6 +396,7 @@ class RowNorm(Norm):
 
     takes = "x[*l n]:f weight?[n] bias?[n]; eps=number"
     inputs, outputs = ("x", "weight", "bias"), ("out", "mean", "rstd")
+    results_with_gradient = 1
 
     def __init__(self, name: str, centred: bool) -> None:
         super().__init__(name)
@@ -468,6 +473,7 @@ class ChannelNorm(Norm):
 
     takes = "x[n c *s]:f weight?[c] bias?[c]; eps=number"
     inputs, outputs = ("x", "weight", "bias"), ("out", "mean", "var")
+    results_with_gradient = 1
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         x, weight, bias = arguments

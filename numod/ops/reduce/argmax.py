@@ -18,6 +18,8 @@ from ... import dtypes
 from ...device import Layout, extremes
 from ...device.layout import layout
 from ...kernel import bind, emit
+from ...kernel.language import cuda, int32, int64, parallel_range, SHARED, shared_array, uintp
+from ...kernel.library.teams import hold_4, joining
 from ...kernel.specialize import specialized
 from . import block_reduce
 from ..op import Op, Plan

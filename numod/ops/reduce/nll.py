@@ -13,6 +13,8 @@ from ... import dtypes
 from ...device import Layout
 from ...device.layout import layout
 from ...kernel import bind
+from ...kernel.language import float64, int64, uintp
+from ...kernel.specialize import specialized
 from ..op import Op, Plan
 from .softmax import split
 
@@ -60,6 +62,7 @@ class Nll(Op):
 
     takes = "x[n c *s]:f target[n *s]:int64 weight?[c]; ignore_index=int reduction=none|mean|sum"
     inputs, outputs, parameters = ("x", "target", "weight"), ("loss", "kept", "wrong"), ("ignore_index", "reduction")
+    results_with_gradient = 1
     gradients = {
         "x": lambda grads, target, weight, kept, layout, ignore_index,
         reduction: nll_gradient.apply((grads[0].contiguous(), target, weight, kept),
@@ -118,7 +121,7 @@ def _launch(
     name: str, kernel: Callable, signature: str, first: Layout, shape: tuple, weight: Layout | type, parameters: tuple
 ) -> tuple:
     """A launcher and its constants; where there is no weight, the first array stands for it and is not read."""
-    run = bind.launcher(first.device, name, bind.source_of(kernel), signature, first.dtype, 0)
+    run = bind.launcher(first.device, name, specialized(kernel), signature, first.dtype, 0)
     constants = (
         *split(shape, 1),
         parameters[0],

@@ -11,8 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from math import exp, log, sqrt
 
-from ...kernel.library.teams import give_1, give_4, hold_1, hold_4
+from ...kernel.language import cuda, float64, int64, real, SHARED, shared_array, uintp
+from ...kernel.library.arithmetic import larger
+from ...kernel.library.teams import give_1, give_4, hold_1, hold_4, team_greatest, team_sum
 from ...kernel.specialize import template
 
 _MOST = 16  # registers a thread holds

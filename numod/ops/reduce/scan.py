@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from math import inf
+from math import exp, inf, log1p
 
 from ... import dtypes
 from ...device import Layout
 from ...device.layout import layout
 from ...kernel import bind, language
+from ...kernel.language import float64, int64, parallel_range, uintp
+from ...kernel.library.softmax import first_column
 from ...kernel.specialize import has, specialized
 from . import scan_cuda, block_reduce
-from ..index.indexing import with_ones
+from ..index.indexing import ones
 from ..op import Op, Plan
 from .softmax import split
 
@@ -135,8 +137,8 @@ class Running(Op):
             return Plan(out, scan_cuda.running(x, self.name, self.join, self.identity, wide.storage, out.storage, n))
         if inner >= _FEWEST and self.join is not scan_cuda.join_exponentials and not x.device.backend.is_gpu:
             return Plan(out, self._by_columns(x, wide, out, outer * inner), (outer, n, inner))
-        text = with_ones(
-            specialized(self.kernel, **({"wide": wide.storage} if has(self.kernel, "wide") else {})), x, inner=inner
+        text = specialized(
+            self.kernel, **({"wide": wide.storage} if has(self.kernel, "wide") else {}), **ones(x, inner=inner)
         )
         return Plan(
             out,
@@ -176,7 +178,7 @@ class Recurrence(Op):
         out = layout(x.shape, x.dtype, x.device)
         if out.size == 0:
             return Plan(out, lambda *_: None)
-        text = with_ones(bind.source_of(recurrence_kernel), x, inner=split(x.shape, dim)[2])
+        text = specialized(recurrence_kernel, **ones(x, inner=split(x.shape, dim)[2]))
         return Plan(
             out,
             bind.launcher(x.device, self.name, text, bind.signature(x, decay, out, numbers=3), x.dtype, _work(x, dim)),

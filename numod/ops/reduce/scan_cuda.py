@@ -14,10 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from math import exp, log1p
 
 import numpy as np
 
 from ...device import Layout
+from ...kernel.language import cuda, int64, SHARED, shared_array, uintp
+from ...kernel.library.teams import give_4, hold_4
 from ...kernel.scalar import scalar
 from . import block_reduce
 

@@ -5,15 +5,19 @@ Dense inputs seen as (outer, n, inner), reduced along n.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from math import prod
+from math import exp, log, prod
+
+import numpy as np
 
 from ... import dtypes
 from ...device import Layout, threads, tiles
 from ...device.layout import layout
 from ...kernel import bind, build
-from ...kernel.specialize import specialized
+from ...kernel.language import cuda, float64, int64, parallel_range, real, SHARED, shared_array, uintp
+from ...kernel.library.softmax import exp_of_columns, greatest, greatest_in_line, highest_of_columns, scale_columns, strip, strips, sum_exp_of_columns, sum_of_exp, sum_of_exp_in_line, turn_back, write_softmax, write_softmax_in_line  # fmt: skip
+from ...kernel.library.teams import team_high, team_sum, team_sum_of_exp
+from ...kernel.specialize import has, specialized
 from . import register_rows, block_reduce
 from ..op import Op, Plan, single_device
 
@@ -24,14 +28,18 @@ _MANY = 96  # and where it is, if there are so many rows
 _SHORT = 32
 
 
-def softmax_kernel(x, out, outer, n, inner):
+# Functions of lines whose elements are contiguous, by the compile-time parameter whose default takes any step
+_IN_LINE = {"greatest": greatest_in_line, "sum_of_exp": sum_of_exp_in_line, "write_softmax": write_softmax_in_line}
+
+
+def softmax_kernel(x, out, outer, n, inner, *, write_softmax=write_softmax):
     """out = exp(x - max) / sum(exp(x - max)) along n."""
     for task in parallel_range(outer * inner):
         place = int64(task)
         write_softmax(x, out, (place // inner) * n * inner + place % inner, n, inner, real(1.0))
 
 
-def log_softmax_kernel(x, out, outer, n, inner):
+def log_softmax_kernel(x, out, outer, n, inner, *, greatest=greatest, sum_of_exp=sum_of_exp):
     """out = x - max - log(sum(exp(x - max))) along n."""
     for task in parallel_range(outer * inner):
         place = int64(task)
@@ -42,7 +50,7 @@ def log_softmax_kernel(x, out, outer, n, inner):
             out[uintp(base + k * inner)] = real(float64(x[uintp(base + k * inner)] - high) - rest)
 
 
-def cross_entropy_kernel(x, target, out, outer, n, inner, ignored):
+def cross_entropy_kernel(x, target, out, outer, n, inner, ignored, *, greatest=greatest, sum_of_exp=sum_of_exp):
     """out (outer, inner) = log(sum(exp(x))) - x[target] along n; 0 where target is `ignored`, or no place of n."""
     for task in parallel_range(outer * inner):
         place = int64(task)
@@ -55,7 +63,9 @@ def cross_entropy_kernel(x, target, out, outer, n, inner, ignored):
             out[uintp(place)] = log(sum_of_exp(x, base, n, inner, high)) + (high - x[uintp(base + chosen * inner)])
 
 
-def cross_entropy_total_kernel(x, target, loss, kept, wrong, outer, n, inner, ignored, mean):
+def cross_entropy_total_kernel(
+    x, target, loss, kept, wrong, outer, n, inner, ignored, mean, *, greatest=greatest, sum_of_exp=sum_of_exp
+):
     """loss () = the sum or mean of cross-entropies over the `kept` () targets that are not `ignored`; `wrong` () counts
     those outside [0, n).
     """
@@ -105,7 +115,9 @@ def total_team(losses, target, loss, kept, wrong, places, n, ignored, mean, *, T
         loss[0] = total / counted if mean else total
 
 
-def cross_entropy_gradient_kernel(g, x, target, kept, out, outer, n, inner, ignored, g_step, mean):
+def cross_entropy_gradient_kernel(
+    g, x, target, kept, out, outer, n, inner, ignored, g_step, mean, *, write_softmax=write_softmax
+):
     """out (outer, n, inner) = g (one for each target, or one for all) * (softmax(x) - one_hot(target)) along n; 0 where
     target is `ignored`.
     """
@@ -321,6 +333,7 @@ class CrossEntropyTotal(CrossEntropy):
 
     takes = "x[n c *s]:f target[n *s]:int64; ignore_index=int mean=flag"
     parameters, outputs = ("ignore_index", "mean"), ("loss", "kept", "wrong")
+    results_with_gradient = 1
     gradients = {
         "x": lambda grads, x, target, kept, ignore_index, mean, recording: _total_gradient(
             grads[0], x, target, kept, ignore_index, mean, recording
@@ -352,7 +365,7 @@ class CrossEntropyTotal(CrossEntropy):
             add = block_reduce.launcher(x, self.name, total_team, signature, 1, backend.team(out.size, 512))
         else:
             add = bind.launcher(
-                x.device, self.name, bind.source_of(total_kernel), signature, x.dtype, out.size, build.FAST_REDUCTION
+                x.device, self.name, specialized(total_kernel), signature, x.dtype, out.size, build.FAST_REDUCTION
             )
         (_, n, _, ignored, mean), room = constants, ((out.size, x.storage),)
 
@@ -455,12 +468,11 @@ def _second_by_x(g: object, given: object, x: object, target: object, ignore_ind
 
 
 def _source(kernel: Callable, device: object, inner: int) -> str:
-    """A kernel's text; where its lines lie in one piece, with the processor's functions of such lines."""
-    text = bind.source_of(kernel)
+    """A kernel's source; where its lines are contiguous, with the processor's functions of such lines."""
     if inner != 1 or not device.backend.VECTORISED:
-        return text
-    return re.sub(r"\b(greatest|sum_of_exp|write_softmax)\(", r"\1_in_line(", text).replace(
-        "):\n", "):\n    inner = 1\n", 1
+        return specialized(kernel)
+    return specialized(
+        kernel, inner=np.int64(1), **{name: function for name, function in _IN_LINE.items() if has(kernel, name)}
     )
 
 

@@ -7,8 +7,13 @@ blank ... ts blank. Graves et al., Connectionist temporal classification, 2006.
 
 from __future__ import annotations
 
+from math import exp
+
 from ...device.layout import layout
 from ...kernel import bind
+from ...kernel.language import int64, parallel_range, real, uintp
+from ...kernel.library.arithmetic import log_add
+from ...kernel.specialize import specialized
 from ..op import Op, Plan, no_derivative
 
 
@@ -118,6 +123,7 @@ class Ctc(Op):
         ("blank", "forgiving"),
         ("loss", "alpha"),
     )
+    results_with_gradient = 1
     gradients = {
         "x": lambda grads, x, targets, input_lengths, target_lengths, loss, alpha, blank, forgiving: ctc_gradient.apply(
             (grads[0].contiguous(), x, targets, input_lengths, target_lengths, loss, alpha), (blank, forgiving)
@@ -140,7 +146,7 @@ class Ctc(Op):
         results = layout((batch,), x.dtype, x.device), layout((batch, steps, 2 * longest + 1), x.dtype, x.device)
         signature = bind.signature(x, *["int64"] * 3, x, x, numbers=5)
         launch = bind.launcher(
-            x.device, self.name, bind.source_of(ctc_kernel), signature, x.dtype, 32 * batch * steps * longest
+            x.device, self.name, specialized(ctc_kernel), signature, x.dtype, 32 * batch * steps * longest
         )
         return Plan(results, launch, (steps, batch, classes, longest, parameters[0]))
 
@@ -188,7 +194,7 @@ class CtcGradient(Op):
         out, (blank, forgiving) = layout(x.shape, x.dtype, x.device), parameters
         signature = bind.signature(x, x, *["int64"] * 3, *[x] * 4, numbers=6)
         run = bind.launcher(
-            x.device, self.name, bind.source_of(ctc_gradient_kernel), signature, x.dtype, 32 * batch * steps * longest
+            x.device, self.name, specialized(ctc_gradient_kernel), signature, x.dtype, 32 * batch * steps * longest
         )
         empty, size, storage = x.device.empty, 2 * batch * (2 * longest + 1), x.storage
 

@@ -9,9 +9,13 @@ new.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import tanh
 
 from ...device.layout import layout
 from ...kernel import bind
+from ...kernel.language import int64, parallel_range, uintp
+from ...kernel.library.arithmetic import sigmoid_of
+from ...kernel.specialize import specialized
 from ..index.concat import cat
 from ..op import Op, Plan, single_device
 
@@ -130,7 +134,7 @@ class Cell(Op):
         if n * size == 0:
             return Plan(results if self.outputs else results[0], lambda *_: None)
         signature = bind.signature(*arguments, *results, numbers=2)
-        launch = bind.launcher(device, self.name, bind.source_of(self.kernel), signature, dtype, 32 * n * size)
+        launch = bind.launcher(device, self.name, specialized(self.kernel), signature, dtype, 32 * n * size)
         return Plan(results if self.outputs else results[0], launch, (n, size))
 
     @property

@@ -12,142 +12,268 @@ Workers share the sequences.
 
 from __future__ import annotations
 
-import re
+import reprlib
 from collections.abc import Callable, Iterator
 
 from ...device import threads, tiles
 from ...device.layout import layout
-from ...kernel import bind
+from ...kernel import bind, primitives
+from ...kernel.language import int64, parallel_range, uintp
+from ...kernel.library.panels import pack_columns
+from ...kernel.primitives import (
+    copy_line,
+    gru_gates,
+    gru_slopes,
+    lstm_gates,
+    lstm_slopes,
+    rnn_gates,
+    rnn_relu_gates,
+    rnn_relu_slopes,
+    rnn_slopes,
+)
 from ...kernel.scalar import scalar
+from ...kernel.specialize import has, specialized
 from ..index.concat import cat
 from ..matmul.matmul import matmul
 from ..op import Op, Plan, single_device
 from .rnn_cell import gru_cell, gru_gradients, lstm_cell, lstm_gradients
 
 
-def forward(ARRAYS, rows, steps, size, batch, reverse, keeps, padded, workers):
-    """All states.
+def forward(
+    arrays, rows, steps, size, batch, reverse, keeps, padded, workers, *, COUNT, ROWS, PANEL, LANES, tile, cell_start, cell_gates, cell_no_state,
+):  # fmt: skip
+    """All states, by the functions of a cell.
 
-    START and GATES stand for lines of the cell; gates are kept as they act, those of one step where none asks for them.
+    `arrays` are the inputs, the results and scratch memory. Gates are stored as they act, those of one step where they
+    are not needed later.
 
     There is room for `rows` rows; those beyond the counts' total are 0.
     """
     wide, total = COUNT * size, int64(0)
     for turn in range(steps):
-        total += counts[uintp(turn)]
-    pack_columns(weight, 0, 1, size, size, wide, panels, 0, PANEL, LANES)
+        total += arrays.counts[uintp(turn)]
+    pack_columns(arrays.weight, 0, 1, size, size, wide, arrays.panels, 0, PANEL, LANES)
     for worker in parallel_range(workers):
         low, high = int64(worker) * batch // workers, (int64(worker) + 1) * batch // workers
         own = low + int64(worker) * ROWS
         for e in range((high - low) * size):
-            state[uintp(own * size + e)] = h0[uintp(low * size + e)]
-            START(e)
+            arrays.state[uintp(own * size + e)] = arrays.h0[uintp(low * size + e)]
+            cell_start(arrays, e, own, low, size)
         for e in range((own + high - low) * size, (own + high - low + ROWS) * size):
-            state[uintp(e)] = 0
+            arrays.state[uintp(e)] = 0
         at = total if reverse else int64(0)
         for turn in range(steps):
-            n = counts[uintp(steps - 1 - turn)] if reverse else counts[uintp(turn)]
+            n = arrays.counts[uintp(steps - 1 - turn)] if reverse else arrays.counts[uintp(turn)]
             at = at - n if reverse else at
             held = min(n, high) - low
             for j in range(0, padded, PANEL):
                 for i in range(0, held, ROWS):
-                    TILE(state, (own + i) * size, size, panels, j * size, product, (own + i) * padded + j, padded, size)
+                    tile(
+                        arrays.state,
+                        (own + i) * size,
+                        size,
+                        arrays.panels,
+                        j * size,
+                        arrays.product,
+                        (own + i) * padded + j,
+                        padded,
+                        size,
+                    )
             for i in range(held):
                 row, place = at + low + i, (own + i) * size
                 kept = row if keeps else low + i
-                GATES(row, place, kept)
+                cell_gates(arrays, row, place, kept, own + i, wide, size, padded)
             at = at if reverse else at + n
     for e in range(total * size, rows * size):
-        NO_STATE(e)
+        cell_no_state(arrays, e)
 
 
-def backward(ARRAYS, rows, steps, size, batch, reverse, keeps, padded, workers):
-    """Gradients of gates and first states, with five lines of the cell. d_h is what states receive from the next step,
+def backward(
+    arrays, rows, steps, size, batch, reverse, keeps, padded, workers,
+    *, COUNT, ROWS, PANEL, LANES, tile, cell_nothing_yet, cell_goes_on, cell_begins, cell_slopes, cell_end, cell_no_slope,
+):  # fmt: skip
+    """Gradients of gates and first states, by the functions of a cell. d_h is what states receive from the next step,
     h_before what each row began with.
     """
     wide, total = COUNT * size, int64(0)
     for turn in range(steps):
-        total += counts[uintp(turn)]
-    pack_columns(weight, 0, size, 1, wide, size, panels, 0, PANEL, LANES)
+        total += arrays.counts[uintp(turn)]
+    pack_columns(arrays.weight, 0, size, 1, wide, size, arrays.panels, 0, PANEL, LANES)
     for worker in parallel_range(workers):
         low, high = int64(worker) * batch // workers, (int64(worker) + 1) * batch // workers
         own = low + int64(worker) * ROWS
         for e in range(own * padded, (own + high - low + ROWS) * padded):
-            d_h[uintp(e)] = 0
+            arrays.d_h[uintp(e)] = 0
         for e in range(own * size, (own + high - low) * size):
-            NOTHING_YET(e)
+            cell_nothing_yet(arrays, e)
         for e in range(own * wide, (own + high - low + ROWS) * wide):
-            slopes[uintp(e)] = 0
+            arrays.slopes[uintp(e)] = 0
         at = int64(0) if reverse else total
         for turn in range(steps):
             k = turn if reverse else steps - 1 - turn  # the step, and the rows of the one before it
-            n, last = counts[uintp(k)], rows_before(counts, k, steps, reverse)
+            n, last = arrays.counts[uintp(k)], rows_before(arrays.counts, k, steps, reverse)
             at = at if reverse else at - n
             before = at + n if reverse else at - last
             held = min(n, high) - low
             for i in range(held):
                 row, place, former = at + low + i, (own + i) * size, before + low + i
                 if low + i < min(n, last):
-                    copy_line(h, former * size, 0, size, h_before, row * size, size)
-                    GOES_ON(former, place)
+                    copy_line(arrays.h, former * size, 0, size, arrays.h_before, row * size, size)
+                    cell_goes_on(arrays, former, place, size)
                 else:
-                    copy_line(h0, (low + i) * size, 0, size, h_before, row * size, size)
-                    BEGINS(i, place)
-                SLOPES(row, place)
+                    copy_line(arrays.h0, (low + i) * size, 0, size, arrays.h_before, row * size, size)
+                    cell_begins(arrays, low + i, place, size)
+                cell_slopes(arrays, row, place, own + i, wide, size, padded)
             for j in range(0, padded, PANEL):
                 for i in range(0, held, ROWS):
-                    TILE(slopes, (own + i) * wide, wide, panels, j * wide, d_h, (own + i) * padded + j, padded, wide)
+                    tile(
+                        arrays.slopes,
+                        (own + i) * wide,
+                        wide,
+                        arrays.panels,
+                        j * wide,
+                        arrays.d_h,
+                        (own + i) * padded + j,
+                        padded,
+                        wide,
+                    )
             at = at + n if reverse else at
         for i in range(high - low):
             for k in range(size):
-                d_h0[uintp((low + i) * size + k)] = d_h[uintp((own + i) * padded + k)]
-                END(i, k)
+                arrays.d_h0[uintp((low + i) * size + k)] = arrays.d_h[uintp((own + i) * padded + k)]
+                cell_end(arrays, low + i, own + i, k, size)
     for e in range(total * wide, rows * wide):
-        NO_SLOPE(e)
+        cell_no_slope(arrays, e)
     for e in range(total * size, rows * size):
-        h_before[uintp(e)] = 0
+        arrays.h_before[uintp(e)] = 0
 
 
-# the lines of each cell, where the walks name them; its gates are, for an LSTM, input, forget, output and cell; for a
-# GRU reset, update, new, and the state's
-# product for new
+# The functions of each cell, where the kernels above call them: an LSTM's gates are input, forget, output and cell; a
+# GRU's are reset, update, new, and the
+# state's product for new. `row` is a row of all sequences, `place` where it begins in scratch memory, `own` its number
+# there.
+
+
+def nothing(arrays, *rest):
+    pass
+
+
+def lstm_start(arrays, e, own, low, size):
+    arrays.cell[uintp(own * size + e)] = arrays.c0[uintp(low * size + e)]
+
+
+def lstm_gates_of_row(arrays, row, place, kept, own, wide, size, padded):
+    lstm_gates(
+        arrays.x, row * wide, arrays.product, own * padded, arrays.cell, place, arrays.gates, kept * wide, arrays.cell,
+        place, arrays.c, row * size,
+        arrays.h, row * size, arrays.state, place, size,
+    )  # fmt: skip
+
+
+def lstm_no_state(arrays, e):
+    arrays.h[uintp(e)] = arrays.c[uintp(e)] = 0
+
+
+def no_slope(arrays, e):
+    arrays.d_x[uintp(e)] = 0
+
+
+def lstm_nothing_yet(arrays, e):
+    arrays.d_c[uintp(e)] = 0
+
+
+def lstm_goes_on(arrays, former, place, size):
+    copy_line(arrays.c, former * size, 0, size, arrays.c_before, place, size)
+
+
+def lstm_begins(arrays, sequence, place, size):
+    copy_line(arrays.c0, sequence * size, 0, size, arrays.c_before, place, size)
+
+
+def lstm_slopes_of_row(arrays, row, place, own, wide, size, padded):
+    lstm_slopes(
+        arrays.given_h, row * size, arrays.given_c, row * size, arrays.d_h, own * padded, arrays.d_c, place,
+        arrays.gates, row * wide, arrays.c, row * size,
+        arrays.c_before, place, arrays.d_x, row * wide, arrays.slopes, own * wide, arrays.d_c, place, size,
+    )  # fmt: skip
+
+
+def lstm_end(arrays, sequence, own, k, size):
+    arrays.d_c0[uintp(sequence * size + k)] = arrays.d_c[uintp(own * size + k)]
+
+
+def gru_gates_of_row(arrays, row, place, kept, own, wide, size, padded):
+    gru_gates(
+        arrays.x, row * wide, arrays.product, own * padded, arrays.bias, 0, arrays.state, place, arrays.gates,
+        kept * 4 * size, arrays.h, row * size,
+        arrays.state, place, size,
+    )  # fmt: skip
+
+
+def no_state(arrays, e):
+    arrays.h[uintp(e)] = 0
+
+
+def gru_no_slope(arrays, e):
+    arrays.d_x[uintp(e)] = arrays.d_y[uintp(e)] = 0
+
+
+def gru_nothing_yet(arrays, e):
+    """`direct` is what states receive from the next step besides the product."""
+    arrays.direct[uintp(e)] = 0
+
+
+def gru_slopes_of_row(arrays, row, place, own, wide, size, padded):
+    gru_slopes(
+        arrays.given_h, row * size, arrays.d_h, own * padded, arrays.direct, place, arrays.gates, row * 4 * size,
+        arrays.h_before, row * size,
+        arrays.d_x, row * wide, arrays.d_y, row * wide, arrays.slopes, own * wide, arrays.direct, place, size,
+    )  # fmt: skip
+
+
+def gru_end(arrays, sequence, own, k, size):
+    arrays.d_h0[uintp(sequence * size + k)] += arrays.direct[uintp(own * size + k)]
+
+
+def rnn_gates_of_row(arrays, row, place, kept, own, wide, size, padded):
+    rnn_gates(arrays.x, row * size, arrays.product, own * padded, arrays.h, row * size, arrays.state, place, size)
+
+
+def rnn_slopes_of_row(arrays, row, place, own, wide, size, padded):
+    rnn_slopes(
+        arrays.given_h, row * size, arrays.d_h, own * padded, arrays.h, row * size, arrays.d_x, row * size,
+        arrays.slopes, own * size, size,
+    )  # fmt: skip
+
+
+def rnn_relu_gates_of_row(arrays, row, place, kept, own, wide, size, padded):
+    rnn_relu_gates(arrays.x, row * size, arrays.product, own * padded, arrays.h, row * size, arrays.state, place, size)
+
+
+def rnn_relu_slopes_of_row(arrays, row, place, own, wide, size, padded):
+    rnn_relu_slopes(
+        arrays.given_h, row * size, arrays.d_h, own * padded, arrays.h, row * size, arrays.d_x, row * size,
+        arrays.slopes, own * size, size,
+    )  # fmt: skip
+
+
+# COUNT is the number of gates
 LSTM = {
-    "COUNT": "4",
-    "START": "cell[uintp(own * size + e)] = c0[uintp(low * size + e)]",
-    "GATES": "lstm_gates(x, row * wide, product, (own + i) * padded, cell, place, gates, "
-        "kept * wide, cell, place, c, row * size, h, row * size, state, place, size)",
-    "NO_STATE": "h[uintp(e)] = c[uintp(e)] = 0",
-    "NO_SLOPE": "d_x[uintp(e)] = 0",
-    "NOTHING_YET": "d_c[uintp(e)] = 0",
-    "GOES_ON": "copy_line(c, former * size, 0, size, c_before, place, size)",
-    "BEGINS": "copy_line(c0, (low + i) * size, 0, size, c_before, place, size)",
-    "SLOPES": "lstm_slopes(given_h, row * size, given_c, row * size, d_h, (own + i) * padded, d_c, place, gates, row * wide, c, row * size, c_before, place, "
-    "d_x, row * wide, slopes, (own + i) * wide, d_c, place, size)",
-    "END": "d_c0[uintp((low + i) * size + k)] = d_c[uintp((own + i) * size + k)]",
+    "COUNT": 4, "cell_start": lstm_start, "cell_gates": lstm_gates_of_row, "cell_no_state": lstm_no_state,
+    "cell_no_slope": no_slope, "cell_nothing_yet": lstm_nothing_yet, "cell_goes_on": lstm_goes_on,
+    "cell_begins": lstm_begins, "cell_slopes": lstm_slopes_of_row, "cell_end": lstm_end,
 }  # fmt: skip
-GRU = {  # `direct` is what states receive from the next beside the product
-    "COUNT": "3",
-    "START": "pass",
-    "GATES": "gru_gates(x, row * wide, product, (own + i) * padded, bias, 0, state, place, gates, kept * 4 * size, h, row * size, state, place, size)",
-    "NO_STATE": "h[uintp(e)] = 0",
-    "NO_SLOPE": "d_x[uintp(e)] = d_y[uintp(e)] = 0",
-    "NOTHING_YET": "direct[uintp(e)] = 0",
-    "GOES_ON": "pass",
-    "BEGINS": "pass",
-    "SLOPES": "gru_slopes(given_h, row * size, d_h, (own + i) * padded, direct, place, gates, row * 4 * size, h_before, row * size, "
-    "d_x, row * wide, d_y, row * wide, slopes, (own + i) * wide, direct, place, size)",
-    "END": "d_h0[uintp((low + i) * size + k)] += direct[uintp((own + i) * size + k)]",
+GRU = {
+    "COUNT": 3, "cell_start": nothing, "cell_gates": gru_gates_of_row, "cell_no_state": no_state,
+    "cell_no_slope": gru_no_slope, "cell_nothing_yet": gru_nothing_yet, "cell_goes_on": nothing, "cell_begins": nothing,
+    "cell_slopes": gru_slopes_of_row, "cell_end": gru_end,
 }  # fmt: skip
 RNN = {
-    **dict.fromkeys(("START", "NOTHING_YET", "GOES_ON", "BEGINS", "END"), "pass"),
-    "COUNT": "1",
-    "NO_STATE": "h[uintp(e)] = 0",
-    "NO_SLOPE": "d_x[uintp(e)] = 0",
-    "GATES": "rnn_gates(x, row * size, product, (own + i) * padded, h, row * size, state, place, size)",
-    "SLOPES": "rnn_slopes(given_h, row * size, d_h, (own + i) * padded, h, row * size, d_x, row * size, slopes, (own "
-    "+ i) * size, size)",
-}
-RNN_RELU = {name: line.replace("rnn_", "rnn_relu_") for name, line in RNN.items()}
+    **dict.fromkeys(("cell_start", "cell_nothing_yet", "cell_goes_on", "cell_begins", "cell_end"), nothing),
+    "COUNT": 1, "cell_gates": rnn_gates_of_row, "cell_no_state": no_state, "cell_no_slope": no_slope,
+    "cell_slopes": rnn_slopes_of_row,
+}  # fmt: skip
+RNN_RELU = {**RNN, "cell_gates": rnn_relu_gates_of_row, "cell_slopes": rnn_relu_slopes_of_row}
 
 
 @scalar
@@ -165,10 +291,16 @@ _TAKES = {  # of each input, as in `contract`
 }  # fmt: skip
 
 
-class Room(tuple):
-    """For each step the rows that there is room for, where how many there are is known only from the tensor of
-    counts.
+def room(steps: int, batch: int) -> tuple[int, ...]:
+    """The attribute `counted` of a layer with room for all sequences at each step, where only the tensor of counts
+    knows how many there are.
     """
+    return (-batch,) * steps
+
+
+def is_room(counted: tuple[int, ...]) -> bool:
+    """Whether `counted` is the room for rows, not their number."""
+    return min(counted, default=0) < 0
 
 
 _NAMES = {"x": "the product with weight_ih", "weight": "weight_hh", "bias": "bias_hh"}
@@ -182,14 +314,14 @@ class Layer(Op):
     `scratch` names the arrays of a sequence's scratch memory with their widths, the first of them that of the product.
     """
 
-    parameters = ("counted", "reverse")  # rows of each step, and the direction
+    parameters = ("counted", "reverse")  # rows of each step (or `room` for them), and the direction
     upcasts_half = False
 
     def __init__(
         self,
         name: str,
         walk: Callable,
-        cell: dict[str, str],
+        cell: dict[str, object],
         inputs: str,
         results: dict[str, tuple],
         scratch: dict[str, str],
@@ -210,21 +342,19 @@ class Layer(Op):
     def takes(self) -> str:
         """As `Op.takes`."""
         return (
-            f"{' '.join(map(_TAKES.__getitem__, self.inputs))}; counted=1..^steps "
+            f"{' '.join(map(_TAKES.__getitem__, self.inputs))}; counted=..^steps "
             f"reverse=flag{' keeps=flag' * ('keeps' in self.parameters)}"
         )
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
         """As `Op.misfit`."""
-        counted, gates = parameters[0], int(self.cell["COUNT"])
-        if (
-            any(n > m for n, m in zip(counted[1:], counted))
-            or counted[:1] > (sizes["batch"],)
-            or sum(counted) != sizes["rows"]
-        ):
+        counted, gates, batch = parameters[0], self.cell["COUNT"], sizes["batch"]
+        falling = all(0 < n <= before for before, n in zip((batch, *counted), counted))
+        if not (falling or counted == room(len(counted), batch)) or sum(map(abs, counted)) != sizes["rows"]:
             return (
                 f"attribute 'counted' must be the rows of each step, {sizes['rows']} in all and never more than "
-                f"before, got {counted}"
+                "before, "
+                f"or {-batch} for each step, got {reprlib.repr(counted)}"
             )
         wanted = {"wide": gates * sizes["size"], "four": 4 * sizes["size"]}
         wrong = next((name for name, n in wanted.items() if sizes.get(name, n) != n), None)
@@ -232,13 +362,17 @@ class Layer(Op):
 
     def known_values(self, parameters: tuple) -> dict[int, tuple[int, ...]]:
         """As `Op.known_values`."""
-        return {self.inputs.index("counts"): parameters[0]}
+        return {} if is_room(parameters[0]) else {self.inputs.index("counts"): parameters[0]}
+
+    def further_limits(self, arguments: tuple, parameters: tuple, sizes: dict) -> dict[int, int]:
+        """As `Op.further_limits`: counts from 0 to the batch keep the kernels within the room."""
+        return {self.inputs.index("counts"): sizes["batch"] + 1} if is_room(parameters[0]) else {}
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         named, (counted, reverse, *keeps) = dict(zip(self.inputs, arguments)), parameters
         device, weight = single_device(self.name, list(arguments)), named["weight"]
-        (batch, size), rows, dtype = named["h0"].shape, sum(counted), weight.dtype
-        wide, lanes = int(self.cell["COUNT"]) * size, tiles.host().lanes(dtype.itemsize)
+        (batch, size), rows, dtype = named["h0"].shape, sum(map(abs, counted)), weight.dtype
+        wide, lanes = self.cell["COUNT"] * size, tiles.host().lanes(dtype.itemsize)
         for name, shape in {"x": (rows, wide), "weight": (wide, size), "bias": (wide,), "c0": (batch, size)}.items():
             # weights that were replaced: the kernel would go beyond their memory
             if name in named and tuple(named[name].shape) != shape:
@@ -262,18 +396,9 @@ class Layer(Op):
         arrays = (*self.inputs, *self.outputs, "panels", *self.scratch)
         kinds = [f"{'int64' if name == 'counts' else dtype.storage.name}[]" for name in arrays]
         constants = (rows, len(counted), size, batch, int(reverse), int(keeps != [False]), padded)
-        words = {
-            "COUNT": self.cell["COUNT"],
-            "ARRAYS": ", ".join(arrays),
-            "ROWS": height,
-            "PANEL": panel,
-            "LANES": lanes,
-            "TILE": f"tile{height}x{panel // lanes}",
-        }
-        text = re.sub(
-            rf"\b({'|'.join(self.cell)})\([a-z, ]+\)", lambda found: self.cell[found[1]], bind.source_of(self.walk)
-        )
-        source = re.sub(rf"\b({'|'.join(words)})\b", lambda found: str(words[found[1]]), text)
+        values = {name: value for name, value in self.cell.items() if has(self.walk, name)}
+        tile = getattr(primitives, f"tile{height}x{panel // lanes}")
+        source = specialized(self.walk, arrays=arrays, ROWS=height, PANEL=panel, LANES=lanes, tile=tile, **values)
         shared = batch // (2 * tiles.host().rows)  # workers that have enough to do
         work = rows * size * wide // 4 if shared > 1 else 1
         run = bind.launcher(
@@ -335,7 +460,7 @@ def _step_by_step(
     """(d_x, d_weight, d_bias, *d_starts) in tensor operations that can be differentiated again: all states once more,
     then back through them.
     """
-    if isinstance(counted, Room):
+    if is_room(counted):
         found = tuple(n for each in counts if (n := int(each._observe())))
         used, rest = sum(found), x.new_zeros((x.shape[0] - sum(found), x.shape[1]))
         d_x, *others = _step_by_step(

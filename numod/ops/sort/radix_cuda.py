@@ -19,6 +19,8 @@ import numpy as np
 from ... import dtypes
 from ...device import Layout
 from ...device.layout import layout
+from ...kernel.language import cuda, int32, int64, SHARED, shared_array, uint16, uint32, uint64, uintp
+from ...kernel.library.teams import team_sum_before
 from ...kernel.scalar import scalar
 from ..reduce import scan, block_reduce
 from .radix_keys import key_storage, keyed

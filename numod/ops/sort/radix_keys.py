@@ -14,6 +14,7 @@ import numpy as np
 from ...device import Layout
 from ...dtypes import dtype as DType
 from ...kernel import bind
+from ...kernel.language import bits32, bits64, float32, float64, float_of_bits32, int64, uint32, uint64
 from ...kernel.scalar import functions as scalar_functions, scalar
 from ...kernel.specialize import has, specialized
 
@@ -72,16 +73,9 @@ def keyed(x: Layout, kernel: Callable) -> Callable:
     return partial(kernel, **functions)
 
 
-def keyed_launcher(
-    x: Layout, name: str, kernel: Callable, arrays: str, numbers: int, work: int, descending: bool = False
-) -> Callable:
-    """The launcher of a kernel over `arrays` (a signature) and so many integers, with the keys of x's dtype.
-
-    `descending` turns its comparisons `>=`.
-    """
-    source = specialized(keyed(x, kernel))
-    source = source.replace(">=", "<=") if descending else source
-    return bind.launcher(x.device, name, source, arrays + ", int64" * numbers, x.dtype, work)
+def keyed_launcher(x: Layout, name: str, kernel: Callable, arrays: str, numbers: int, work: int) -> Callable:
+    """The launcher of a kernel over `arrays` (a signature) and so many integers, with the keys of x's dtype."""
+    return bind.launcher(x.device, name, specialized(keyed(x, kernel)), arrays + ", int64" * numbers, x.dtype, work)
 
 
 def _name_of_key(dtype: DType) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from ... import dtypes
 from ...device.layout import layout
 from ...kernel import bind
+from ...kernel.language import int64, parallel_range, uintp
+from ...kernel.specialize import specialized
 from ..op import Op, Plan, single_device
 
 
@@ -57,7 +59,7 @@ class Searchsorted(Op):
             return Plan(out, lambda *_: None)
         signature = bind.signature(values, values, "int64", "int64", numbers=6)
         launch = bind.launcher(
-            out.device, self.name, bind.source_of(searchsorted_kernel), signature, values.dtype, out.size * 8
+            out.device, self.name, specialized(searchsorted_kernel), signature, values.dtype, out.size * 8
         )
         n, m = edges.shape[-1], values.shape[-1] if values.ndim else 1
         return Plan(out, launch, (out.size, m, n, 1 if edges.ndim == 1 else 2, int(right), int(sorted_by)))

@@ -17,6 +17,7 @@ import numpy as np
 from ... import dtypes
 from ...device import Layout
 from ...device.layout import layout
+from ...kernel.language import cuda, int64, parallel_range, SHARED, shared_array, uint32, uint64, uintp
 from ...kernel.scalar import scalar, shared_scalar
 from . import radix_cuda
 from ..reduce import block_reduce

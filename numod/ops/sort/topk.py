@@ -8,12 +8,14 @@ the elements are picked in order of position. For small k a sorted buffer is kep
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
 from ... import dtypes
 from ...device import Layout
 from ...device.layout import layout
+from ...kernel.language import greater_or_equal, int64, less_or_equal, parallel_range, uint64, uintp
 from ...kernel.scalar import scalar
 from .radix_keys import TASKS, digits, key_storage, keyed_launcher, scatter_back
 from ..op import Op, Plan
@@ -79,7 +81,7 @@ def select_kernel(
                     filled += 1
 
 
-def first_kernel(x, values, indices, keys, rows, n, tasks, m, flip, *, key_of):
+def first_kernel(x, values, indices, keys, rows, n, tasks, m, flip, *, key_of, reaches):
     """values, indices (rows, m) = the m first of each row of x (rows, n), in order, equal ones as they stand. keys
     (tasks, m) is scratch, `flip` what turns a key.
 
@@ -95,10 +97,10 @@ def first_kernel(x, values, indices, keys, rows, n, tasks, m, flip, *, key_of):
             for low in range(m, n, 64):
                 found = int64(0)
                 for k in range(low, min(low + 64, n)):
-                    found += int64(not (x[uintp(base + k)] >= limit))
+                    found += int64(not reaches(x[uintp(base + k)], limit))
                 if found > 0:
                     for k in range(low, min(low + 64, n)):
-                        if not (x[uintp(base + k)] >= limit):
+                        if not reaches(x[uintp(base + k)], limit):
                             key = key_of(x[uintp(base + k)]) ^ uint64(flip)
                             if key < uint64(keys[uintp(own + m - 1)]):
                                 place_key(keys, indices, own, first, m - 1, key, k)
@@ -204,14 +206,14 @@ def _turning(key: np.dtype, descending: bool) -> int:
 def _first(x: Layout, rows: int, n: int, m: int, descending: bool) -> Callable:
     tasks, key, empty = min(rows, TASKS), key_storage(x.dtype), x.device.empty
     flip = _turning(key, descending)
+    kernel = partial(first_kernel, reaches=less_or_equal if descending else greater_or_equal)
     run = keyed_launcher(
         x,
         "first",
-        first_kernel,
+        kernel,
         f"{x.storage.name}[], {x.storage.name}[], int64[], {key.name}[]",
         5,
         x.size if rows > 1 else 1,
-        descending,
     )
 
     def launch(x_data: object, values: object, indices: object) -> None:

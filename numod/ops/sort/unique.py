@@ -9,7 +9,9 @@ from ... import dtypes
 from ...device import Layout
 from ...device.layout import layout
 from ...kernel import bind
-from ..index.indexing import with_ones
+from ...kernel.language import int64, parallel_range, uintp
+from ...kernel.specialize import specialized
+from ..index.indexing import ones
 from ..op import Op, Plan
 from ..reduce.scan import cumsum
 
@@ -73,14 +75,12 @@ class Runs(Op):
         width = x.size // (x.shape[0] or 1)
         if x.size and x.device.backend.is_gpu:
             return _by_threads(self.name, x, out, width)
-        return _plan(
-            self.name, with_ones(bind.source_of(runs_kernel), x, width=width), (x,), out, (x.shape[0], width), 1
-        )
+        return _plan(self.name, specialized(runs_kernel, **ones(x, width=width)), (x,), out, (x.shape[0], width), 1)
 
 
 def _by_threads(name: str, x: Layout, out: Layout, width: int) -> Plan:
     """The plan for a GPU, where one thread would take long from the first row to the last."""
-    differ = _plan(name, bind.source_of(differs_kernel), (x,), out, (x.shape[0], width), x.size)
+    differ = _plan(name, specialized(differs_kernel), (x,), out, (x.shape[0], width), x.size)
     total = cumsum.prepare((out,), (0,))
 
     def launch(x_data: object, out_data: object) -> None:
@@ -105,7 +105,7 @@ class RunStarts(Op):
         (runs,), (count,) = arguments, parameters
         return _plan(
             self.name,
-            bind.source_of(begins_kernel),
+            specialized(begins_kernel),
             (runs,),
             layout((count + 1,), dtypes.int64, runs.device),
             (runs.size, count),
@@ -124,7 +124,7 @@ class LongestRun(Op):
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         x, places = arguments
         out = layout(x.shape[:-1], dtypes.int64, x.device)
-        return _plan(self.name, bind.source_of(longest_run_kernel), (x, places), out, (out.size, x.shape[-1]), x.size)
+        return _plan(self.name, specialized(longest_run_kernel), (x, places), out, (out.size, x.shape[-1]), x.size)
 
 
 def _plan(name: str, source: str, given: tuple[Layout, ...], out: Layout, sizes: tuple[int, ...], work: int) -> Plan:

@@ -65,7 +65,7 @@ function table(target, columns, rows, first, limit) {
 function overview() {
   const built = data.compilations.filter((each) => each.category === "compile").length;
   at("summary").textContent = `${time(data.wall)} profiled, ${data.slices.rows.length + data.left_out} slices, ${data.kernels.length} kernels: `
-    + `${built} compiled, ${data.compilations.length - built} loaded from the cache meanwhile. Recorded with ${data.options.join(", ") || "no options"}.`;
+    + `${built} compiled, ${data.compilations.length - built} loaded from the cache meanwhile. Recorded with ${data.options.join(", ") || "no options"}. Threads: ${data.sharing.text}.`;
   const whole = data.kinds.reduce((sum, [, us]) => sum + us, 0);
   for (const [kind, us] of data.kinds) {
     if (!us) continue;

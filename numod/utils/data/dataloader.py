@@ -209,8 +209,8 @@ def _context(value: BaseContext | str, num_workers: int) -> BaseContext:
         return multiprocessing.get_context(value)
     if not isinstance(value, BaseContext):
         raise TypeError(
-            "multiprocessing_context option should be a valid context object or a string specifying the start method, "
-            f"but got multiprocessing_context={value}"
+            "multiprocessing_context option should be a valid context object or a string specifying the start "
+            f"method, but got multiprocessing_context={value}"
         )
     return value
 

@@ -167,8 +167,8 @@ def _checked_weights(weights: Tensor, count: int, replacement: bool) -> np.ndarr
         raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
     if not replacement and count > positive:
         raise RuntimeError(
-            f"cannot sample {count} indices without replacement from {positive} positive weights; "
-            "pass replacement=True or a smaller num_samples"
+            f"cannot sample {count} indices without replacement from {positive} positive weights; pass "
+            "replacement=True or a smaller num_samples"
         )
     return weights
 

@@ -1,5 +1,6 @@
 """Random numbers: Philox against its published vectors, seeds and generators, distributions, and dropout's mask."""
 
+import copy
 import math
 import pickle
 
@@ -313,6 +314,41 @@ def test_shapes_and_dtypes():
     assert numod.rand(2, requires_grad=True).requires_grad
 
 
+def test_a_generator_is_copied_with_its_state():
+    generator = numod.Generator().manual_seed(5)
+    numod.rand(3, generator=generator)
+    copies = [
+        copy.copy(generator),
+        copy.deepcopy(generator),
+        pickle.loads(pickle.dumps(generator)),
+        generator.clone_state(),
+    ]
+    expected = numod.rand(4, generator=generator).tolist()
+    assert [numod.rand(4, generator=copy_).tolist() for copy_ in copies] == [expected] * 4
+    assert all(copy_.initial_seed() == 5 and copy_ is not generator for copy_ in copies)
+    assert generator.set_state(copies[0].get_state()) is generator and generator.get_state().equal(
+        copies[0].get_state()
+    )
+
+
+@pytest.mark.parametrize(("call", "error", "message"), [
+    (lambda g: g.manual_seed(1.5), RuntimeError, "manual_seed expected a long, but got float"),
+    (lambda g: g.manual_seed(True), RuntimeError, "manual_seed expected a long, but got bool"),
+    (lambda g: g.manual_seed(1 << 64), ValueError, "Overflow"),
+    (lambda g: g.set_state(numod.zeros(3, dtype=numod.uint8)), RuntimeError, "found the input RNG state to be"),
+    (lambda g: g.set_state(numod.zeros(16)), TypeError, "RNG state must be a ByteTensor"),
+    (lambda g: g.set_state(3), TypeError, "expected a ByteTensor"),
+    (lambda g: g.get_offset(), RuntimeError, "CPU Generator does not use offset"),
+    (lambda g: g.set_offset(3), RuntimeError, "CPU Generator does not use offset"),
+])  # fmt: skip
+def test_what_generators_refuse(call, error, message):
+    generator = numod.Generator().manual_seed(5)
+    with pytest.raises(error, match=message):
+        call(generator)
+    assert generator.initial_seed() == 5
+    assert numod.manual_seed(True).initial_seed() == 1  # which converts, as PyTorch's
+
+
 # ---- the numbers belong to the place in the tensor, not to memory or threads
 
 
@@ -459,7 +495,7 @@ def test_states_are_bytes(seeded):
         numod.set_rng_state(each)
         assert draw() == first
     for wrong in (state[:8], state.float(), state.view(numod.int64)[:1]):
-        with pytest.raises(TypeError, match="RNG state must be a ByteTensor of 16 elements"):
+        with pytest.raises((TypeError, RuntimeError), match="RNG state"):
             numod.set_rng_state(wrong)
 
 

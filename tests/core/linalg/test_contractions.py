@@ -97,13 +97,21 @@ def test_tensordot(shapes: tuple, dims: object) -> None:
     )
 
 
+def test_chain_matmul_is_deprecated() -> None:
+    a, b = drawn((2, 3), (3, 4))
+    out = numod.empty(0, dtype=numod.float64)
+    with pytest.warns(UserWarning, match="use numod.linalg.multi_dot"):
+        assert numod.chain_matmul(numod.tensor(a), numod.tensor(b), out=out) is out
+    np.testing.assert_allclose(out.numpy(), a @ b, rtol=1e-9)
+
+
 def test_kin() -> None:
     a, b, v, w = drawn((2, 3), (4, 3), (3,), (2,))
     t = numod.tensor
     for mine, theirs in (
         (numod.inner(t(a), t(b)), np.inner(a, b)), (numod.kron(t(a), t(v)), np.kron(a, v)), (numod.cross(t(a), t(b[:2]), dim=1), np.cross(a, b[:2])), (numod.vdot(t(v), t(v)), v @ v), (numod.outer(t(v), t(w)), np.outer(v, w)),
         (numod.addmv(t(w), t(a), t(v), beta=0.5, alpha=2), 0.5 * w + 2 * a @ v), (numod.addr(t(a), t(w), t(v), beta=2), 2 * a + np.outer(w, v)), (numod.addmm(t(w[:, None]), t(a), t(b.T), beta=3), 3 * w[:, None] + a @ b.T),
-        (numod.baddbmm(t(a), t(a[None]), t(a.T @ a)[None], alpha=0.5), a + 0.5 * (a @ a.T @ a)[None]), (numod.addbmm(t(a), t(np.stack([a, a])), t(np.stack([a.T @ a] * 2))), a + 2 * a @ a.T @ a), (numod.chain_matmul(t(a), t(b.T), t(b)), a @ b.T @ b),
+        (numod.baddbmm(t(a), t(a[None]), t(a.T @ a)[None], alpha=0.5), a + 0.5 * (a @ a.T @ a)[None]), (numod.addbmm(t(a), t(np.stack([a, a])), t(np.stack([a.T @ a] * 2))), a + 2 * a @ a.T @ a), (numod.linalg.multi_dot([t(a), t(b.T), t(b)]), a @ b.T @ b),
         (numod.linalg.multi_dot([t(w), t(a), t(v)]), w @ a @ v), (numod.linalg.vecdot(t(a), t(a)), (a * a).sum(-1)),
     ):  # fmt: skip
         np.testing.assert_allclose(mine.numpy(), theirs, rtol=1e-9)

@@ -1,4 +1,6 @@
-"""The memory plan: buffers alive at the same time never share bytes, and each lies at the lowest offset that is free."""
+"""The memory plan: buffers alive at the same time never share bytes, and each lies at the lowest offset that is
+free.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ def test_each_buffer_lies_at_the_lowest_free_offset() -> None:
         buffers = [Buffer("local", chance.choice([1, 16, 17, 100]), np.dtype(np.float32), None) for _ in range(count)]
         alive = {buffer: (first := chance.randrange(30), first + chance.choice([0, 1, 5, 30])) for buffer in buffers}
         places, size = memory_plan._placed(buffers, alive)
-        end = lambda each: places[each] + -(-each.nbytes // memory_plan.ALIGNMENT) * memory_plan.ALIGNMENT  # noqa: B023, E731
+        # , E731
+        end = lambda each: places[each] + -(-each.nbytes // memory_plan.ALIGNMENT) * memory_plan.ALIGNMENT  # noqa: B023
         assert size == max(map(end, buffers), default=0)
         for number, buffer in enumerate(buffers):
             beside = [

@@ -383,3 +383,13 @@ def test_steps_over_gradients_that_were_made_outside(pattern: str, number: int, 
     assert equal(
         run(lambda function: compiled_natively(function, options={"linked": False})), run(lambda function: function)
     )
+
+
+@pytest.mark.parametrize("needs", [False, True])
+def test_whether_there_is_a_gradient_is_noticed(needs: bool) -> None:
+    weight = numod.ones(2, requires_grad=needs)
+    ask = lambda: 2.0 if weight.grad is None else 3.0  # noqa: E731
+    compiled = compile(lambda x: x * ask())
+    for gradient in (None, numod.ones(2), numod.ones(2), None):
+        weight.grad = gradient
+        assert [compiled(numod.ones(2)).tolist() for _ in range(2)] == [[ask()] * 2] * 2

@@ -1,4 +1,6 @@
-"""Numbers that a compiled function counts on in Python: they are kept, but nothing that it computes may depend on them."""
+"""Numbers that a compiled function counts on in Python: they are kept, but nothing that it computes may depend on
+them.
+"""
 
 from __future__ import annotations
 

@@ -1231,3 +1231,26 @@ def test_sets_of_numbers_that_are_equal_but_of_another_kind() -> None:
         held.clear()
         held.add(number)
         assert compiled(X).dtype is (numod.float32 if number.__class__ is float else numod.int64)
+
+
+def test_what_a_module_gives_for_missing_names_and_its_own_names() -> None:
+    module = types.ModuleType("lazily")
+    module.rate = 4.0
+    module.__getattr__ = eval("lambda name: rate", vars(module))
+    compiled = compile(lambda x: x * module.lazy)
+    for change, expected in ((lambda: None, 4.0), (lambda: setattr(module, "lazy", 6.0), 6.0), (lambda: delattr(module, "lazy"), 4.0), (lambda: setattr(module, "rate", 5.0), 5.0),
+                             (lambda: setattr(module, "__getattr__", lambda name: 7.0), 7.0)):  # fmt: skip
+        change()
+        assert [compiled(X).tolist() for _ in range(2)] == [(X * expected).tolist()] * 2
+
+
+def test_a_method_put_past_the_class_into_a_librarys_module_is_noticed() -> None:
+    layers = nn.Sequential(nn.Linear(3, 3), nn.ReLU())
+    compiled = compile(lambda x: layers(x))
+    for change in (
+        lambda: None,
+        lambda: object.__setattr__(layers[0], "forward", lambda x: x * 3),
+        lambda: vars(layers[0]).pop("forward"),
+    ):
+        change()
+        assert all(equal(compiled(X), layers(X)) for _ in range(2))

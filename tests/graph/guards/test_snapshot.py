@@ -590,3 +590,17 @@ def test_a_place_that_becomes_a_property() -> None:
     assert train(lambda model: model) == pytest.approx(
         train(lambda model: numod.compile(model, options={"linked": False})), rel=1e-5
     )
+
+
+@pytest.mark.parametrize("change", [
+    lambda hooks: hooks.clear(), lambda hooks: hooks.popitem(), lambda hooks: hooks.pop(next(iter(hooks))), lambda hooks: hooks.__delitem__(next(iter(hooks))),
+    lambda hooks: hooks.move_to_end(next(iter(hooks))),
+])  # fmt: skip
+def test_hooks_that_are_taken_from_their_dictionary(change: object) -> None:
+    layer = numod.nn.Linear(2, 2)
+    layer.register_forward_hook(lambda module, given, result: result * 2)
+    layer.register_forward_hook(lambda module, given, result: result + 1)
+    compiled, x = compile(lambda x: layer(x)), numod.ones(1, 2)
+    compiled(x)
+    change(layer._forward_hooks)
+    assert equal(compiled(x), layer(x))

@@ -34,7 +34,9 @@ def test_the_steps_of_a_cell_are_a_loop(dynamic: bool) -> None:
 
 
 def test_groups_end_with_the_iterations() -> None:
-    """A group that is full would end at another step of each iteration, so that every one would have loops of its own."""
+    """A group that is full would end at another step of each iteration, so that every one would have loops of its
+    own.
+    """
     decay, x = numod.rand(4), numod.randn(40, 2, 4)
 
     def scan(x: numod.Tensor) -> numod.Tensor:

@@ -1,4 +1,6 @@
-"""Plain objects with tensors that a function keeps in attributes: after every call there is another one, as in eager."""
+"""Plain objects with tensors that a function keeps in attributes: after every call there is another one, as in
+eager.
+"""
 
 from __future__ import annotations
 

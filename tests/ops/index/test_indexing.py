@@ -10,6 +10,7 @@ from numod.autograd import gradcheck, gradgradcheck
 from numod.core.apply import apply
 from numod.nn import functional as F
 from numod.ops.index import indexing as ix
+from numod.kernel.specialize import specialized
 
 pytestmark = pytest.mark.on_cuda
 
@@ -395,17 +396,17 @@ def test_second_gradients_of_products_scattered_with_zeros():
     assert gradgradcheck(lambda a, b: a.scatter_reduce(0, index, b, "prod"), (x, source))
 
 
+def fills(x, inner, n):
+    for j in range(n):
+        for k in range(inner):
+            x[j * inner + k] = 0
+
+
 def test_there_are_no_loops_over_sizes_of_one():
-    loop = (
-        "def kernel(x, inner, n):\n    for j in range(n):\n        for k in range(inner):\n            x[j * inner "
-        "+ k] = 0\n"
-    )
     x = numod.ones(3, device="cpu")._layout
-    plain = (
-        "    inner = int64(1)\n    for j in range(n):\n        k = int64(0)\n        if True:\n            x[j * "
-        "inner + k] = 0\n"
+    assert ix.ones(x, inner=1, n=7) == {"inner": 1} and ix.ones(x, inner=2) == {}
+    text = (
+        "def kernel(x, inner, n):\n    inner = int64(1)\n    for j in range(n):\n        k = int64(0)\n        if "
+        "True:\n            x[j * inner + k] = 0\n"
     )
-    assert (
-        ix.with_ones(loop, x, inner=1, n=7) == "def kernel(x, inner, n):\n" + plain
-        and ix.with_ones(loop, x, inner=2) == loop
-    )
+    assert specialized(fills, **ix.ones(x, inner=1)) == text

@@ -1,5 +1,7 @@
-"""Sums of products of registers, lane by lane: the core of convolutions that have their planes side by side along the
-vector. Not the loops around it.
+"""Depthwise sums of products in vector registers: the inner loop of depthwise convolutions, which have a channel in
+each lane.
+
+The loops around it are in `kernel.library.planes`.
 """
 
 from __future__ import annotations
@@ -15,17 +17,15 @@ MOST = 4  # results at a time: as many additions follow each other before one wa
 
 @functools.cache
 def functions() -> dict[str, Callable]:
-    """weigh1 to weigh4, by the registers they make:
+    """depthwise_fma1 to depthwise_fma4, by the number of registers that they write:
 
-    weighN(x, x_at, x_row, x_column, x_next, w, w_at, w_row, w_column, rows, columns, out, out_at, out_next, keep):
-    register o of out, at out_at + o * out_next, = or += (`keep`) the sum over b < rows and k < columns of the registers
-    x[x_at + o * x_next + b * x_row + k * x_column] times w[w_at + b * w_row + k * w_column].
+    depthwise_fmaN(x, x_at, x_row, x_column, x_next, w, w_at, w_row, w_column, rows, columns, out, out_at, out_next,
+    keep): register o of out, at out_at + o * out_next, = or += (`keep`) the sum over b < rows and k < columns of the
+    registers x[x_at + o * x_next + b * x_row + k * x_column] times w[w_at + b * w_row + k * w_column].
     """
     arguments = "x[x_at], x_row, x_column, x_next, w[w_at], w_row, w_column, rows, columns, out[out_at], out_next, keep"
-    return {
-        f"weigh{count}": primitive(f"weigh{count}", arguments, functools.partial(_emit, count))
-        for count in range(1, MOST + 1)
-    }
+    names = {count: f"depthwise_fma{count}" for count in range(1, MOST + 1)}
+    return {name: primitive(name, arguments, functools.partial(_emit, count)) for count, name in names.items()}
 
 
 def _emit(count, w, x, x_row, x_column, x_next, weights, w_row, w_column, rows, columns, out, out_next, keep):

@@ -3,8 +3,8 @@
 All three are linear in both inputs and each other's gradients.
 
 Shapes: x (N, C, *spatial), weight (O, C / groups, *kernel), g (N, O, *out). Here stands which kernel does which
-convolution; the kernels themselves are in `convolution_direct`, `convolution_grid`, `convolution_fold`,
-`convolution_planes`, `convolution_product`, `convolution_winograd` and, for GPUs, `convolution_blocks`.
+convolution; the kernels themselves are in `direct`, `implicit_gemm`, `col2im`, `depthwise`, `pointwise_1x1`, `winograd`
+and, for GPUs, `cuda`.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
-from .. import dtypes
-from ..device import Layout, tiles
-from ..device.layout import layout
-from ..kernel import emit, writer
-from .convolution_blocks import block_launcher, fits
-from .convolution_direct import forward_direct, geometry, input_direct, launcher, weight_direct
-from .convolution_fold import fold_launcher, pays as folds
-from .convolution_grid import grid_launcher, turned_launcher
-from .convolution_planes import planes_launcher, suits
-from .convolution_product import product_launcher
-from .convolution_winograd import fits as fits_winograd, weight_spreader, winograd_launcher
-from .matmul.epilogue import Epilogue
-from .op import Op, Packing, Plan, on_tensor_cores, single_device
-from .pointwise import broadcast_strides
+from ... import dtypes
+from ...device import Layout, tiles
+from ...device.layout import layout
+from ...kernel import emit, writer
+from ..matmul.epilogue import Epilogue
+from ..op import Op, Packing, Plan, on_tensor_cores, single_device
+from ..pointwise import broadcast_strides
+from .col2im import fold_launcher, pays as folds
+from .cuda import block_launcher, fits
+from .depthwise import planes_launcher, suits
+from .direct import forward_direct, geometry, input_direct, launcher, weight_direct
+from .implicit_gemm import grid_launcher, flipped_launcher
+from .pointwise_1x1 import product_launcher
+from .winograd import fits as fits_winograd, weight_transformer, winograd_launcher
 
 # elements of a weight of single taps up to which it is turned: a matrix takes longer to transpose
 _FEW_WEIGHTS = 1 << 15
@@ -111,9 +111,7 @@ class Convolution(Op):
         numbers = geometry(x, weight, result, *parameters[:4])
         if out.device.backend.is_gpu and fits(x, result):
             return Plan(out, *block_launcher(self.name, out, numbers))
-        return Plan(
-            out, launcher(self.name, self.direct, out, (out.storage.name,) * 3, 0, _work(result, weight)), numbers
-        )
+        return Plan(out, launcher(self.name, self.direct, out, (out.storage.name,) * 3, _work(result, weight)), numbers)
 
     def _fast(
         self,
@@ -145,7 +143,7 @@ class Convolution(Op):
             and prod(parameters[0]) == 1
             and (prod(weight[2:]) > 1 or prod(weight) <= _FEW_WEIGHTS)
         ):
-            return turned_launcher(out, x, weight, result, parameters[:4], work), ()
+            return flipped_launcher(out, x, weight, result, parameters[:4], work), ()
         return grid_launcher(self.name, out, numbers, weight, parameters[:4], work, finish), ()
 
     def _by_winograd(self, out: Layout, x: tuple, weight: tuple, result: tuple, parameters: tuple) -> bool:
@@ -218,7 +216,7 @@ class SpreadWeight(Op):
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (weight,) = arguments
-        run, constants, size = weight_spreader(weight)
+        run, constants, size = weight_transformer(weight)
         return Plan(layout((size,), weight.dtype, weight.device), run, constants)
 
 

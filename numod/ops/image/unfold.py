@@ -1,24 +1,24 @@
-"""Patches of images:
+"""Patches of images: `unfold` (im2col) writes each patch as a column, `fold` (col2im) adds columns where their
+patches lie. Each is the other's gradient. `nn.functional.vision` has the public functions.
 
-`unfold` writes each as a column, `fold` sums columns where their patches are. Each is the other's gradient. Public
-functions are in `nn.functional.vision`.
-
-Dense tensors seen as images (planes, h, w) and columns (planes, taps vertically, taps horizontally, patches vertically,
-patches horizontally).
+Tensors are dense: images (planes, h, w) and columns (planes, kernel height, kernel width, vertical patches,
+horizontal patches).
 """
 
 from __future__ import annotations
 
-from ..device import Layout
-from ..device.layout import layout
-from ..kernel import bind
-from .index.indexing import with_ones
-from .op import Op, Plan
+from ...device import Layout
+from ...device.layout import layout
+from ...kernel import bind
+from ...kernel.language import int64, parallel_range, uintp
+from ...kernel.specialize import specialized
+from ..index.indexing import ones
+from ..op import Op, Plan
 
 
 def unfold_kernel(x, out, rows, h, w, k0, k1, n0, n1, d0, d1, p0, p1, s0, s1, width):
-    """out (planes, k0, k1, n0, n1) = patches of x (planes, h, w), zero beyond its edges; a task has `width` neighbours
-    of one of `rows` rows of out.
+    """out (planes, k0, k1, n0, n1) = patches of x (planes, h, w), with zeros outside. A task computes `width`
+    neighbours in one of `rows` rows of out.
     """
     for task in parallel_range(rows * (n1 // width)):
         base = int64(task) * width
@@ -36,8 +36,8 @@ def unfold_kernel(x, out, rows, h, w, k0, k1, n0, n1, d0, d1, p0, p1, s0, s1, wi
 
 
 def fold_kernel(x, out, rows, h, w, k0, k1, n0, n1, d0, d1, p0, p1, s0, s1, width):
-    """out (planes, h, w) = sums of patches x (planes, k0, k1, n0, n1); a task has `width` neighbours of one of `rows`
-    rows of out.
+    """out (planes, h, w) = sums of patches x (planes, k0, k1, n0, n1). A task computes `width` neighbours in one of
+    `rows` rows of out.
     """
     for task in parallel_range(rows * (w // width)):
         base = int64(task) * width
@@ -55,9 +55,8 @@ def fold_kernel(x, out, rows, h, w, k0, k1, n0, n1, d0, d1, p0, p1, s0, s1, widt
 
 
 class Patches(Op):
-    """Images (N, C, h, w) to columns (N, C * taps, patches), or where `back` the reverse.
-
-    Parameters: pairs, vertical and horizontal; the caller checks them.
+    """Images (N, C, h, w) to columns (N, C * taps, patches) or, if `back`, the reverse. Parameters are pairs,
+    vertical and horizontal; the caller checks them.
     """
 
     takes = "x[n c *r]:buifc; sizes=0..^2 kernel=1..^2 counts=0..^2 dilation=1..^2 padding=0..^2 stride=1..^2 back=flag"
@@ -98,7 +97,7 @@ class Patches(Op):
             *[n for pair in steps for n in pair],
             1 if x.device.backend.is_gpu else line,
         )
-        text = with_ones(bind.source_of(fold_kernel if back else unfold_kernel), x, s1=steps[2][1])
+        text = specialized(fold_kernel if back else unfold_kernel, **ones(x, s1=steps[2][1]))
         signature, work = bind.signature(x, x, numbers=len(numbers)), max(x.size, out.size)
         return Plan(out, bind.launcher(x.device, "fold" if back else "unfold", text, signature, x.dtype, work), numbers)
 

@@ -219,7 +219,7 @@ WINOGRAD = [
 
 def _by_winograd(x_shape, features, padding, seed=0, draw="standard_normal"):
     """float32 (x, weight, g) of a convolution, checked to be one by Winograd's method, with its gradients."""
-    from numod.ops.convolution import convolution, convolution_input, convolution_weight
+    from numod.ops.convolution.convolution import convolution, convolution_input, convolution_weight
 
     rng = np.random.default_rng(seed)
     weight_shape = (features, x_shape[1], 3, 3)

@@ -1,5 +1,5 @@
-"""Convolution by a kernel of one element, without strides, borders or groups: an image's result is the product of the
-weight and the image as it lies, and the gradient of the input that of the turned weight. Nothing is copied to a grid.
+"""1 x 1 convolution without strides, padding or groups: a matrix product of the weight and each image, without a
+copy of the input. The input's gradient is the product with the transposed weight.
 """
 
 from __future__ import annotations
@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
-from ..device import Layout, tiles
-from ..device.layout import layout
-from .matmul.epilogue import Epilogue
-from .matmul.tiled import tiled_launcher
+from ...device import Layout, tiles
+from ...device.layout import layout
+from ..matmul.epilogue import Epilogue
+from ..matmul.tiled import tiled_launcher
 
 
 # elements of a weight up to which every image may read it again; a grid of several images reads it once
@@ -20,9 +20,8 @@ _AGAIN = 1 << 18
 def product_launcher(
     op: str, out: Layout, x: tuple, weight: tuple, result: tuple, parameters: tuple, finish: Epilogue | None
 ) -> Callable | None:
-    """A launch of the products of `op`, which is not the weight's gradient.
-
-    None where the convolution is none such, or a grid is faster.
+    """A launcher of the products of the convolution or its input's gradient. None if it is not such a convolution,
+    or if the implicit GEMM is faster.
     """
     (stride, _, _, groups), (features, channels), positions, back = (
         parameters,

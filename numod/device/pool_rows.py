@@ -1,6 +1,6 @@
-"""Pooling along lines of an array in vector registers:
+"""Pooling along rows of an array in vector registers:
 
-`down` folds several lines into one, `along` folds the windows of a line.
+`fold_rows` folds several rows into one, `fold_windows` folds the windows of a row.
 
 Instructions are written for whole registers, with masks at the ends: lines are short, and loops for what is left of
 them would cost more than the rest.
@@ -24,9 +24,9 @@ def neutral(kind: str) -> float:
 
 
 def reach(lanes: int, width: int, out: int, stride: int, kernel: int, step: int) -> int:
-    """Elements that a folded line of `width` needs:
+    """Elements that a folded row of `width` needs:
 
-    `along` reads whole registers of windows, `down` writes whole registers.
+    `fold_windows` reads whole registers of windows, `fold_rows` writes whole registers.
     """
     windows = -(-out // lanes) * lanes
     return (
@@ -37,41 +37,38 @@ def reach(lanes: int, width: int, out: int, stride: int, kernel: int, step: int)
 
 @functools.cache
 def functions() -> dict[str, Callable]:
-    """For each kind of fold, "sum", "greatest" (NaN wins) and "placed" (the greatest and its place; of equals the
-    first, of NaNs the last):
+    """For each kind of fold, "sum", "max" (NaN wins) and "argmax" (the greatest and its place; of equals the first, of
+    NaNs the last):
 
-    down_KIND(x, x_at, first, slabs, slab_step, lines, line_step, n, into, into_at, places, places_at): into[into_at +
-    w] = the lines at x[x_at + first + d * slab_step + h * line_step] folded over d < slabs and h < lines, for w < n;
-    what is left of the last register becomes neutral. Places count from x_at; none is -1. along_KIND_S(x, x_at, places,
-    places_at, step, taps, out, out_at, indices, indices_at, n, sizes, sizes_at, factor): out[out_at + o] = x[x_at + o *
-    stride + k * step] folded over k < taps, for o < n. Sums are divided by sizes[sizes_at + o] * factor. S is the
-    stride, or "any", which takes it as another argument behind `factor`. Arrays that a kind does not need are given,
-    and not looked at.
+    fold_rows_KIND(x, x_at, first, slabs, slab_step, lines, line_step, n, into, into_at, places, places_at):
+    into[into_at + w] = the rows at x[x_at + first + d * slab_step + h * line_step] folded over d < slabs and h < lines,
+    for w < n. What is left of the last register becomes neutral. Places count from x_at; none is -1.
+
+    fold_windows_KIND_S(x, x_at, places, places_at, step, taps, out, out_at, indices, indices_at, n, sizes, sizes_at,
+    factor, stride): out[out_at + o] = x[x_at + o * stride + k * step] folded over k < taps, for o < n. Sums are divided
+    by sizes[sizes_at + o] * factor. S is the stride, if it is known at compile time, or "any". Arrays that a kind does
+    not need are arguments, too, and are not read.
     """
     found = {}
-    for kind in ("sum", "greatest", "placed"):
-        down = "x[x_at], first, slabs, slab_step, lines, line_step, n, into[into_at], places[places_at]"
-        found[f"down_{kind}"] = primitive(f"down_{kind}", down, functools.partial(_emit_down, kind))
+    for kind in ("sum", "max", "argmax"):
+        rows = "x[x_at], first, slabs, slab_step, lines, line_step, n, into[into_at], places[places_at]"
+        found[f"fold_rows_{kind}"] = primitive(f"fold_rows_{kind}", rows, functools.partial(_emit_rows, kind))
         for stride in (*STRIDES, "any"):
-            along = (
+            windows = (
                 "x[x_at], places[places_at], step, taps, out[out_at], indices[indices_at], n, sizes[sizes_at], "
-                "real factor"
+                "real factor, stride"
             )
-            name, last, emit = (
-                f"along_{kind}_{stride}",
-                ", stride" if stride == "any" else "",
-                functools.partial(_emit_along, kind, stride),
-            )
-            found[name] = primitive(name, along + last, emit)
+            name = f"fold_windows_{kind}_{stride}"
+            found[name] = primitive(name, windows, functools.partial(_emit_windows, kind, stride))
     return found
 
 
-def _emit_down(kind: str, w: Writer, *given: object) -> None:
-    _Fold(w, kind).down(*given)
+def _emit_rows(kind: str, w: Writer, *given: object) -> None:
+    _Fold(w, kind).rows(*given)
 
 
-def _emit_along(kind: str, stride: int | str, w: Writer, *given: object) -> None:
-    _Fold(w, kind).along(*given[:9], given[9] if stride == "any" else stride)
+def _emit_windows(kind: str, stride: int | str, w: Writer, *given: object) -> None:
+    _Fold(w, kind).windows(*given[:9], given[9] if stride == "any" else stride)
 
 
 class _Fold:
@@ -87,9 +84,9 @@ class _Fold:
             w.ir.Constant(w.vector, [neutral(kind)] * w.lanes),
             w.ir.Constant(self.p.vector, [-1] * w.lanes),
         )
-        self.empty = [self.nothing, self.nowhere] if kind == "placed" else [self.nothing]
+        self.empty = [self.nothing, self.nowhere] if kind == "argmax" else [self.nothing]
 
-    def down(self, source, first, slabs, slab_step, lines, line_step, n, target, where):
+    def rows(self, source, first, slabs, slab_step, lines, line_step, n, target, where):
         """See `functions`."""
         builder, w, p = self.builder, self.w, self.p
         some = builder.icmp_signed(">", builder.mul(slabs, lines), w.number(0))
@@ -98,7 +95,7 @@ class _Fold:
             at = w.offset(first, (d, slab_step), (h, line_step))
             w.prefetch(source, at, j, AHEAD // w.size)
             value = w.load(source, at, j, mask=mask, other=self.nothing)
-            if self.kind != "placed":
+            if self.kind != "argmax":
                 return [self.joined(state[0], value)]
             better = builder.or_(
                 builder.fcmp_ordered(">", value, state[0]), builder.fcmp_unordered("uno", value, value)
@@ -114,7 +111,7 @@ class _Fold:
                 builder.add(self.spread(j), self.numbers),
                 list(self.empty),
             )
-            if self.kind == "placed":  # all may be -inf: then the first line's place stands
+            if self.kind == "argmax":  # all may be -inf: then the first line's place stands
                 state[1] = builder.select(some, builder.add(self.spread(first), here), state[1])
             if known is None:
                 state = w.loop(
@@ -127,7 +124,7 @@ class _Fold:
             for h in range(known or 0):
                 state = line(j, here, mask, 0, h, state)
             w.store(state[0], target, j)
-            if self.kind == "placed":
+            if self.kind == "argmax":
                 p.store(builder.select(mask, state[1], self.nowhere), where, j)
             return []
 
@@ -149,7 +146,7 @@ class _Fold:
             with otherwise:
                 self.by_count(count, simple, write, known[1:])
 
-    def along(self, source, where, step, taps, target, indices, n, sizes, factor, stride):
+    def windows(self, source, where, step, taps, target, indices, n, sizes, factor, stride):
         """See `functions`. `stride` is a Python number or, where it may be any, a value."""
         builder, w, p = self.builder, self.w, self.p
 
@@ -158,10 +155,10 @@ class _Fold:
             them.
             """
             value = self.strided(w, w.at(source, at), stride, first)
-            if self.kind != "placed":
+            if self.kind != "argmax":
                 return [self.joined(state[0], value)]
             place = self.strided(p, w.at(where, at), stride, first)
-            better = self.first_greatest(value, place, *state)
+            better = self.is_better(value, place, *state)
             return [builder.select(better, value, state[0]), builder.select(better, place, state[1])]
 
         def register(known: int | None, o: object, _: list) -> list:
@@ -176,7 +173,7 @@ class _Fold:
                 counts = w.load(sizes, o, mask=p.first(left), other=self.nothing)
                 state[0] = builder.fdiv(state[0], builder.fmul(counts, w.splat(factor)))
             w.store_first(state[0], left, target, o)
-            if self.kind == "placed":
+            if self.kind == "argmax":
                 p.store_first(state[1], left, indices, o)
             return []
 
@@ -192,7 +189,7 @@ class _Fold:
         # three instructions, where selects of what is greater or NaN take four
         return w.builder.call(greater, [held, value], fastmath=("nsz",))
 
-    def first_greatest(self, value: object, place: object, held: object, held_place: object) -> object:
+    def is_better(self, value: object, place: object, held: object, held_place: object) -> object:
         """Where a value comes before what is held: columns are met in another order than elements, so equals are told
         by their places. No place is the last.
         """

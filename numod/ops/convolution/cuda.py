@@ -1,6 +1,5 @@
-"""Convolution on a GPU: a matrix product whose elements are found in the tensors (implicit GEMM), one for each group.
-
-The kernel's text is `kernel.block`'s.
+"""Convolution on a GPU as implicit GEMM: a matrix product for each group, whose elements are read from the tensors.
+`kernel.block` writes the kernel.
 """
 
 from __future__ import annotations
@@ -8,24 +7,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
-from ..device import Layout
-from ..kernel import bind, block, tensor_cores
-from .convolution_direct import GEOMETRY
-from .matmul.split_k import BUSY, divisor, in_parts
+from ...device import Layout
+from ...kernel import bind, block, tensor_cores
+from ...kernel.library.direct import Geometry
+from ..matmul.split_k import BUSY, divisor, in_parts
 
 _RUN, _POSITIONS = 256, 512  # terms that a block sums at least; of a weight's gradient
 
 
 def fits(x: tuple, result: tuple) -> bool:
-    """Whether these kernels can count the elements of tensors of these shapes."""
+    """Whether tensors of these shapes have few enough elements for these kernels."""
     return 0 not in result and max(prod(x), prod(result)) < block.SHORT
 
 
-def block_launcher(name: str, out: Layout, numbers: tuple) -> tuple[Callable, tuple]:
-    """Launcher and constants of a convolution or a gradient, for the numbers of GEOMETRY.
+def block_launcher(name: str, out: Layout, numbers: Geometry) -> tuple[Callable, tuple]:
+    """Launcher and constants of a convolution or a gradient.
 
-    Where the result is too small to occupy the GPU, its terms are cut into parts, which are summed in order: all
-    positions for the weight's gradient, else channels.
+    If the result is too small to occupy the GPU, the sums are cut into parts, which are added in order: the positions
+    for the weight's gradient, else the channels.
     """
     images, groups, channels, features, *sizes = numbers
     places, taps, positions = prod(sizes[:3]), prod(sizes[3:6]), prod(sizes[6:9])
@@ -43,7 +42,7 @@ def block_launcher(name: str, out: Layout, numbers: tuple) -> tuple[Callable, tu
     constants = (parts * groups, rows, columns, inner, *numbers)
     number, summed = out.storage.name, out.storage if parts == 1 else out.dtype.compute.storage
     signature = bind.signature(number, number, summed.name, numbers=len(constants))
-    source = block.source(getattr(block, name)(dict(zip(GEOMETRY, numbers))), tile, number, rounded=parts == 1)
+    source = block.source(getattr(block, name)(numbers._asdict()), tile, number, rounded=parts == 1)
     team = block.tiles(tile, parts * groups, rows, columns), tile.threads
     run = bind.launcher(
         out.device,

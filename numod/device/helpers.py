@@ -1,0 +1,191 @@
+"""Functions that LLVM's code calls where a processor has no instruction: a compiler's run-time library would have them.
+
+Also memory's, where no C library is.
+
+They are weak and hidden: a program's own are taken, and none is visible outside of a shared library. Not here yet:
+floating point for processors without it.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable
+
+_LOOP = '"no-builtins"'  # or LLVM makes a call of memset of the loop that is memset
+
+
+def text_of(name: str, bits: int) -> str | None:
+    """LLVM's text that defines a helper, and those that it calls; None if there is none of this name.
+
+    `bits`: size of an address.
+    """
+    make = _BY_NAME.get(name)
+    return None if make is None else make(name, f"i{bits}")
+
+
+def _set(name: str, size: str) -> str:
+    arguments = {
+        "memset": f"ptr %to, i32 %value, {size} %n", "__aeabi_memset": f"ptr %to, {size} %n, i32 %value",
+        "__aeabi_memclr": f"ptr %to, {size} %n",
+    }[re.sub(r"[48]$", "", name)]  # fmt: skip
+    byte = "i8 0" if "memclr" in name else "i8 %byte"
+    first = "" if "memclr" in name else "  %byte = trunc i32 %value to i8\n"
+    return f"""
+define weak hidden ptr @{name}({arguments}) {_LOOP} nounwind {{
+{first}  %none = icmp eq {size} %n, 0
+  br i1 %none, label %done, label %loop
+loop:
+  %k = phi {size} [ 0, %0 ], [ %next, %loop ]
+  %at = getelementptr i8, ptr %to, {size} %k
+  store {byte}, ptr %at
+  %next = add {size} %k, 1
+  %end = icmp eq {size} %next, %n
+  br i1 %end, label %done, label %loop
+done:
+  ret ptr %to
+}}
+"""
+
+
+def _copy(name: str, size: str) -> str:
+    return f"""
+define weak hidden ptr @{name}(ptr %to, ptr %from, {size} %n) {_LOOP} nounwind {{
+  %none = icmp eq {size} %n, 0
+  br i1 %none, label %done, label %some
+some:
+  %down = icmp ugt ptr %to, %from
+  %last = sub {size} %n, 1
+  br label %loop
+loop:
+  %count = phi {size} [ 0, %some ], [ %next, %loop ]
+  %back = sub {size} %last, %count
+  %k = select i1 %down, {size} %back, {size} %count
+  %source = getelementptr i8, ptr %from, {size} %k
+  %target = getelementptr i8, ptr %to, {size} %k
+  %byte = load i8, ptr %source
+  store i8 %byte, ptr %target
+  %next = add {size} %count, 1
+  %end = icmp eq {size} %next, %n
+  br i1 %end, label %done, label %loop
+done:
+  ret ptr %to
+}}
+"""
+
+
+def _divided(kind: str) -> str:
+    """The function @numod_divmod_KIND: quotient and rest of unsigned integers, bit by bit; by 0 the quotient has all
+    bits set.
+    """
+    width = int(kind[1:])
+    return f"""
+define linkonce_odr hidden {{{kind}, {kind}}} @numod_divmod_{kind}({kind} %x, {kind} %y) noinline nounwind {{
+  br label %loop
+loop:
+  %k = phi i32 [ 0, %0 ], [ %after, %loop ]
+  %rest = phi {kind} [ 0, %0 ], [ %new_rest, %loop ]
+  %quotient = phi {kind} [ %x, %0 ], [ %new_quotient, %loop ]
+  %carry = icmp slt {kind} %rest, 0
+  %top = lshr {kind} %quotient, {width - 1}
+  %shifted = shl {kind} %rest, 1
+  %wide = or {kind} %shifted, %top
+  %enough = icmp uge {kind} %wide, %y
+  %takes = or i1 %carry, %enough
+  %less = sub {kind} %wide, %y
+  %new_rest = select i1 %takes, {kind} %less, {kind} %wide
+  %bit = zext i1 %takes to {kind}
+  %moved = shl {kind} %quotient, 1
+  %new_quotient = or {kind} %moved, %bit
+  %after = add i32 %k, 1
+  %end = icmp eq i32 %after, {width}
+  br i1 %end, label %done, label %loop
+done:
+  %first = insertvalue {{{kind}, {kind}}} poison, {kind} %new_quotient, 0
+  %both = insertvalue {{{kind}, {kind}}} %first, {kind} %new_rest, 1
+  ret {{{kind}, {kind}}} %both
+}}
+"""
+
+
+def _division(kind: str, signed: bool, parts: str) -> Callable[[str, str], str]:
+    """A division of integers of type `kind`. `parts`: "quotient", "rest" or "both"."""
+    last = int(kind[1:]) - 1
+    pair = f"{{{kind}, {kind}}}"
+    before = f"""
+  %sign_x = ashr {kind} %x, {last}
+  %flipped_x = xor {kind} %x, %sign_x
+  %a = sub {kind} %flipped_x, %sign_x
+  %sign_y = ashr {kind} %y, {last}
+  %flipped_y = xor {kind} %y, %sign_y
+  %b = sub {kind} %flipped_y, %sign_y
+  %sign = xor {kind} %sign_x, %sign_y"""
+    after = f"""
+  %flipped_quotient = xor {kind} %q, %sign
+  %quotient = sub {kind} %flipped_quotient, %sign
+  %flipped_rest = xor {kind} %r, %sign_x
+  %rest = sub {kind} %flipped_rest, %sign_x"""
+    if not signed:
+        before, after = (
+            f"\n  %a = add {kind} %x, 0\n  %b = add {kind} %y, 0",
+            f"\n  %quotient = add {kind} %q, 0\n  %rest = add {kind} %r, 0",
+        )
+    given = {"quotient": (kind, "%quotient"), "rest": (kind, "%rest"), "both": (pair, "%both")}[parts]
+
+    def make(name: str, size: str) -> str:
+        return f"""{_divided(kind)}
+define weak hidden {given[0]} @{name}({kind} %x, {kind} %y) nounwind {{{before}
+  %made = call {pair} @numod_divmod_{kind}({kind} %a, {kind} %b)
+  %q = extractvalue {pair} %made, 0
+  %r = extractvalue {pair} %made, 1{after}
+  %first = insertvalue {pair} poison, {kind} %quotient, 0
+  %both = insertvalue {pair} %first, {kind} %rest, 1
+  ret {given[0]} {given[1]}
+}}
+"""
+
+    return make
+
+
+def _nothing(name: str, size: str) -> str:
+    """What the unwinder of exceptions would call: there are none."""
+    return f"\ndefine weak hidden void @{name}() nounwind {{\n  ret void\n}}\n"
+
+
+_BY_NAME: dict[str, Callable[[str, str], str]] = {
+    **dict.fromkeys(("memset", *(f"__aeabi_mem{kind}{size}" for kind in ("set", "clr") for size in ("", "4", "8"))),
+        _set),
+    **dict.fromkeys(("memcpy", "memmove",
+        *(f"__aeabi_mem{kind}{size}" for kind in ("cpy", "move") for size in ("", "4", "8"))), _copy),
+    "__aeabi_ldivmod": _division("i64", True, "both"), "__aeabi_uldivmod": _division("i64", False, "both"),
+    "__aeabi_idivmod": _division("i32", True, "both"), "__aeabi_uidivmod": _division("i32", False, "both"),
+    "__aeabi_idiv": _division("i32", True, "quotient"), "__aeabi_uidiv": _division("i32", False, "quotient"),
+    "__divsi3": _division("i32", True, "quotient"), "__udivsi3": _division("i32", False, "quotient"),
+    "__modsi3": _division("i32", True, "rest"), "__umodsi3": _division("i32", False, "rest"),
+    "__divdi3": _division("i64", True, "quotient"), "__udivdi3": _division("i64", False, "quotient"),
+    "__moddi3": _division("i64", True, "rest"), "__umoddi3": _division("i64", False, "rest"),
+    **dict.fromkeys((f"__aeabi_unwind_cpp_pr{k}" for k in range(3)), _nothing),
+}  # fmt: skip
+MEMORY = frozenset({"memcpy", "memmove", "memset"})  # what a C library has
+
+
+def undefined_symbols(code: bytes) -> set[str]:
+    """The names that an ELF object file needs from others. Of other formats none are told."""
+    if code[:4] != b"\x7fELF":
+        return set()
+    wide = code[4] == 2
+    start = struct.unpack_from("<Q" if wide else "<I", code, 40 if wide else 32)[0]
+    entry, count = struct.unpack_from("<HH", code, 58 if wide else 46)
+    headers = [struct.unpack_from("<IIQQQQIIQQ" if wide else "<10I", code, start + k * entry) for k in range(count)]
+    found = set()
+    for _, kind, _, _, offset, size, link, _, _, step in headers:
+        if kind == 2:  # the table of symbols
+            names = headers[link][4]
+            for at in range(offset, offset + size, step):
+                name, section = (
+                    struct.unpack_from("<I", code, at)[0],
+                    struct.unpack_from("<H", code, at + (6 if wide else 14))[0],
+                )
+                if name and section == 0:
+                    found.add(code[names + name : code.index(b"\0", names + name)].decode())
+    return found

@@ -1,0 +1,18 @@
+"""Export: a captured network as a file (`export`, `save`, `load`), and as native code that needs neither Python nor a
+library (`aot_compile`).
+
+**How it works.** `capture` traces a module or function to a recorded program of `graph/`. `ahead_of_time` describes the
+program to C (`interface`) and has a process for each target compile it (`worker`, `module`): the program is optimised
+and lowered as for `numod.compile`, with the target's vector registers; its kernels' texts become one function over
+addresses (`link`), which Numba types and llvmlite turns into an object file (`device.ahead`). `entry` adds the
+functions that C calls. `targets` has a row per target, `header` writes the files beside the objects, `libraries` makes
+shared libraries of them.
+"""
+
+from __future__ import annotations
+
+from .ahead_of_time import Artifact, ExportError, aot_compile
+from .capture import export
+from .program import ExportedProgram, load, save
+
+__all__ = ["Artifact", "ExportError", "ExportedProgram", "aot_compile", "export", "load", "save"]

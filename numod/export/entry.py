@@ -1,0 +1,298 @@
+"""The functions that C calls, in LLVM's language: they check the arguments, and call the kernel with addresses.
+
+Also the constants of the object file.
+
+Each function and each constant has a section of its own, so that a linker can leave out what a program does not call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..device.cpu import CONSTANTS
+from ..device.target import Machine
+from .interface import ABI, ALIGNMENT, CHECK, MISALIGNED, NULL, SELFTEST, SMALL, UNKNOWN, Interface, Port, aligned
+
+_TOLERANCE = {
+    "float32": 1e-3,
+    "complex64": 1e-3,
+    "float64": 1e-8,
+    "complex128": 1e-8,
+}  # of the self-test, relative to the largest value
+_HALF_STEPS = 64  # by how many steps float16 and bfloat16 may differ in the self-test
+
+
+@dataclass(frozen=True)
+class Data:
+    """What the object file holds besides code: the block of weights if it is embedded, and a sample with its results
+    for the self-test.
+    """
+
+    weights: bytes
+    table: tuple[int, ...]
+    inputs: tuple[bytes, ...]
+    outputs: tuple[bytes, ...]
+    scales: tuple[float, ...]  # of each output of floats, its largest absolute value
+    abi: int
+
+
+class Entry:
+    """Writes the functions of an interface for a machine. `arena`: bytes of local memory that the kernel needs."""
+
+    def __init__(self, interface: Interface, machine: Machine, arena: int, data: Data, sections: bool = True) -> None:
+        self.interface, self.machine, self.data, self.sections = interface, machine, data, sections
+        self.size, self.name = f"i{machine.bits}", interface.name
+        slack = max(machine.alignment - ALIGNMENT, 0) if arena else 0
+        self.inner, self.arena = arena, aligned(arena + slack) if arena else 0
+        self.ports = [
+            *((f"input{k}", input) for k, input in enumerate(interface.inputs)),
+            *((f"output{k}", output) for k, output in enumerate(interface.outputs)),
+        ]
+
+    @property
+    def exported(self) -> list[str]:
+        """The names that are visible outside."""
+        mark = ["_fltused"] if "windows" in self.machine.triple else []  # MSVC's, of code with floats
+        return [*(f"{self.name}_{each}" for each in ("run", "error", "arena_bytes", "selftest", "check")), *mark]
+
+    def text(self) -> str:
+        """The module."""
+        return "\n".join(
+            [self._constants(), self._run(), self._error(), self._arena_bytes(), self._check(), self._selftest()]
+        )
+
+    # ---- constants
+
+    def _constants(self) -> str:
+        lines = (
+            ["$_fltused = comdat any\n@_fltused = weak_odr constant i32 0, comdat"]
+            if "windows" in self.machine.triple
+            else []
+        )
+        lines += (
+            [
+                self._array(
+                    CONSTANTS,
+                    f"[{len(self.data.table)} x i64] [{', '.join(f'i64 {each}' for each in self.data.table)}]",
+                    8,
+                )
+            ]
+            if self.data.table
+            else []
+        )
+        if self.interface.embedded:
+            lines.append(self._bytes("weights", self.data.weights))
+        for kind, samples in (("input", self.data.inputs), ("output", self.data.outputs)):
+            lines += [self._bytes(f"sample_{kind}{k}", sample) for k, sample in enumerate(samples)]
+        return "\n".join(lines)
+
+    def _bytes(self, name: str, data: bytes) -> str:
+        escaped = "".join(f"\\{each:02x}" for each in data or b"\0")
+        return self._array(
+            f"numod_{name}", f'[{len(data) or 1} x i8] c"{escaped}"', 64 if len(data) >= 512 else ALIGNMENT
+        )
+
+    def _array(self, name: str, value: str, alignment: int) -> str:
+        section = f', section ".rodata.{name}"' if self.sections else ""
+        return f"@{name} = internal constant {value}{section}, align {alignment}"
+
+    def _define(self, name: str, result: str, arguments: Sequence[str], body: str) -> str:
+        section = f' section ".text.{self.name}_{name}"' if self.sections else ""
+        return f"define {result} @{self.name}_{name}({', '.join(arguments)}) nounwind{section} {{\n{body}\n}}\n"
+
+    # ---- functions
+
+    def _run(self) -> str:
+        """net_run: NULL for weights means the embedded ones."""
+        embedded, size = self.interface.embedded, self.size
+        pointers = [name for name, each in self.ports if each.count]
+        needed = [
+            *pointers,
+            *(["arena"] if self.arena else []),
+            *([] if embedded or not self.interface.weights else ["weights"]),
+        ]
+        lines = ["  %null0 = or i1 false, false"]
+        for k, each in enumerate(needed):
+            lines += [f"  %is_null{k} = icmp eq ptr %{each}, null", f"  %null{k + 1} = or i1 %null{k}, %is_null{k}"]
+        lines += [f"  br i1 %null{len(needed)}, label %bad, label %there", "there:", f"  %odd0 = or {size} 0, 0"]
+        alignments = {"arena": ALIGNMENT, "weights": ALIGNMENT} | {
+            name: min(each.itemsize, ALIGNMENT) for name, each in self.ports
+        }
+        checked = [each for each in ("arena", "weights", *pointers) if alignments[each] > 1]
+        for k, each in enumerate(checked):
+            lines += [
+                f"  %number{k} = ptrtoint ptr %{each} to {size}",
+                f"  %rest{k} = and {size} %number{k}, {alignments[each] - 1}",
+                f"  %odd{k + 1} = or {size} %odd{k}, %rest{k}",
+            ]
+        lines += [
+            f"  %even = icmp eq {size} %odd{len(checked)}, 0",
+            "  br i1 %even, label %aligned, label %bad",
+            "aligned:",
+            f"  %small = icmp ult {size} %arena_bytes, {self.arena}",
+            "  br i1 %small, label %bad, label %good",
+            "good:",
+            *self._call(),
+            "bad:",
+            f"  %code = phi i32 [ {NULL}, %0 ], [ {MISALIGNED}, %there ], [ {SMALL}, %aligned ]",
+            "  ret i32 %code",
+        ]
+        arguments = ["ptr %weights", "ptr %arena", f"{size} %arena_bytes", *(f"ptr %{name}" for name, _ in self.ports)]
+        kinds = ", ".join(["ptr", "ptr", *["i64"] * (2 + len(self.ports))])
+        return f"declare i32 @kernel({kinds})\n" + self._define("run", "i32", arguments, "\n".join(lines))
+
+    def _call(self) -> list[str]:
+        """The call of the kernel, whose arguments are addresses of 64 bits."""
+        alignment = self.machine.alignment
+        weights = "%weights"
+        lines = []
+        if self.interface.embedded:
+            weights = "%own"
+            lines = [
+                "  %given = icmp ne ptr %weights, null",
+                "  %own = select i1 %given, ptr %weights, ptr @numod_weights",
+            ]
+        lines += [
+            f"  %weights_at = ptrtoint ptr {weights} to i64",
+            "  %start = ptrtoint ptr %arena to i64",
+            f"  %raised = add i64 %start, {alignment - 1}",
+            f"  %arena_at = and i64 %raised, {-alignment}",
+            *(f"  %{name}_at = ptrtoint ptr %{name} to i64" for name, _ in self.ports),
+            "  %result = alloca i64",
+            "  %exception = alloca ptr",
+            "  store i64 0, ptr %result",
+        ]
+        given = ", ".join(
+            [
+                "ptr %result",
+                "ptr %exception",
+                "i64 %weights_at",
+                "i64 %arena_at",
+                *(f"i64 %{name}_at" for name, _ in self.ports),
+            ]
+        )
+        lines.append(f"  %status = call i32 @kernel({given})")
+        if not self.interface.checks:
+            return [*lines, f"  ret i32 {0}"]
+        return [
+            *lines,
+            "  %failed = load i64, ptr %result",
+            "  %fine = icmp eq i64 %failed, 0",
+            "  %short = trunc i64 %failed to i32",
+            f"  %shifted = add i32 %short, {CHECK - 1}",
+            "  %final = select i1 %fine, i32 0, i32 %shifted",
+            "  ret i32 %final",
+        ]
+
+    def _error(self) -> str:
+        """net_error: texts lie one after the other, so no table of pointers has to be filled in when the library is
+        loaded.
+        """
+        messages = self.interface.messages()
+        blob, places = b"", {}
+        for code, text in [*messages.items(), (-1, UNKNOWN)]:
+            places[code] = len(blob)
+            blob += text.encode() + b"\0"
+        cases = " ".join(f"i32 {code}, label %code{code}" for code in messages)
+        lines = [f"  switch i32 %code, label %found [ {cases} ]"]
+        for code in messages:
+            lines += [f"code{code}:", "  br label %found"]
+        choices = ", ".join([f"[ {places[-1]}, %0 ]", *(f"[ {places[code]}, %code{code} ]" for code in messages)])
+        lines += [
+            "found:",
+            f"  %place = phi i32 {choices}",
+            "  %text = getelementptr i8, ptr @numod_messages, i32 %place",
+            "  ret ptr %text",
+        ]
+        return self._bytes("messages", blob) + "\n" + self._define("error", "ptr", ["i32 %code"], "\n".join(lines))
+
+    def _arena_bytes(self) -> str:
+        return self._define("arena_bytes", self.size, ["i64 %batch"], f"  ret {self.size} {self.arena}")
+
+    def _check(self) -> str:
+        """net_check: whether the header belongs to this library."""
+        body = (
+            f"  %same = icmp eq i32 %abi, {self.data.abi}\n  %code = select i1 %same, i32 0, i32 {ABI}\n  ret i32 %code"
+        )
+        return self._define("check", "i32", ["i32 %abi"], body)
+
+    def _selftest(self) -> str:
+        """net_selftest: results go behind the arena."""
+        size, embedded = self.size, self.interface.embedded
+        lines = [
+            "  %none = icmp eq ptr %arena, null",
+            "  br i1 %none, label %null, label %there",
+            "null:",
+            f"  ret i32 {NULL}",
+            "there:",
+        ]
+        lines += [f"  %small = icmp ult {size} %arena_bytes, {self.arena + self.interface.sample_bytes}"]
+        lines += ["  br i1 %small, label %less, label %enough", "less:", f"  ret i32 {SMALL}", "enough:"]
+        place = self.arena
+        for k, output in enumerate(self.interface.outputs):
+            lines.append(f"  %output{k} = getelementptr i8, ptr %arena, {size} {place}")
+            place += aligned(output.nbytes)
+        given = [f"ptr {'null' if embedded else '%weights'}", "ptr %arena", f"{size} {self.arena}"]
+        given += [f"ptr @numod_sample_input{k}" for k in range(len(self.interface.inputs))]
+        given += [f"ptr %output{k}" for k in range(len(self.interface.outputs))]
+        lines += [f"  %code = call i32 @{self.name}_run({', '.join(given)})", "  %good = icmp eq i32 %code, 0"]
+        lines += [
+            "  br i1 %good, label %compare0, label %failed",
+            "failed:",
+            "  ret i32 %code",
+            "other:",
+            f"  ret i32 {SELFTEST}",
+        ]
+        for k, each in enumerate(self.interface.outputs):
+            lines += self._compare(k, each, self.data.scales[k])
+        lines += [f"compare{len(self.interface.outputs)}:", "  ret i32 0"]
+        arguments = (
+            ["ptr %arena", f"{size} %arena_bytes"]
+            if embedded
+            else ["ptr %weights", "ptr %arena", f"{size} %arena_bytes"]
+        )
+        declared = "declare float @llvm.fabs.f32(float)\ndeclare double @llvm.fabs.f64(double)\n"
+        return declared + self._define("selftest", "i32", arguments, "\n".join(lines))
+
+    def _compare(self, k: int, port: Port, scale: float) -> list[str]:
+        """Blocks that compare output k with the sample's; they end at `compare{k + 1}`, or at `other`."""
+        kind = {"float": "float", "double": "double"}.get(port.c_type, f"i{8 * port.itemsize}")
+        after, inexact = f"compare{k + 1}", port.dtype.startswith(("float", "bfloat", "complex"))
+        if not port.count:
+            return [f"compare{k}:", f"  br label %{after}"]
+        return [
+            f"compare{k}:", f"  br label %element{k}", f"element{k}:",
+            f"  %i{k} = phi {self.size} [ 0, %compare{k} ], [ %next{k}, %same{k} ]",
+            f"  %got_at{k} = getelementptr {kind}, ptr %output{k}, {self.size} %i{k}",
+            f"  %got{k} = load {kind}, ptr %got_at{k}",
+            f"  %want_at{k} = getelementptr {kind}, ptr @numod_sample_output{k}, {self.size} %i{k}",
+            f"  %want{k} = load {kind}, ptr %want_at{k}",
+            *(self._close(k, kind, port, scale) if inexact else [f"  %close{k} = icmp eq {kind} %got{k}, %want{k}"]),
+            f"  br i1 %close{k}, label %same{k}, label %other", f"same{k}:", f"  %next{k} = add {self.size} %i{k}, 1",
+            f"  %done{k} = icmp eq {self.size} %next{k}, {port.c_count}",
+            f"  br i1 %done{k}, label %{after}, label %element{k}",
+        ]  # fmt: skip
+
+    def _close(self, k: int, kind: str, port: Port, scale: float) -> list[str]:
+        """Whether two floats are close, or both NaN, or the same infinity."""
+        if kind.startswith("i"):  # halves, by their bits
+            return [
+                f"  %apart{k} = sub {kind} %got{k}, %want{k}", f"  %up{k} = add {kind} %apart{k}, {_HALF_STEPS}",
+                f"  %close{k} = icmp ule {kind} %up{k}, {2 * _HALF_STEPS}",
+            ]  # fmt: skip
+        import struct
+
+        limit = _TOLERANCE[port.dtype] * scale
+        limit = struct.unpack("<f", struct.pack("<f", limit))[0] if kind == "float" else limit
+        bits = struct.unpack("<Q", struct.pack("<d", limit))[0]
+        suffix = "f32" if kind == "float" else "f64"
+        return [
+            f"  %apart{k} = fsub {kind} %got{k}, %want{k}",
+            f"  %distance{k} = call {kind} @llvm.fabs.{suffix}({kind} %apart{k})",
+            f"  %near{k} = fcmp ole {kind} %distance{k}, 0x{bits:016X}",
+            f"  %equal{k} = fcmp oeq {kind} %got{k}, %want{k}", f"  %strange{k} = fcmp uno {kind} %got{k}, %got{k}",
+            f"  %strange_too{k} = fcmp uno {kind} %want{k}, %want{k}",
+            f"  %both{k} = and i1 %strange{k}, %strange_too{k}", f"  %either{k} = or i1 %near{k}, %equal{k}",
+            f"  %close{k} = or i1 %either{k}, %both{k}",
+        ]  # fmt: skip

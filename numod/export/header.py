@@ -1,0 +1,159 @@
+"""The files beside the objects: the C header, an example, a README."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .interface import ALIGNMENT, CHECK, CODES, Interface, Port
+
+RESERVED = frozenset(
+    "auto break case char const continue default do double else enum extern float for goto if inline int long "
+    "register restrict return short signed sizeof "
+    "static struct switch typedef union unsigned void volatile while class new delete this template bool true false "
+    "weights arena arena_bytes".split()
+)
+
+
+def header(interface: Interface, arena: int, abi: int) -> str:
+    """NAME.h."""
+    name, upper = interface.name, interface.name.upper()
+    weights = (
+        "NULL for the embedded ones" if interface.embedded else f"the data of {name}.safetensors, {upper}_WEIGHTS_BYTES"
+    )
+    codes = "\n".join(f"#define {upper}_{key:<16} {code:>2}  /* {text} */" for key, (code, text) in CODES.items())
+    checks = "".join(
+        f"#define {upper}_ERROR_INDEX{k:<5} {CHECK + k:>2}  /* index out of range, {_in_comment(check)} */\n"
+        for k, check in enumerate(interface.checks)
+    )
+    selftest = (
+        f"int {name}_selftest({'' if interface.embedded else 'const void *weights, '}void *arena, size_t arena_bytes);"
+    )
+    return f"""\
+/* {name}.h: a network exported by numod. No allocation, no I/O, no globals: threads may share the weights, each with an arena of its own. */
+#ifndef {upper}_H
+#define {upper}_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {{
+#endif
+
+#define {upper}_ABI            {abi}
+#define {upper}_ARENA_BYTES    {max(arena, ALIGNMENT)}  /* working memory of a call, aligned to {ALIGNMENT} bytes; its contents need not be kept */
+#define {upper}_WEIGHTS_BYTES  {interface.weights_bytes}
+#define {upper}_SELFTEST_BYTES {max(arena, ALIGNMENT) + interface.sample_bytes}  /* arena of {name}_selftest */
+
+{codes}
+{checks}
+{"".join(_size(upper, each) for each in (*interface.inputs, *interface.outputs))}
+/* Run the network once. Returns {upper}_OK or a code.
+   weights: {weights}.
+{"".join(_described(each) for each in (*interface.inputs, *interface.outputs))}   Arrays are row-major, without gaps; they may not overlap. */
+int {name}_run(const void *weights, void *arena, size_t arena_bytes{"".join(f", const {each.c_type} *{each.name}" for each in interface.inputs)}\
+{"".join(f", {each.c_type} *{each.name}" for each in interface.outputs)});
+
+/* What a code means. */
+const char *{name}_error(int code);
+
+/* Bytes of arena that this machine's code needs for a batch; at most {upper}_ARENA_BYTES. */
+size_t {name}_arena_bytes(int64_t batch);
+
+/* {upper}_OK if this header belongs to the library: {name}_check({upper}_ABI). */
+int {name}_check(int abi);
+
+/* Run an embedded sample and compare with the results recorded at export. */
+{selftest}
+
+#ifdef __cplusplus
+}}
+#endif
+#endif
+"""
+
+
+def _in_comment(text: str) -> str:
+    """A text that may come from a file, so that it does not end the comment."""
+    return text.replace("*/", "* /")
+
+
+def _size(upper: str, port: Port) -> str:
+    return f"#define {upper}_{port.name.upper()}_COUNT {port.c_count}\n"
+
+
+def _described(port: Port) -> str:
+    note = "" if port.storage == port.dtype else f", stored as {port.c_type}"
+    return f"   {port.name}: {port.dtype}{list(port.shape)}{note}\n"
+
+
+def example(interface: Interface) -> str:
+    """example.c."""
+    name, upper = interface.name, interface.name.upper()
+    ports = [*interface.inputs, *interface.outputs]
+    arrays = "\n".join(f"static {port.c_type} {port.name}[{upper}_{port.name.upper()}_COUNT + 1];" for port in ports)
+    given = "".join(f", {port.name}" for port in ports)
+    shown = interface.outputs[0] if interface.outputs else None
+    show = (
+        ""
+        if shown is None
+        else f"""\
+    for (size_t k = 0; k < {upper}_{shown.name.upper()}_COUNT && k < 10; k++)
+        printf("{shown.name}[%zu] = %g\\n", k, (double){shown.name}[k]);
+"""
+    )
+    weights = "NULL" if interface.embedded else "weights"
+    read = (
+        ""
+        if interface.embedded
+        else f"""\
+    /* the data of a safetensors file begins behind its header, whose length the first eight bytes say */
+    FILE *file = fopen("{name}.safetensors", "rb");
+    uint64_t length = 0;
+    if (!file || fread(&length, 8, 1, file) != 1 || fseek(file, (long)length, SEEK_CUR)
+        || fread(weights, 1, {upper}_WEIGHTS_BYTES, file) != {upper}_WEIGHTS_BYTES) {{
+        fprintf(stderr, "cannot read {name}.safetensors\\n");
+        return 1;
+    }}
+    fclose(file);
+"""
+    )
+    block = "" if interface.embedded else f"static _Alignas(64) unsigned char weights[{upper}_WEIGHTS_BYTES + 1];\n"
+    test = "arena" if interface.embedded else "weights, arena"
+    return f"""\
+/* cc -O2 example.c {name}-native.o -lm -o example && ./example */
+#include <stdio.h>
+#include "{name}.h"
+
+static _Alignas(64) unsigned char arena[{upper}_SELFTEST_BYTES];
+{block}{arrays}
+
+int main(void)
+{{
+{read}    int code = {name}_selftest({test}, sizeof arena);
+    if (code == {upper}_OK)
+        code = {name}_run({weights}, arena, sizeof arena{given});
+    if (code != {upper}_OK) {{
+        fprintf(stderr, "{name}: %s\\n", {name}_error(code));
+        return 1;
+    }}
+{show}    return 0;
+}}
+"""
+
+
+def readme(interface: Interface, targets: Sequence[str], arena: int) -> str:
+    """README."""
+    name = interface.name
+    kept = "embedded in the code" if interface.embedded else f"in {name}.safetensors"
+    return f"""\
+{name}: a network exported by numod for {", ".join(targets)}.
+It needs {arena} bytes of working memory and {interface.weights_bytes} bytes of weights, {kept}.
+
+{name}.h        the functions: {name}_run, {name}_error, {name}_selftest, {name}_arena_bytes, {name}_check
+{name}-TARGET.* an object file for each target, and a shared library where a linker was at hand
+{name}.json     inputs, outputs, weights, memory and targets
+example.c       a program that calls it: cc -O2 example.c {name}-native.o -lm -o example
+
+The code allocates nothing, does no I/O and has no globals. Threads may share the weights, each with an arena of its own.
+"""

@@ -1,0 +1,116 @@
+"""The C interface of an exported program: what `net_run` takes and gives, its codes, and the block of weights.
+
+The same for every target.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+VERSION = 1  # of the interface and of the files beside it
+ALIGNMENT = 8  # bytes to which an arena and a block of weights must be aligned; code aligns what lies in them
+OK, NULL, MISALIGNED, SMALL, BATCH, ABI, SELFTEST, CHECK = *range(7), 16
+CODES = {
+    "OK": (OK, "no error"),
+    "ERROR_NULL": (NULL, "a pointer is NULL"),
+    "ERROR_ALIGNMENT": (
+        MISALIGNED,
+        "the arena or the weights are not aligned to 8 bytes, or an input or output not to its elements",
+    ),
+    "ERROR_ARENA": (SMALL, "the arena is too small"),
+    "ERROR_BATCH": (BATCH, "the batch is out of range"),
+    "ERROR_ABI": (ABI, "the header belongs to another version of this library"),
+    "ERROR_SELFTEST": (
+        SELFTEST,
+        "the self-test found other results than those recorded: the library does not fit this processor",
+    ),
+}
+UNKNOWN = "unknown code"
+_C_TYPES = {
+    "float32": "float", "float64": "double", "int8": "int8_t", "int16": "int16_t", "int32": "int32_t",
+    "int64": "int64_t", "uint8": "uint8_t", "uint16": "uint16_t", "uint32": "uint32_t", "uint64": "uint64_t",
+    "complex64": "float", "complex128": "double",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Port:
+    """An input or output.
+
+    `storage` is NumPy's name of its elements in memory: bool is uint8, float16 and bfloat16 are uint16.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    storage: str
+    itemsize: int
+
+    @property
+    def count(self) -> int:
+        """How many elements it has."""
+        return prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Its size in bytes."""
+        return self.count * self.itemsize
+
+    @property
+    def c_type(self) -> str:
+        """The C type of an element; complex numbers are pairs."""
+        return _C_TYPES[self.storage]
+
+    @property
+    def c_count(self) -> int:
+        """How many elements of the C type it has."""
+        return self.count * (2 if self.storage.startswith("complex") else 1)
+
+
+@dataclass(frozen=True)
+class Weight:
+    """A tensor in the block of weights, `offset` bytes behind its start."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    offset: int
+    nbytes: int
+
+
+@dataclass(frozen=True)
+class Interface:
+    """What all targets of one export have in common.
+
+    `checks` are the lines at which a run can find an index out of range, in the order of their codes.
+    """
+
+    name: str
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    weights: tuple[Weight, ...]
+    checks: tuple[str, ...]
+    embedded: bool
+
+    @property
+    def weights_bytes(self) -> int:
+        """Bytes of the block of weights."""
+        return sum(weight.nbytes for weight in self.weights)
+
+    @property
+    def sample_bytes(self) -> int:
+        """Bytes that the self-test needs behind the arena, for the outputs."""
+        return sum(aligned(output.nbytes) for output in self.outputs)
+
+    def messages(self) -> dict[int, str]:
+        """The text of each code."""
+        found = dict(CODES.values())
+        return found | {
+            CHECK + k: f"an index is out of range ({check or 'unknown line'})" for k, check in enumerate(self.checks)
+        }
+
+
+def aligned(size: int, alignment: int = ALIGNMENT) -> int:
+    """The size, rounded up to a multiple."""
+    return -(-size // alignment) * alignment

@@ -1,0 +1,73 @@
+"""Shared libraries of the object files, by the linker at hand: the compiler driver `cc` for this machine, a cross
+compiler, LLVM's `ld.lld` or `zig`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import platform
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from .targets import Target
+
+_SMALL = ("-Wl,--gc-sections", "-s", "-Wl,-z,noseparate-code", "-Wl,--build-id=none")
+_FUNCTIONS = ("run", "error", "arena_bytes", "selftest", "check")
+
+
+def link(home: Path, name: str, row: Target) -> str:
+    """Make the shared library of a target in the folder. Returns "", or a sentence saying what to install."""
+    command = _command(name, row)
+    if command is None:
+        return (
+            f"no linker for {row.name}: install {'a C compiler (cc)' if row.name == 'native' else _wanted(row)}, "
+            "and call aot_compile again"
+        )
+    made, code = home / f"{name}-{row.name}{row.library}", home / f"{name}-{row.name}{row.object}"
+    done = subprocess.run(
+        [*command, str(code), "-o", str(made), *([] if row.bare or row.library != ".so" else ["-lm"])],
+        capture_output=True,
+        text=True,
+    )
+    return f"{command[0]} could not link {made.name}: {done.stderr.strip()[-500:]}" if done.returncode else ""
+
+
+def _wanted(row: Target) -> str:
+    cross = f"{row.linker}-gcc, " if row.library == ".so" else ""
+    return f"{cross}lld, or ziglang (pip install ziglang)"
+
+
+def _command(name: str, row: Target) -> list[str] | None:
+    """The command that links, but for its files."""
+    if row.library == ".wasm":
+        return _for_wasm(name)
+    here = row.name == "native" or (
+        row.library == ".so" and sys.platform == "linux" and row.linker.split("-")[0] == platform.machine()
+    )
+    options = [] if row.library != ".so" else [*_SMALL, *(f"-Wl,-u,{name}_{function}" for function in _FUNCTIONS)]
+    if here and shutil.which("cc"):
+        return ["cc", "-shared", *options]
+    if row.library == ".so" and shutil.which(f"{row.linker}-gcc"):
+        return [f"{row.linker}-gcc", "-shared", *options]
+    zig = _zig()
+    if zig and row.linker:
+        return [*zig, "cc", "-target", row.linker, "-shared"]
+    return None
+
+
+def _for_wasm(name: str) -> list[str] | None:
+    exports = [f"--export={name}_{function}" for function in _FUNCTIONS]
+    options = ["--no-entry", *exports, "--export=__heap_base", "--gc-sections", "--strip-all"]
+    if shutil.which("wasm-ld"):
+        return ["wasm-ld", *options]
+    zig = _zig()
+    return [*zig, "wasm-ld", *options] if zig else None
+
+
+def _zig() -> list[str] | None:
+    """How to call zig."""
+    if shutil.which("zig"):
+        return ["zig"]
+    return [sys.executable, "-m", "ziglang"] if importlib.util.find_spec("ziglang") else None

@@ -1,0 +1,208 @@
+"""`numod.jit` on top of exported programs:
+
+`trace`, `script`, `save`, `load`, `freeze`. A saved module runs in a process that has not its class.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..autograd import is_grad_enabled
+from ..core.tensor import Tensor
+from ..nn import Module
+from ..serialization import CheckpointError, load_metadata
+from ..serialization import load as load_checkpoint
+from ..serialization.program import KEY
+from .capture import export
+from .program import ExportedModule, ExportedProgram, load as load_program, save as save_program
+
+_EXAMPLES = "_scripted_with"  # the attribute with the arguments of a scripted module's first call
+
+
+class ScriptModule(Module):
+    """A module that `trace` or `load` gives. (`script` leaves a module an instance of its own class.)"""
+
+
+class ScriptFunction:
+    """PyTorch's name of a scripted function's type. `script` gives functions as they are."""
+
+
+class TracedModule(ExportedModule, ScriptModule):
+    """A captured module or function.
+
+    Where the original is there, it runs calls that the program cannot: of other sizes, and those that record gradients.
+    """
+
+    def __init__(self, exported: ExportedProgram, original: Callable | None = None) -> None:
+        super().__init__(exported)
+        object.__setattr__(self, "_original", original)
+        if isinstance(original, Module):
+            self.training = original.training
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the program, or the original."""
+        if self._original is not None and (self._records(args, kwargs) or not self._fits(args, kwargs)):
+            return self._original(*args, **kwargs)
+        return super().forward(*args, **kwargs)
+
+    def _records(self, args: tuple, kwargs: dict) -> bool:
+        return is_grad_enabled() and any(
+            isinstance(each, Tensor) and each.requires_grad for each in (*args, *kwargs.values(), *self.parameters())
+        )
+
+    def _fits(self, args: tuple, kwargs: dict) -> bool:
+        program = self._exported.program
+        try:
+            tensors = self._tensors([tuple(args), dict(kwargs)])
+        except RuntimeError:
+            return False
+        layouts = [program.layouts[input] for input in program.inputs]
+        return all(
+            tensor.shape == layout.shape and tensor.dtype is layout.dtype for tensor, layout in zip(tensors, layouts)
+        )
+
+    def save(self, f: str | os.PathLike) -> None:
+        """Write the program to a file, for `numod.jit.load`."""
+        save_program(self._exported, f)
+
+
+def trace(
+    func: Callable,
+    example_inputs: Any = None,
+    *arguments: Any,
+    example_kwarg_inputs: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> TracedModule:
+    """Capture what a module or function does for example inputs, a tensor or a tuple.
+
+    PyTorch's further options are taken and change nothing.
+
+    Raises RuntimeError, with the line, for a function that Python steers by the values of tensors.
+    """
+    if isinstance(func, TracedModule):
+        return func
+    inputs = (
+        () if example_inputs is None else example_inputs if isinstance(example_inputs, tuple) else (example_inputs,)
+    )
+    inputs = tuple(example_inputs) if isinstance(example_inputs, list) else inputs
+    return TracedModule(export(func, inputs, example_kwarg_inputs), func)
+
+
+def script(obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None, example_inputs: Any = None) -> Any:
+    """A module as it is, which can also be saved once it has been called or where there are `example_inputs`; a
+    function or class as it is.
+    """
+    if not isinstance(obj, Module) or isinstance(obj, ScriptModule) or hasattr(type(obj), "_unscripted"):
+        return obj
+    made = _scripted(obj)
+    if example_inputs:
+        first = (
+            example_inputs[0]
+            if isinstance(example_inputs, list)
+            else next(iter(example_inputs.values()))
+            if isinstance(example_inputs, dict)
+            else example_inputs
+        )
+        vars(made)[_EXAMPLES] = tuple(first) if isinstance(first, (tuple, list)) else (first,), {}
+    else:
+        _note_first_call(made)
+    return made
+
+
+def _note_first_call(module: Module) -> None:
+    """Keep copies of the arguments of the module's first call."""
+
+    def note(module: Module, args: tuple, kwargs: dict) -> None:
+        handle.remove()
+        copies = [tuple([_copy(arg) for arg in args]), {key: _copy(kwarg) for key, kwarg in kwargs.items()}]
+        vars(module)[_EXAMPLES] = tuple(copies)
+
+    handle = module.register_forward_pre_hook(note, with_kwargs=True)
+
+
+def _copy(each: Any) -> Any:
+    return each.detach().clone() if isinstance(each, Tensor) else each
+
+
+def _scripted(module: Module) -> Module:
+    """The module with `save`, `graph` and `code`: an instance of a class derived from its own, with the same
+    attributes.
+    """
+    base = type(module)
+    members = {
+        "save": lambda self, f: save(self, f),
+        "graph": property(lambda self: _captured(self).program),
+        "code": property(lambda self: str(_captured(self).program)),
+        "_unscripted": base, "__module__": base.__module__, "__qualname__": base.__qualname__, "__doc__": base.__doc__,
+        "__reduce_ex__": _reduced,
+        "__deepcopy__": lambda self, memo: _deep_copied(self, memo),
+    }  # fmt: skip
+    members = {key: member for key, member in members.items() if key.startswith("_") or not hasattr(base, key)}
+    result = object.__new__(type(base.__name__, (base,), members))
+    object.__setattr__(result, "__dict__", vars(module))
+    return result
+
+
+def _plain(module: Module) -> Module:
+    result = object.__new__(type(module)._unscripted)
+    object.__setattr__(result, "__dict__", {key: each for key, each in vars(module).items() if key != _EXAMPLES})
+    return result
+
+
+def _reduced(module: Module, protocol: int) -> Any:
+    return _plain(module).__reduce_ex__(protocol)
+
+
+def _deep_copied(module: Module, memo: dict) -> Module:
+    import copy
+
+    return _scripted(copy.deepcopy(_plain(module), memo))
+
+
+def _captured(module: Module) -> ExportedProgram:
+    if isinstance(module, ExportedModule):
+        return module._exported
+    examples = vars(module).get(_EXAMPLES)
+    if examples is None:
+        name = type(module).__name__
+        raise RuntimeError(
+            f"jit: {name} has not been called yet, so nothing was captured; call it once, or pass script(..., "
+            "example_inputs=[(x,)])"
+        )
+    return export(_plain(module) if hasattr(type(module), "_unscripted") else module, *examples)
+
+
+def save(m: Any, f: str | os.PathLike, _extra_files: Any = None) -> None:
+    """Write a traced or scripted module to a file.
+
+    Raises RuntimeError for a scripted one that was never called, TypeError for others.
+    """
+    if not isinstance(m, ExportedModule) and not hasattr(type(m), "_unscripted"):
+        raise TypeError(f"jit.save: expected a module from trace or script, got {type(m).__name__}")
+    save_program(_captured(m), f)
+
+
+def load(
+    f: str | os.PathLike, map_location: Any = None, _extra_files: Any = None, _restore_shapes: bool = False
+) -> Any:
+    """The module in a file that `save` wrote, or a checkpoint's content. Nothing in a file is code."""
+    try:
+        is_program = KEY in load_metadata(f)
+    except CheckpointError:
+        is_program = False
+    return TracedModule(load_program(f)) if is_program else load_checkpoint(f, map_location=map_location)
+
+
+def freeze(mod: Any, preserved_attrs: Any = None, optimize_numerics: bool = True) -> Any:
+    """The module, which must be in evaluation mode, as it is: weights stay arguments of its code.
+
+    Raises RuntimeError in training mode.
+    """
+    if isinstance(mod, Module) and mod.training:
+        raise RuntimeError(
+            "Freezing is currently only implemented for modules in eval mode. Please call .eval() on your module "
+            "before freezing."
+        )
+    return mod

@@ -1,0 +1,600 @@
+"""The vector primitives that kernels call, as Python functions: what each computes, element by element.
+
+`device.tiles`, `device.depthwise_fma`, `device.winograd` and `device.pool_rows` write the instructions; a kernel's
+source has the names only. A vector has as many lanes as a register of this processor holds elements of the array's
+type. An array and the place in it where something begins are two arguments.
+"""
+
+from __future__ import annotations
+
+import cmath
+import ctypes
+import functools
+import math
+
+import numpy as np
+
+from ..device import byte_tiles, tiles
+from ..device.vectors import host
+from .language import emitted
+
+
+def copy_line(x, x_at, first, last, out, out_at, n):
+    """out[out_at + j] = x[x_at + j] for j from `first` to `last`, 0 for the rest up to n."""
+    for j in range(n):
+        out[out_at + j] = x[x_at + j] if first <= j < last else 0
+
+
+def copy_panel(x, x_at, x_step, out, out_at, count):
+    """Copy `count` lines of as many elements as the widest tile has columns, one behind the other; lines of x are
+    `x_step` apart.
+    """
+    _copy_lines(x, x_at, x_step, out, out_at, count, tiles.VECTORS * _lanes(x))
+
+
+def copy_strip(x, x_at, x_step, out, out_at, count):
+    """As `copy_panel`, lines of as many elements as a tile has rows."""
+    _copy_lines(x, x_at, x_step, out, out_at, count, host().rows)
+
+
+def turn_block(x, x_at, x_step, out, out_at, out_step):
+    """Transpose a square with as many elements as a register on each side: out (k, j) = x (j, k)."""
+    turn_edge(x, x_at, x_step, out, out_at, out_step, _lanes(x))
+
+
+def turn_edge(x, x_at, x_step, out, out_at, out_step, held):
+    """As `turn_block`, reading only `held` lines; the last of them takes the place of those that are missing."""
+    for k in range(_lanes(x)):
+        for j in range(_lanes(x)):
+            out[out_at + k * out_step + j] = x[x_at + min(j, held - 1) * x_step + k]
+
+
+def _split(stride):
+    def split(x, x_at, x_step, first, last, top, bottom, out, out_at, out_step, apart, lines, n, held, room, less):
+        """out (lines, held phases, n) = every `stride`-th element of each line of x, from each phase on; 0 outside of
+        [first, last) and [top, bottom).
+
+        Behind the n elements anything may be written, up to `room` elements in all, `less` of them in each line than in
+        the one before.
+        """
+        for i in range(lines):
+            for phase in range(held):
+                for j in range(n):
+                    k = j * stride + phase
+                    inside = top <= i < bottom and first <= k < last
+                    out[out_at + i * out_step + phase * apart + j] = x[x_at + i * x_step + k] if inside else 0
+
+    return split
+
+
+split1, split2, split4, split8, split16 = map(_split, (1, 2, 4, 8, 16))
+
+
+def _tile(vectors):
+    def tile(a, a_row, a_step, b, b_step, c, c_at, c_row, depth, keep, held, last):
+        """c (held rows, so many vectors) = or, where `keep`, += a (rows, depth) @ b (depth, columns). a and b are
+        addresses.
+        """
+        a_at, b_at = (functools.partial(_read, address, c.dtype) for address in (a, b))
+        for i in range(held):
+            for j in range(vectors * _lanes(c)):
+                total = sum(a_at(i * a_row + k * a_step) * b_at(k * b_step + j) for k in range(depth))
+                _put(c, c_at + i * c_row + j, total, keep)
+
+    return tile
+
+
+tile1, tile2, tile3 = map(_tile, (1, 2, 3))
+
+
+def _few(rows, vectors):
+    def few(a, a_at, a_row, b, b_at, c, c_at, c_row, depth):
+        """c (rows, so many vectors) = a (rows, depth) @ b, a panel (depth, so many vectors). All are arrays."""
+        columns = vectors * _lanes(c)
+        for i in range(rows):
+            for j in range(columns):
+                c[c_at + i * c_row + j] = sum(a[a_at + i * a_row + k] * b[b_at + k * columns + j] for k in range(depth))
+
+    few.__name__ = f"tile{rows}x{vectors}"
+    return emitted(few)
+
+
+globals().update(
+    {
+        tile.__name__: tile
+        for rows in tiles.HEIGHTS
+        for tile in map(functools.partial(_few, rows), range(1, tiles.LINE + 1))
+    }
+)
+
+
+def _edge(vectors):
+    def edge(a, a_row, a_step, b, b_step, c, c_at, c_row, depth, keep, held, last):
+        """As a tile; of its last vector only `last` elements are read and written."""
+        for i in range(held):
+            for j in range((vectors - 1) * _lanes(c) + last):
+                terms = (
+                    _read(a, c.dtype, i * a_row + k * a_step) * _read(b, c.dtype, k * b_step + j) for k in range(depth)
+                )
+                _put(c, c_at + i * c_row + j, sum(terms), keep)
+
+    return edge
+
+
+edge1, edge2, edge3 = map(_edge, (1, 2, 3))
+
+
+def _shifted(vectors):
+    def shifted(a, a_at, a_row, a_step, b, b_at, b_step, table, table_at, c, c_at, c_row, depth, keep):
+        """As a tile of arrays: row k of b begins at b_at + table[table_at + k]."""
+        for i in range(host().rows):
+            for j in range(vectors * _lanes(c)):
+                total = sum(a[a_at + i * a_row + k * a_step] * b[b_at + table[table_at + k] + j] for k in range(depth))
+                _put(c, c_at + i * c_row + j, total, keep)
+
+    return shifted
+
+
+shifted1, shifted2, shifted3 = map(_shifted, (1, 2, 3))
+
+
+def _spread(vectors):
+    def spread(a, a_at, a_row, a_step, b, b_at, b_step, table, table_at, c, c_at, c_row, depth, keep):
+        """As a tile of arrays: row i of a begins at a_at + table[table_at + i]."""
+        for i in range(host().rows):
+            for j in range(vectors * _lanes(c)):
+                total = sum(a[a_at + table[table_at + i] + k * a_step] * b[b_at + k * b_step + j] for k in range(depth))
+                _put(c, c_at + i * c_row + j, total, keep)
+
+    return spread
+
+
+spread1, spread2, spread3 = map(_spread, (1, 2, 3))
+
+
+def _line(vectors):
+    def line(a, a_at, a_row, a_step, b, b_at, b_step, table, table_at, c, c_at, last, depth, keep):
+        """One row of `shifted`: of its last vector only `last` elements are written."""
+        for j in range((vectors - 1) * _lanes(c) + min(last, _lanes(c))):
+            total = sum(a[a_at + k * a_step] * b[b_at + table[table_at + k] + j] for k in range(depth))
+            _put(c, c_at + j, total, keep)
+
+    return line
+
+
+line1, line2, line4, line8 = map(_line, (1, 2, 4, 8))
+
+
+def _depthwise_fma(vectors):
+    def depthwise_fma(
+        x, x_at, x_row, x_column, x_next, w, w_at, w_row, w_column, rows, columns, out, out_at, out_next, keep
+    ):
+        """Vector o of out = or, where `keep`, += the sum over b < rows and k < columns of vectors of x times vectors of
+        w, lane by lane.
+        """
+        for o in range(vectors):
+            for lane in range(_lanes(out)):
+                taps = [(b, k) for b in range(rows) for k in range(columns)]
+                total = sum(
+                    x[x_at + o * x_next + b * x_row + k * x_column + lane] * w[w_at + b * w_row + k * w_column + lane]
+                    for b, k in taps
+                )
+                _put(out, out_at + o * out_next + lane, total, keep)
+
+    return depthwise_fma
+
+
+depthwise_fma1, depthwise_fma2, depthwise_fma3, depthwise_fma4 = map(_depthwise_fma, (1, 2, 3, 4))
+
+# The matrices of Winograd's F(2x2, 3x3): of elements, kernels, outputs' gradients, and back to outputs and to kernels'
+# gradients
+_OF_ELEMENTS = np.array([[1, 0, -1, 0], [0, 1, 1, 0], [0, -1, 1, 0], [0, 1, 0, -1]])
+_OF_TAPS = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]])
+_OF_OUTPUTS = np.array([[1, 0], [0.5, 0.5], [0.5, -0.5], [0, 1]])
+_TO_OUTPUTS = np.array([[1, 1, 1, 0], [0, 1, -1, -1]])
+_TO_TAPS = np.array([[1, 1, 1, 0], [0, 1, -1, 0], [0, 1, 1, -1]])
+
+
+def transform_taps(weight, at, row_step, out, out_at, step):
+    """Transform kernels of 3 x 3, one for each lane, `row_step` apart: the 16 places of each are `step` apart in
+    out.
+    """
+    for lane in range(_lanes(out)):
+        taps = weight[at + lane * row_step : at + lane * row_step + 9].reshape(3, 3)
+        _write_places(_OF_TAPS @ taps @ _OF_TAPS.T, out, out_at + lane, step)
+
+
+def transform_lines(x, at, line, out, out_at, step):
+    """Transform tiles of 4 x 4 elements, one for each lane, two elements apart; lines are `line` apart."""
+    for lane in range(_lanes(out)):
+        _write_places(_transformed(_OF_ELEMENTS, x, at + 2 * lane, line, 1), out, out_at + lane, step)
+
+
+def transform_pixels(x, at, line, out, out_at, out_step, step, n):
+    """Transform n tiles of 4 x 4 elements for each lane, a channel; elements are a vector apart, tiles two of them."""
+    _transform_channels(_OF_ELEMENTS, x, at, line, out, out_at, out_step, step, n)
+
+
+def transform_outputs(x, at, line, out, out_at, out_step, step, n):
+    """As `transform_pixels`, of the 2 x 2 elements that belong to a tile's outputs."""
+    _transform_channels(_OF_OUTPUTS, x, at, line, out, out_at, out_step, step, n)
+
+
+def combine_lines(products, at, step, out, out_at, line, columns, lines):
+    """Transform products back to outputs of 2 x 2, one for each lane: two lines, or one, with `columns` elements, at
+    most two vectors of them.
+
+    Returns whether an output is not finite.
+    """
+    odd = 0
+    for lane in range(_lanes(out)):
+        outputs = _transformed(_TO_OUTPUTS, products, at + lane, 4 * step, step)
+        for i in range(min(lines, 2)):
+            for j in range(min(2, columns - 2 * lane)):
+                out[out_at + i * line + 2 * lane + j] = outputs[i, j]
+                odd |= int(not np.isfinite(outputs[i, j]))
+    return odd
+
+
+def combine_taps(products, at, step, out, out_at):
+    """Transform products back to gradients of kernels of 3 x 3, one for each lane, one after the other.
+
+    Returns whether an element is not finite.
+    """
+    for lane in range(_lanes(out)):
+        out[out_at + 9 * lane : out_at + 9 * lane + 9] = _transformed(
+            _TO_TAPS, products, at + lane, 4 * step, step
+        ).ravel()
+    return int(not np.isfinite(out[out_at : out_at + 9 * _lanes(out)]).all())
+
+
+def fold_rows_sum(x, x_at, first, slabs, slab_step, lines, line_step, n, into, into_at, places, places_at):
+    """into[into_at + w] = the sum over lines and slabs of lines of x, of which the first begins at x_at + first; what
+    is left of the last vector is 0.
+    """
+    for w in range(-(-n // _lanes(into)) * _lanes(into)):
+        into[into_at + w] = (
+            sum(x[x_at + k] for k in _rows(first + w, slabs, slab_step, lines, line_step)) if w < n else 0
+        )
+
+
+def fold_rows_max(x, x_at, first, slabs, slab_step, lines, line_step, n, into, into_at, places, places_at):
+    """As `fold_rows_sum`, the greatest element, NaN first; what is left of the last vector is -inf."""
+    for w in range(-(-n // _lanes(into)) * _lanes(into)):
+        into[into_at + w] = max(
+            (x[x_at + k] for k in _rows(first + w, slabs, slab_step, lines, line_step) if w < n),
+            key=_rank,
+            default=-np.inf,
+        )
+
+
+def fold_rows_argmax(x, x_at, first, slabs, slab_step, lines, line_step, n, into, into_at, places, places_at):
+    """As `fold_rows_max`, with the place of the greatest, counted from x_at: the first of several, the last of NaNs; -1
+    where there is none.
+    """
+    for w in range(-(-n // _lanes(into)) * _lanes(into)):
+        found = [(x[x_at + k], k) for k in _rows(first + w, slabs, slab_step, lines, line_step) if w < n]
+        into[into_at + w], places[places_at + w] = max(found, key=_rank_with_place, default=(-np.inf, -1))
+
+
+@functools.cache
+def fold_windows(kind: str, known_stride: int | str):
+    """The primitive that folds windows of a row which are a known stride apart, or "any":
+
+    "sum", "max", or "argmax", the greatest with its place.
+    """
+
+    def folded(
+        x, x_at, places, places_at, step, taps, out, out_at, indices, indices_at, n, sizes, sizes_at, factor, stride
+    ):
+        for o in range(n):
+            window = [o * stride + k * step for k in range(taps)]
+            if kind == "sum":
+                out[out_at + o] = sum(x[x_at + k] for k in window) / (sizes[sizes_at + o] * factor)
+            elif kind == "max":
+                out[out_at + o] = max((x[x_at + k] for k in window), key=_rank, default=-np.inf)
+            else:
+                found = [(x[x_at + k], places[places_at + k]) for k in window]
+                out[out_at + o], indices[indices_at + o] = max(found, key=_rank_with_place, default=(-np.inf, -1))
+
+    folded.__name__ = f"fold_windows_{kind}_{known_stride}"
+    return emitted(folded)
+
+
+def dots(matrix, at, step, vector, vector_at, depth, out, out_at, count):
+    """out (count) = the dot products of the vector with rows of the matrix, which are `step` apart."""
+    for j in range(count):
+        out[out_at + j] = sum(matrix[at + j * step + k] * vector[vector_at + k] for k in range(depth))
+
+
+def dot_tile(a, a_at, a_row, b, b_at, b_row, depth, out, out_at, out_row, held, wide):
+    """out (held, wide) = the dot products of rows of a with rows of b."""
+    for i in range(held):
+        for j in range(wide):
+            out[out_at + i * out_row + j] = sum(a[a_at + i * a_row + k] * b[b_at + j * b_row + k] for k in range(depth))
+
+
+def byte_tile(a, a_at, a_row, b, b_at, b_step, c, c_at, c_row, depth):
+    """c (rows, 3 vectors) = a (rows, depth) @ b (depth, 3 vectors) of words: each holds `byte_tiles.group()`
+    integers.
+    """
+    group, left = byte_tiles.group(), _unsigned if byte_tiles.group() == 4 else _signed
+    parts = 32 // group
+    for i in range(host().rows):
+        for j in range(tiles.VECTORS * _lanes(c)):
+            words = [(int(a[a_at + i * a_row + k]), int(b[b_at + k * b_step + j])) for k in range(depth)]
+            c[c_at + i * c_row + j] = sum(
+                left(x >> parts * q, parts) * _signed(y >> parts * q, parts) for x, y in words for q in range(group)
+            )
+
+
+def greatest_of_line(x, x_at, n):
+    """The greatest of n elements that is no NaN."""
+    return max((x[x_at + k] for k in range(n) if x[x_at + k] == x[x_at + k]), default=-math.inf)
+
+
+def sum_lifted(x, x_at, n, high):
+    """The sum of `exp(x - high)` over n elements."""
+    return sum(math.exp(x[x_at + k] - high) for k in range(n))
+
+
+def lift_line(x, x_at, out, out_at, n, high):
+    """out (n) = exp(x - high). Returns the sum."""
+    for k in range(n):
+        out[out_at + k] = math.exp(x[x_at + k] - high)
+    return sum(out[out_at + k] for k in range(n))
+
+
+def scale_line(x, x_at, out, out_at, n, factor):
+    """out (n) = x * factor."""
+    for k in range(n):
+        out[out_at + k] = x[x_at + k] * factor
+
+
+def greatest_score(scores, scores_at, n, factor):
+    """The greatest of n scores times the factor that is no NaN."""
+    return max(
+        (scores[scores_at + k] * factor for k in range(n) if scores[scores_at + k] == scores[scores_at + k]),
+        default=-math.inf,
+    )
+
+
+def chances_of(scores, scores_at, attention_weights, chances_at, n, factor, shift):
+    """chances (n) = exp(scores * factor - shift), which is at most 1. Returns the sum."""
+    for k in range(n):
+        attention_weights[chances_at + k] = math.exp(scores[scores_at + k] * factor - shift)
+    return sum(attention_weights[chances_at + k] for k in range(n))
+
+
+def log_sums(highs, highs_at, totals, totals_at, out, out_at, n):
+    """out (n) = highs + log(totals); inf where a total is 0."""
+    for k in range(n):
+        total = totals[totals_at + k]
+        out[out_at + k] = math.inf if total == 0 else highs[highs_at + k] + math.log(total)
+
+
+def lstm_gates(
+    x, x_at, y, y_at, cell, cell_at, gates, gates_at, new_cell, new_cell_at, c, c_at, h, h_at, state, state_at, n
+):
+    """A step of an LSTM cell: x + y are the sums before the gates' functions, `cell` becomes `new_cell` and c, h and
+    `state` receive the new state.
+    """
+    for k in range(n):
+        i, f, g, o = (x[x_at + q * n + k] + y[y_at + q * n + k] for q in range(4))
+        i, f, g, o = _sigmoid(i), _sigmoid(f), math.tanh(g), _sigmoid(o)
+        value = f * cell[cell_at + k] + i * g
+        for q, gate in enumerate((i, f, g, o)):
+            gates[gates_at + q * n + k] = gate
+        new_cell[new_cell_at + k] = c[c_at + k] = value
+        h[h_at + k] = state[state_at + k] = o * math.tanh(value)
+
+
+def lstm_slopes(
+    given_h, given_h_at, given_c, given_c_at, d_h, d_h_at, d_c, d_c_at, gates, gates_at, c, c_at, c_before, c_before_at,
+    d_x, d_x_at, slopes, slopes_at, new_d_c, new_d_c_at, n,
+):  # fmt: skip
+    """The gradients of a step of an LSTM cell."""
+    for k in range(n):
+        i, f, g, o = (gates[gates_at + q * n + k] for q in range(4))
+        level, of_h = math.tanh(c[c_at + k]), given_h[given_h_at + k] + d_h[d_h_at + k]
+        of_c = of_h * o * (1 - level * level) + given_c[given_c_at + k] + d_c[d_c_at + k]
+        sums = (
+            of_c * g * i * (1 - i),
+            of_c * c_before[c_before_at + k] * f * (1 - f),
+            of_c * i * (1 - g * g),
+            of_h * level * o * (1 - o),
+        )
+        for q, value in enumerate(sums):
+            d_x[d_x_at + q * n + k] = slopes[slopes_at + q * n + k] = value
+        new_d_c[new_d_c_at + k] = of_c * f
+
+
+def gru_gates(x, x_at, y, y_at, bias, bias_at, before, before_at, gates, gates_at, h, h_at, state, state_at, n):
+    """A step of a GRU cell from the state `before`."""
+    for k in range(n):
+        a, b = ([values[at + q * n + k] for q in range(3)] for values, at in ((x, x_at), (y, y_at)))
+        b = [value + bias[bias_at + q * n + k] for q, value in enumerate(b)]
+        r, z = _sigmoid(a[0] + b[0]), _sigmoid(a[1] + b[1])
+        new = math.tanh(r * b[2] + a[2])
+        for q, gate in enumerate((r, z, new, b[2])):
+            gates[gates_at + q * n + k] = gate
+        h[h_at + k] = state[state_at + k] = z * (before[before_at + k] - new) + new
+
+
+def gru_slopes(
+    given, given_at, d_h, d_h_at, direct, direct_at, gates, gates_at, h_before, h_before_at,
+    d_x, d_x_at, d_y, d_y_at, slopes, slopes_at, new_direct, new_direct_at, n,
+):  # fmt: skip
+    """The gradients of a step of a GRU cell.
+
+    `direct` is what the state receives from the next step besides the product.
+    """
+    for k in range(n):
+        r, z, new, y = (gates[gates_at + q * n + k] for q in range(4))
+        g = given[given_at + k] + d_h[d_h_at + k] + direct[direct_at + k]
+        d_new = g * (1 - z) * (1 - new * new)
+        sums = d_new * y * r * (1 - r), g * (h_before[h_before_at + k] - new) * z * (1 - z), d_new
+        for q, value in enumerate(sums):
+            d_x[d_x_at + q * n + k] = value
+            d_y[d_y_at + q * n + k] = slopes[slopes_at + q * n + k] = value * r if q == 2 else value
+        new_direct[new_direct_at + k] = g * z
+
+
+def _rnn(act, slope, name):
+    def gates(x, x_at, y, y_at, h, h_at, state, state_at, n):
+        """A step of an RNN cell."""
+        for k in range(n):
+            h[h_at + k] = state[state_at + k] = act(x[x_at + k] + y[y_at + k])
+
+    def slopes(given, given_at, d_h, d_h_at, h, h_at, d_x, d_x_at, d_y, d_y_at, n):
+        """The gradients of a step of an RNN cell."""
+        for k in range(n):
+            d_x[d_x_at + k] = d_y[d_y_at + k] = (given[given_at + k] + d_h[d_h_at + k]) * slope(h[h_at + k])
+
+    gates.__name__, slopes.__name__ = f"{name}_gates", f"{name}_slopes"
+    return gates, slopes
+
+
+def _sigmoid(x):
+    return 1 / (1 + math.exp(-x))
+
+
+rnn_gates, rnn_slopes = _rnn(math.tanh, lambda h: 1 - h * h, "rnn")
+rnn_relu_gates, rnn_relu_slopes = _rnn(lambda x: max(x, 0), lambda h: h > 0, "rnn_relu")
+
+
+def rows_in(x, x_at, step, n, re, re_at, im, im_at):
+    """re, im (n, lanes) = n complex numbers of each row; rows are `step` numbers apart, a row to a lane."""
+    _complex_in(x, x_at, 2, step, n, re, re_at, im, im_at)
+
+
+def columns_in(x, x_at, step, n, re, re_at, im, im_at):
+    """As `rows_in`, of neighbouring columns, whose next numbers are `step` apart."""
+    _complex_in(x, x_at, step, 2, n, re, re_at, im, im_at)
+
+
+def rows_out(re, re_at, im, im_at, n, x, x_at, step, scale):
+    """The reverse of `rows_in`, times the scale."""
+    _complex_out(re, re_at, im, im_at, n, x, x_at, 2, step, scale)
+
+
+def columns_out(re, re_at, im, im_at, n, x, x_at, step, scale):
+    """The reverse of `columns_in`, times the scale."""
+    _complex_out(re, re_at, im, im_at, n, x, x_at, step, 2, scale)
+
+
+def stage(re, re_at, im, im_at, roots, to_re, to_re_at, to_im, to_im_at, radix, m, run, turn):
+    """A stage of a fast Fourier transform: transforms of `radix` registers that are m runs of `run` numbers apart,
+    times powers of the roots of one.
+    """
+    for p in range(m):
+        for j in range(run):
+            terms = [
+                complex(re[re_at + k], im[im_at + k])
+                for k in range(p * run + j, p * run + j + radix * m * run, m * run)
+            ]
+            for q in range(radix):
+                total = sum(term * cmath.exp(-2j * math.pi * q * k / radix) for k, term in enumerate(terms))
+                total *= complex(roots[2 * p * q * turn], roots[2 * p * q * turn + 1])
+                at = (p * radix + q) * run + j
+                to_re[to_re_at + at], to_im[to_im_at + at] = total.real, total.imag
+
+
+def to_half(re, re_at, im, im_at, roots, to_re, to_re_at, to_im, to_im_at, n):
+    """Twice the first n + 1 numbers of the spectra of 2 n real numbers, from the transforms of n complex ones, which
+    are these numbers in pairs.
+    """
+    _half(re, re_at, im, im_at, roots, to_re, to_re_at, to_im, to_im_at, n, n + 1, -1j)
+
+
+def from_half(re, re_at, im, im_at, roots, to_re, to_re_at, to_im, to_im_at, n):
+    """The reverse of `to_half`."""
+    _half(re, re_at, im, im_at, roots, to_re, to_re_at, to_im, to_im_at, n, n, 1j)
+
+
+def _half(re, re_at, im, im_at, roots, to_re, to_re_at, to_im, to_im_at, n, count, unit):
+    lanes = _lanes(re)
+    for k in range(count):
+        root = cmath.exp((-1j if unit == -1j else 1j) * math.pi * k / n)
+        for lane in range(lanes):
+            low, high = (
+                (k % n if unit == -1j else k) * lanes + lane,
+                ((n - k) % n if unit == -1j else n - k) * lanes + lane,
+            )
+            x, y = complex(re[re_at + low], im[im_at + low]), complex(re[re_at + high], -im[im_at + high])
+            total = x + y + unit * root * (x - y)
+            to_re[to_re_at + k * lanes + lane], to_im[to_im_at + k * lanes + lane] = total.real, total.imag
+
+
+def _complex_in(x, x_at, next_number, next_lane, n, re, re_at, im, im_at):
+    lanes = _lanes(x)
+    for k in range(n):
+        for lane in range(lanes):
+            at = x_at + k * next_number + lane * next_lane
+            re[re_at + k * lanes + lane], im[im_at + k * lanes + lane] = x[at], x[at + 1]
+
+
+def _complex_out(re, re_at, im, im_at, n, x, x_at, next_number, next_lane, scale):
+    lanes = _lanes(x)
+    for k in range(n):
+        for lane in range(lanes):
+            at = x_at + k * next_number + lane * next_lane
+            x[at], x[at + 1] = re[re_at + k * lanes + lane] * scale, im[im_at + k * lanes + lane] * scale
+
+
+def _copy_lines(x, x_at, x_step, out, out_at, count, n):
+    for k in range(count):
+        out[out_at + k * n : out_at + (k + 1) * n] = x[x_at + k * x_step : x_at + k * x_step + n]
+
+
+def _unsigned(word, bits):
+    return word & ((1 << bits) - 1)
+
+
+def _signed(word, bits):
+    word = _unsigned(word, bits)
+    return word - (1 << bits) if word >> (bits - 1) else word
+
+
+def _lanes(array):
+    return host().lanes(array.itemsize)
+
+
+def _read(address, dtype, place):
+    return np.frombuffer((ctypes.c_char * dtype.itemsize).from_address(address + place * dtype.itemsize), dtype)[0]
+
+
+def _put(out, at, total, keep):
+    out[at] = out[at] + total if keep else total
+
+
+def _transformed(matrix, x, at, row_step, column_step):
+    n = matrix.shape[1]
+    square = np.array([[x[at + i * row_step + j * column_step] for j in range(n)] for i in range(n)])
+    return matrix @ square @ matrix.T
+
+
+def _write_places(square, out, at, step):
+    for place, value in enumerate(square.ravel()):
+        out[at + place * step] = value
+
+
+def _transform_channels(matrix, x, at, line, out, out_at, out_step, step, n):
+    lanes = _lanes(out)
+    for tile in range(n):
+        for lane in range(lanes):
+            square = _transformed(matrix, x, at + 2 * tile * lanes + lane, line, lanes)
+            _write_places(square, out, out_at + tile * out_step + lane, step)
+
+
+def _rows(first, slabs, slab_step, lines, line_step):
+    return [first + d * slab_step + h * line_step for d in range(slabs) for h in range(lines)]
+
+
+def _rank(value):
+    return (value != value, value)
+
+
+def _rank_with_place(found):
+    value, place = found  # a place of -1, none, comes after all others
+    return (1, place) if value != value else (0, value, -(place if place >= 0 else 1 << 32))

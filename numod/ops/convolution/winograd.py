@@ -1,0 +1,542 @@
+"""3 x 3 convolution of float32 on the CPU by Winograd's F(2x2, 3x3), with the gradients of its input and, by F(3x3,
+2x2), of its weight.
+
+`kernel.library.winograd` has the method, `convolution` the conditions for its use. Errors are as small as those of
+direct sums, but relative to the largest of the 16 elements of a tile, not of the nine that an output reads. F(4x4,
+3x3) would take a third fewer products, with errors ten times as large.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import isfinite
+from typing import NamedTuple
+
+from ...device import Layout, tiles
+from ...device.threads import get_num_threads
+from ...device.winograd import TAPS
+from ...kernel import bind, build
+from ...kernel.language import FINISH, int64, parallel_range, uintp
+from ...kernel.library.direct import Geometry, correlate_tap
+from ...kernel.library.winograd import (
+    transform_products,
+    multiply_tiles,
+    transform_channels,
+    transform_kernels,
+    transform_input,
+)
+from ...kernel.primitives import combine_taps
+from ...kernel.specialize import specialized
+from ..matmul.epilogue import Epilogue
+from .direct import geometry, launcher
+
+_TILES = 1 << 17  # elements of the transformed tiles of a task: they stay in the second-level cache
+# those of all tiles, up to which they may be transformed before the weights: they stay in the cache that cores share
+_WHOLE = 1 << 20
+_LARGE = 1 << 15  # channels times features from which they are, if they may
+_FEATURES = 16  # features done at a time, so that a task's tiles are read half as often
+_DEPTH = 32  # products summed up before they are added to the others: short sums have small errors
+_SUMMED = 96  # tiles summed up at a time for a weight, about
+# elements of the transformed tiles that several threads prepare before they multiply them: to start threads more often
+# costs more than the cache saves
+_TOGETHER = 1 << 20
+_WORKERS = 8  # as in `implicit_gemm`
+
+
+class TilePlan(NamedTuple):
+    """How a convolution is cut into tasks, and where its transformed tiles and kernels lie. Steps are in elements."""
+
+    workers: int  # turns of the parallel loop
+    tasks: int
+    shares: int  # parts of the features; more than one: all tiles are one task's
+    rows: int  # rows of tiles of a task
+    high: int  # rows of tiles of an image
+    wide: int  # tiles of a row
+    columns: int  # elements of one channel's transformed tiles at one of the 16 places
+    line_size: int  # elements of a line of the input with its borders
+    lines_size: int
+    row_step: int  # from one kernel's output channel to the next, and to the next input channel
+    depth_step: int
+    flipped: int  # whether kernels are read from their last element to the first
+    is_transformed: int  # whether kernels are transformed already
+    taps_step: int  # from one of the 16 places to the next: of transformed kernels, tiles and products
+    tiles_step: int
+    step: int
+
+
+class ChunkPlan(NamedTuple):
+    """How the gradient of a weight is cut into chunks of tiles. Steps are in elements."""
+
+    workers: int  # turns of the parallel loop
+    chunks: int
+    together: int  # chunks that are transformed before they are multiplied
+    rows: int  # rows of tiles of a chunk
+    high: int  # rows of tiles of an image
+    wide: int  # tiles of a row
+    columns: int
+    lines_size: int
+    taps_step: int  # from one of the 16 places to the next: of transformed outputs, tiles and products
+    tiles_step: int
+    step: int
+
+
+def winograd_kernel(
+    x,
+    weight,
+    out,
+    taps,
+    tiles,
+    products,
+    padded_lines,
+    plan: TilePlan,
+    conv: Geometry,
+    *,
+    FEATURES,
+    DEPTH,
+    TILE_ROWS,
+    LANES,
+    SIZE,
+):
+    """out = the inverse transform of the 16 products of transformed tiles of x and transformed kernels."""
+    apart = (plan.shares > 1) & (plan.is_transformed == 0)  # each worker transforms the kernels that it needs next
+    if (plan.shares == 1) & (plan.is_transformed == 0):
+        for part in parallel_range(conv.features // FEATURES):
+            transform_kernels(
+                weight,
+                int64(part) * FEATURES * plan.row_step,
+                plan.row_step,
+                plan.depth_step,
+                conv.channels,
+                taps,
+                int64(part) * 16 * plan.taps_step,
+                plan.taps_step,
+                FEATURES,
+                LANES,
+            )
+    if plan.shares > 1:  # all tiles are one task, and the features are shared out
+        for worker in parallel_range(plan.workers):
+            for c in range(worker * conv.channels // plan.workers, (worker + 1) * conv.channels // plan.workers):
+                transform_input(
+                    x,
+                    c * conv.height * conv.width,
+                    conv.channels * conv.height * conv.width,
+                    0,
+                    plan.rows,
+                    plan.high,
+                    plan.wide,
+                    conv.height,
+                    conv.width,
+                    conv.pad_h,
+                    conv.pad_w,
+                    padded_lines,
+                    int64(worker) * plan.lines_size,
+                    plan.line_size,
+                    tiles,
+                    c * plan.columns,
+                    plan.tiles_step,
+                    LANES,
+                )
+    for worker in parallel_range(plan.workers):
+        tiles_at, products_at = (
+            int64(worker) * 16 * plan.tiles_step if plan.shares == 1 else 0,
+            int64(worker) * 16 * plan.step,
+        )
+        for task in range(worker * plan.tasks // plan.workers, (worker + 1) * plan.tasks // plan.workers):
+            share, first = task % plan.shares, task // plan.shares * plan.rows
+            row_count = min(plan.rows, conv.images * plan.high - first)
+            if plan.shares == 1:
+                for c in range(conv.channels):
+                    transform_input(
+                        x,
+                        c * conv.height * conv.width,
+                        conv.channels * conv.height * conv.width,
+                        first,
+                        row_count,
+                        plan.high,
+                        plan.wide,
+                        conv.height,
+                        conv.width,
+                        conv.pad_h,
+                        conv.pad_w,
+                        padded_lines,
+                        int64(worker) * plan.lines_size,
+                        plan.line_size,
+                        tiles,
+                        tiles_at + c * plan.columns,
+                        plan.tiles_step,
+                        LANES,
+                    )
+            for block in range(
+                share * (conv.features // FEATURES) // plan.shares,
+                (share + 1) * (conv.features // FEATURES) // plan.shares,
+            ):
+                feature = block * FEATURES
+                panel = (int64(worker) if apart else block) * 16 * plan.taps_step
+                if apart:
+                    transform_kernels(
+                        weight,
+                        feature * plan.row_step,
+                        plan.row_step,
+                        plan.depth_step,
+                        conv.channels,
+                        taps,
+                        panel,
+                        plan.taps_step,
+                        FEATURES,
+                        LANES,
+                    )
+                multiply_tiles(
+                    taps,
+                    panel,
+                    plan.taps_step,
+                    plan.flipped,
+                    tiles,
+                    tiles_at,
+                    plan.tiles_step,
+                    plan.columns,
+                    products,
+                    products_at,
+                    plan.step,
+                    FEATURES,
+                    conv.channels,
+                    0,
+                    DEPTH,
+                    row_count * plan.wide,
+                    TILE_ROWS,
+                    LANES,
+                    SIZE,
+                )
+                for plane in range(FEATURES * ((first + row_count - 1) // plan.high - first // plan.high + 1)):
+                    image, f = first // plan.high + plane // FEATURES, feature + plane % FEATURES
+                    top = max(first - image * plan.high, 0)
+                    count = min(plan.high, first + row_count - image * plan.high) - top
+                    line_at = (image * conv.features + f) * conv.out_h * conv.out_w
+                    transform_products(
+                        products,
+                        products_at + plane % FEATURES * plan.columns + (image * plan.high + top - first) * plan.wide,
+                        plan.step,
+                        out,
+                        line_at,
+                        top,
+                        count,
+                        plan.wide,
+                        conv.out_h,
+                        conv.out_w,
+                        x,
+                        image * conv.channels * conv.height * conv.width,
+                        weight,
+                        f * plan.row_step,
+                        plan.depth_step,
+                        plan.flipped,
+                        conv.channels,
+                        conv.height,
+                        conv.width,
+                        conv.pad_h,
+                        conv.pad_w,
+                        LANES,
+                    )
+                    low, end = 2 * top * conv.out_w, min(conv.out_h, 2 * (top + count)) * conv.out_w
+                    FINISH(image, f, line_at, low, end)
+
+
+def winograd_weight_kernel(
+    g,
+    x,
+    out,
+    taps,
+    tiles,
+    products,
+    padded_lines,
+    plan: ChunkPlan,
+    conv: Geometry,
+    *,
+    FEATURES,
+    DEPTH,
+    TILE_ROWS,
+    LANES,
+    SIZE,
+):
+    """out = the weight's gradient: the inverse transform (3 x 3) of the 16 products of transformed tiles of g (2 x 2)
+    and x, summed over one chunk of rows of tiles at a time.
+
+    `together` chunks are transformed, then multiplied, so that threads start twice for all of them.
+    """
+    parts = (conv.channels + conv.features) // LANES
+    for start in range(0, plan.chunks, plan.together):
+        end = min(start + plan.together, plan.chunks)
+        for worker in parallel_range(plan.workers):
+            scratch_at = int64(worker) * plan.lines_size
+            for chunk in range(start, end):
+                first = chunk * plan.rows
+                row_count = min(plan.rows, conv.images * plan.high - first)
+                for part in range(worker * parts // plan.workers, (worker + 1) * parts // plan.workers):
+                    channel, feature = part * LANES, part * LANES - conv.channels
+                    if feature < 0:
+                        transform_channels(
+                            x,
+                            channel * conv.height * conv.width,
+                            conv.channels * conv.height * conv.width,
+                            first,
+                            row_count,
+                            plan.high,
+                            plan.wide,
+                            2,
+                            conv.height,
+                            conv.width,
+                            conv.pad_h,
+                            conv.pad_w,
+                            padded_lines,
+                            scratch_at,
+                            tiles,
+                            (chunk - start) * 16 * plan.tiles_step + channel,
+                            plan.columns,
+                            plan.tiles_step,
+                            LANES,
+                        )
+                    else:
+                        transform_channels(
+                            g,
+                            feature * conv.out_h * conv.out_w,
+                            conv.features * conv.out_h * conv.out_w,
+                            first,
+                            row_count,
+                            plan.high,
+                            plan.wide,
+                            0,
+                            conv.out_h,
+                            conv.out_w,
+                            0,
+                            0,
+                            padded_lines,
+                            scratch_at,
+                            taps,
+                            ((chunk - start) * conv.features + feature) // FEATURES * 16 * plan.taps_step
+                            + feature % FEATURES,
+                            FEATURES,
+                            plan.taps_step,
+                            LANES,
+                        )
+        for worker in parallel_range(plan.workers):
+            for chunk in range(start, end):
+                row_count = min(plan.rows, conv.images * plan.high - chunk * plan.rows)
+                for block in range(
+                    worker * (conv.features // FEATURES) // plan.workers,
+                    (worker + 1) * (conv.features // FEATURES) // plan.workers,
+                ):
+                    scratch_at, panel = (
+                        (block if plan.chunks > 1 else int64(worker)) * 16 * plan.step,
+                        ((chunk - start) * (conv.features // FEATURES) + block) * 16 * plan.taps_step,
+                    )
+                    multiply_tiles(
+                        taps,
+                        panel,
+                        plan.taps_step,
+                        0,
+                        tiles,
+                        (chunk - start) * 16 * plan.tiles_step,
+                        plan.tiles_step,
+                        plan.columns,
+                        products,
+                        scratch_at,
+                        plan.step,
+                        FEATURES,
+                        row_count * plan.wide,
+                        chunk,
+                        DEPTH,
+                        conv.channels,
+                        TILE_ROWS,
+                        LANES,
+                        SIZE,
+                    )
+                    for row in range(FEATURES if chunk == plan.chunks - 1 else 0):
+                        for channel in range(0, conv.channels, LANES):
+                            element = ((block * FEATURES + row) * conv.channels + channel) * 9
+                            if combine_taps(
+                                products, scratch_at + row * plan.columns + channel, plan.step, out, element
+                            ):
+                                for element_at in range(element, element + 9 * LANES):
+                                    if not isfinite(out[uintp(element_at)]):
+                                        out[uintp(element_at)] = correlate_tap(g, x, element_at, conv)
+
+
+def fits(x: tuple, weight: tuple, out: Layout, parameters: tuple) -> bool:
+    """Whether the kernels support a convolution and its gradients. Larger ones would need much scratch memory, and
+    were not measured.
+    """
+    stride, padding, dilation, groups = parameters
+    plain = (
+        len(x) == 4
+        and tuple(weight[2:]) == (3, 3)
+        and stride == dilation == (1, 1)
+        and groups == 1
+        and max(padding) <= 2
+        and out.storage.name == "float32"
+    )
+    features, channels = weight[:2]
+    return (
+        plain
+        and features % _FEATURES == channels % _FEATURES == 0
+        and features * channels <= _WHOLE // 2
+        and 16 * max(features, channels) * x[3] <= 2 * _WHOLE
+    )
+
+
+def transform_weight(weight, taps, blocks, channels, taps_step, *, FEATURES, LANES):
+    """taps (blocks of features, 16, channels, features of a block) = the transformed kernels of a weight."""
+    for block in parallel_range(blocks):
+        transform_kernels(
+            weight,
+            int64(block) * FEATURES * channels * 9,
+            channels * 9,
+            9,
+            channels,
+            taps,
+            int64(block) * 16 * taps_step,
+            taps_step,
+            FEATURES,
+            LANES,
+        )
+
+
+def weight_transformer(weight: Layout) -> tuple[Callable, tuple, int]:
+    """(launcher, constants, elements of the result) of a kernel that transforms a weight ahead of the convolutions
+    that read it.
+    """
+    features, channels = weight.shape[:2]
+    blocks, taps_step, array = features // _FEATURES, _taps_step(channels), f"{weight.storage.name}[]"
+    source = specialized(transform_weight, FEATURES=_FEATURES, LANES=_lanes())
+    run = bind.launcher(
+        weight.device, "spread_weight", source, f"{array}, {array}, int64, int64, int64", weight.dtype, weight.size * 8
+    )
+    return run, (blocks, channels, taps_step), 16 * blocks * taps_step
+
+
+def winograd_launcher(
+    op: str, out: Layout, x: tuple, weight: tuple, result: tuple, parameters: tuple, work: int, finish: Epilogue | None = None, given: bool = False
+) -> Callable:  # fmt: skip
+    """A launcher of op's kernel that allocates its scratch memory. If transformed taps are `given`, they are its
+    third input.
+    """
+    on_weight, storage = op == "convolution_weight", out.storage
+    sizes, plan, numbers = (
+        _of_weight(x, weight, result, parameters)
+        if on_weight
+        else _of_result(op == "convolution_input", given, x, weight, result, parameters)
+    )
+    kernel = winograd_weight_kernel if on_weight else winograd_kernel
+    sizes_of_tiles = {
+        "FEATURES": _FEATURES,
+        "DEPTH": _DEPTH,
+        "TILE_ROWS": tiles.host().rows,
+        "LANES": _lanes(),
+        "SIZE": storage.itemsize,
+    }
+    run = launcher(
+        "convolution", kernel, out, (storage.name,) * 7, work, finish, build.FAST_POINTWISE, **sizes_of_tiles
+    )
+    scratch, constants, make = tuple((size, storage) for size in sizes), (*plan, *numbers), out.device.backend.scratch
+    # one thread has a chunk at a time in its cache; the bits are the same
+    alone = (*plan._replace(together=1), *numbers) if on_weight else constants
+
+    def launch(first: object, second: object, result: object, *further: object) -> None:
+        run(first, second, result, *make(scratch), *(constants if get_num_threads() > 1 else alone), *further)
+
+    def launch_given(first: object, second: object, taps: object, result: object, *further: object) -> None:
+        run(first, second, result, taps, *make(scratch[1:]), *constants, *further)
+
+    return launch_given if given else launch
+
+
+def _of_result(
+    back: bool, given: bool, x: tuple, weight: tuple, result: tuple, parameters: tuple
+) -> tuple[tuple, NamedTuple, Geometry]:
+    """Sizes of scratch memory, the plan and the geometry. The input's gradient convolves g with the flipped
+    kernels, with a padding of 2 minus that of the convolution.
+    """
+    stride, padding, dilation, groups = parameters
+    features, channels = weight[:2]
+    steps, lanes = (TAPS * channels, TAPS), _lanes()
+    if back:
+        x, result, features, channels, steps, padding = (
+            result,
+            x,
+            channels,
+            features,
+            steps[::-1],
+            tuple(2 - each for each in padding),
+        )
+    high, wide = (-(-each // 2) for each in result[2:])
+    whole = x[0] * high
+    once = 16 * channels * whole * wide <= _WHOLE and channels * features >= _LARGE
+    shares = min(_WORKERS, features // _FEATURES) if once else 1
+    sets = 1 if once else -(-whole // max(1, _TILES // (16 * channels * wide)))
+    rows = -(-whole // sets)
+    tasks = -(-whole // rows) * shares
+    workers, line = min(_WORKERS, tasks), 2 * _ceil(wide, lanes) + 2
+    columns, board = _ceil((rows - 1) * wide + _ceil(wide, lanes), lanes), (2 * min(rows, high) + 2) * line
+    taps_step, tiles_step, step = (
+        _taps_step(channels),
+        channels * columns + lanes,
+        _FEATURES * columns + lanes,
+    )  # whole pages would share lines of the cache
+    plan = TilePlan(
+        workers,
+        tasks,
+        shares,
+        rows,
+        high,
+        wide,
+        columns,
+        line,
+        board,
+        *steps,
+        int(back),
+        int(given),
+        taps_step,
+        tiles_step,
+        step,
+    )
+    sizes = (
+        16 * (workers if once else features // _FEATURES) * taps_step,
+        16 * (1 if once else workers) * tiles_step,
+        16 * workers * step,
+        workers * board,
+    )
+    return sizes, plan, geometry(x, (features, channels, *weight[2:]), result, stride, padding, dilation, groups)
+
+
+def _of_weight(x: tuple, weight: tuple, result: tuple, parameters: tuple) -> tuple[tuple, NamedTuple, Geometry]:
+    """Sizes of scratch memory, the plan and the geometry."""
+    (features, channels), (high, wide), lanes = weight[:2], [-(-each // 2) for each in result[2:]], _lanes()
+    whole, blocks, columns = x[0] * high, features // _FEATURES, channels + lanes
+    rows = -(-whole // -(-whole // max(1, _SUMMED // wide)))
+    chunks, workers, board = (
+        -(-whole // rows),
+        min(_WORKERS, blocks),
+        (2 * min(rows, high) + 2) * (2 * wide + 2) * lanes,
+    )
+    taps_step, tiles_step, step = _FEATURES * rows * wide + lanes, rows * wide * columns, _FEATURES * columns
+    together = max(1, min(chunks, _TOGETHER // (16 * (blocks * taps_step + tiles_step))))
+    sizes = (
+        16 * together * blocks * taps_step,
+        16 * together * tiles_step,
+        16 * (blocks if chunks > 1 else workers) * step,
+        workers * board,
+    )
+    return (
+        sizes,
+        ChunkPlan(workers, chunks, together, rows, high, wide, columns, board, taps_step, tiles_step, step),
+        geometry(x, weight, result, *parameters),
+    )
+
+
+def _taps_step(channels: int) -> int:
+    return _FEATURES * channels + _lanes()
+
+
+def _lanes() -> int:
+    return tiles.host().lanes(4)
+
+
+def _ceil(n: int, step: int) -> int:
+    return -(-n // step) * step

@@ -1,0 +1,111 @@
+"""Rows of the pointwise table that divergences and entropies of distributions are made of.
+
+They keep their digits where two distributions are nearly equal and where probabilities round to 0 or 1; the mathematics
+is in `kernel.library.divergence`.
+
+A third input z is y - x, which the caller knows more precisely than x and y say. It has no gradient of its own: the
+gradients of x and y are the whole ones.
+"""
+
+from __future__ import annotations
+
+from .pointwise import pointwise
+from .special import trigamma
+from .table import abs, exp, expm1, log1p, maximum, minimum, sigmoid, softplus, where, zero
+
+
+def sigmoid_rise(x, y):
+    """sigmoid(y) - sigmoid(x)."""
+    low, high = minimum(x, y), maximum(x, y)
+    size = -sigmoid(high) * sigmoid(-low) * expm1(low - high)
+    return where(y > x, size, -size)
+
+
+# exp(x) - 1 - x
+exp_excess = pointwise("exp_excess", "exp_excess(float64(x))", dx=lambda g, x: g * expm1(x), result="float")
+laplace_gap = pointwise(  # the expected distance from x > 0 of Laplace's distribution of scale y, less y
+    "laplace_gap",
+    lambda x, y: y * exp_excess(-x / y),
+    dx=lambda g, x, y: -g * expm1(-x / y),
+    dy=lambda g, x, y: -g * exp_excess(minimum(x / y, 80.0)) * exp(-minimum(x / y, 80.0)),
+    result="float",
+)
+itakura_saito = pointwise(  # x / y - 1 - log(x / y)
+    "itakura_saito",
+    "itakura_saito(float64(x), float64(y))",
+    dx=lambda g, x, y: g * ((x - y) / y / x),
+    dy=lambda g, x, y: -g * ((x - y) / y / y),
+    result="float",
+)
+log_ratio = pointwise(  # log(x / y)
+    "log_ratio",
+    "log_ratio(float64(x), float64(y), float64(z))",
+    dx=lambda g, x: g / x,
+    dy=lambda g, y: -g / y,
+    dz=zero,
+    result="float",
+)
+entropy_gap = pointwise(  # x log(x / y) - x + y; the gradient of a probability 0 is 0, as if it stayed there
+    "entropy_gap",
+    "entropy_gap(float64(x), float64(y), float64(z))",
+    dx=lambda g, x, y, z: g * where(x == 0.0, 0.0, log_ratio(x, y, z)),
+    dy=lambda g, x, y, z: g * where(x == 0.0, 1.0, z / y),
+    dz=zero,
+    result="float",
+)
+logit_divergence = pointwise(  # between Bernoulli distributions of logits x and y
+    "logit_divergence",
+    "logit_divergence(float64(x), float64(y))",
+    dx=lambda g, x, y: g * sigmoid(x) * sigmoid(-x) * (x - y),
+    dy=lambda g, x, y: g * sigmoid_rise(x, y),
+    result="float",
+)
+geometric_rise = pointwise(  # exp(-x) (softplus(y) - softplus(x))
+    "geometric_rise",
+    "geometric_rise(float64(x), float64(y))",
+    dx=lambda g, x, out: -g * (out + sigmoid(-x)),
+    dy=lambda g, x, y: g * exp(-x) * sigmoid(y),
+    result="float",
+)
+geometric_divergence = pointwise(  # between geometric distributions of logits x and y
+    "geometric_divergence",
+    "geometric_divergence(float64(x), float64(y))",
+    dx=lambda g, x, y: -g * geometric_rise(x, y),
+    dy=lambda g, x, y: g * sigmoid(-y) * expm1(y - x),
+    result="float",
+)
+digamma_rise = pointwise(  # digamma(y) - digamma(x)
+    "digamma_rise",
+    "digamma_rise(float64(x), float64(y), float64(z))",
+    dx=lambda g, x: -g * trigamma(x),
+    dy=lambda g, y: g * trigamma(y),
+    dz=zero,
+    result="float",
+)
+lgamma_divergence = pointwise(  # lgamma(y) - lgamma(x) - (y - x) digamma(x)
+    "lgamma_divergence",
+    "lgamma_divergence(float64(x), float64(y), float64(z))",
+    dx=lambda g, x, z: -g * z * trigamma(x),
+    dy=lambda g, x, y, z: g * digamma_rise(x, y, z),
+    dz=zero,
+    result="float",
+)
+bernoulli_entropy = pointwise(  # of the logit x
+    "bernoulli_entropy",
+    lambda x: abs(x) * sigmoid(-abs(x)) + log1p(exp(-abs(x))),
+    dx=lambda g, x: -g * x * sigmoid(x) * sigmoid(-x),
+    result="float",
+)
+# exp(-x) softplus(x), 1 where exp(x) is below rounding: of the logit x, what the failures before a success tell
+failure_information = pointwise(
+    "failure_information",
+    lambda x: softplus(maximum(x, -40.0), 1.0, 1e30) * exp(-maximum(x, -40.0)),
+    dx=lambda g, x, out: g * where(x < -40.0, 0.0, sigmoid(-x) - out),
+    result="float",
+)
+geometric_entropy = pointwise(  # of the logit x
+    "geometric_entropy",
+    lambda x: softplus(-x, 1.0, 1e30) + failure_information(x),
+    dx=lambda g, x: -g * failure_information(x),
+    result="float",
+)

@@ -1,0 +1,92 @@
+"""Divergences, entropies and distribution functions against mpmath where formulas lose digits, value and gradients,
+within the bars that `shared/divergences` states. About 20 s with kernels in the cache; mpmath takes most of it.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+import numod
+from accuracy import slope, ulps
+from divergences import CASES
+from numod import distributions as D
+
+
+@cache
+def exact(name: str, row: tuple) -> list:
+    """The value at a point, then the derivatives by its coordinates."""
+    case = CASES[name]
+    with mp.workdps(120):
+        place = [mp.mpf(each) for each in row]
+        slopes = [slope(lambda x, k=k: case.exact(*place[:k], x, *place[k + 1 :]), place[k]) for k in range(len(place))]
+        return [case.exact(*place), *slopes]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", CASES)
+def test_digits(name, dtype):
+    case, wide = CASES[name], dtype is np.float64
+    columns = [np.array(each, dtype) for each in zip(*case.points)]
+    inputs = [numod.tensor(column, requires_grad=True) for column in columns]
+    found = case.call(*inputs)
+    gradients = numod.autograd.grad(found.sum(), inputs)
+    for k, row in enumerate(zip(*[column.tolist() for column in columns])):
+        value, *slopes = exact(name, row)
+        assert ulps(found[k].item(), value, dtype) <= case.value[wide], (row, found[k].item(), value)
+        for j, (gradient, right) in enumerate(zip(gradients, slopes)):
+            assert ulps(gradient[k].item(), right, dtype) <= case.gradient[wide], (row, j, gradient[k].item(), right)
+
+
+def test_nearly_equal_normals_of_several_dimensions():
+    loc, scale = numod.tensor([0.5, -1.0, 3.0]), numod.tensor([0.5, 2.0, 8.0])
+    near = scale * (1 + 2.0**-12)
+    tril = [numod.distributions.MultivariateNormal(loc, scale_tril=each.diag()) for each in (scale, near)]
+    alone = D.kl_divergence(D.Normal(loc, scale), D.Normal(loc, near)).sum()
+    np.testing.assert_allclose(D.kl_divergence(*tril).item(), alone.item(), rtol=1e-6)
+    np.testing.assert_allclose(alone.item(), 3 * 2.0**-24, rtol=1e-3)
+
+
+def test_equal_distributions_are_not_apart():
+    for kind, values in (
+        (D.Normal, (0.3, 0.7)),
+        (D.Gumbel, (0.3, 0.7)),
+        (D.Gamma, (0.3, 0.7)),
+        (D.Beta, (0.3, 0.7)),
+        (D.Poisson, (0.7,)),
+        (D.Cauchy, (0.3, 0.7)),
+    ):
+        parameters = [numod.tensor(value, requires_grad=True) for value in values]
+        divergence = D.kl_divergence(kind(*parameters), kind(*values))
+        assert divergence.item() == 0, kind
+        assert [each.item() for each in numod.autograd.grad(divergence, parameters)] == [0.0] * len(values), kind
+    for kind in (D.Bernoulli, D.Geometric):
+        for logit in (-200.0, 0.3, 200.0):
+            assert D.kl_divergence(kind(logits=numod.tensor(logit)), kind(logits=numod.tensor(logit))).item() == 0
+
+
+def test_certain_and_impossible_outcomes():
+    inf = float("inf")
+    p, q = numod.tensor([0.0, 1.0, 0.0, 1.0, 0.5, 0.25]), numod.tensor([0.0, 1.0, 0.5, 0.5, 1.0, 0.0])
+    found = D.kl_divergence(D.Bernoulli(p, validate_args=False), D.Bernoulli(q, validate_args=False))
+    np.testing.assert_allclose(found.tolist(), [0, 0, np.log(2), np.log(2), inf, inf], rtol=1e-6)
+    np.testing.assert_allclose(
+        D.kl_divergence(D.Poisson(numod.tensor([0.0, 0.0, 2.0])), D.Poisson(numod.tensor([0.0, 3.0, 0.0]))).tolist(),
+        [0, 3, inf],
+    )
+    logits = numod.tensor([-inf, 0.0, 1.0])
+    assert D.kl_divergence(D.Categorical(logits=logits), D.Categorical(logits=logits)).item() == 0
+    assert D.kl_divergence(D.Categorical(logits=numod.zeros(3)), D.Categorical(logits=logits)).item() == inf
+
+
+def test_divergences_from_gumbel_do_not_multiply_zero_by_infinity():
+    q = D.Gumbel(numod.tensor(100.0), numod.tensor(1.0))
+    for p in (
+        D.Normal(numod.tensor(100.0), numod.tensor(1.0)),
+        D.Uniform(numod.tensor(99.0), numod.tensor(101.0)),
+        D.Gamma(numod.tensor(1e4), numod.tensor(100.0)),
+    ):
+        assert 0 < D.kl_divergence(p, q).item() < 10

@@ -1,0 +1,153 @@
+"""`numod.export.export`: capture, its errors, saving and loading."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import numod as torch
+from numod import nn
+from numod.export import ExportedProgram, export, load, save
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(4, 3)
+        self.register_buffer("shift", torch.ones(3))
+        self.second = nn.Linear(3, 2)
+
+    def forward(self, x: torch.Tensor, scale: float = 1.0) -> dict:
+        hidden = torch.tanh(self.first(x) * scale + self.shift)
+        return {"out": self.second(hidden), "hidden": hidden}
+
+
+def _equal(got: dict, want: dict) -> bool:
+    return got.keys() == want.keys() and all(torch.allclose(got[key], want[key], rtol=1e-5, atol=1e-6) for key in want)
+
+
+def test_a_captured_module_gives_the_same_and_has_the_same_state() -> None:
+    net, x = Net(), torch.randn(5, 4)
+    captured = export(net, (x,), {"scale": 2.0})
+    module = captured.module()
+    assert isinstance(captured, ExportedProgram)
+    assert _equal(module(x, scale=2.0), net(x, scale=2.0))
+    assert module.state_dict().keys() == net.state_dict().keys() == captured.state_dict.keys()
+    assert {name for name, _ in module.named_parameters()} == {name for name, _ in net.named_parameters()}
+    assert "tanh" in str(captured.graph)
+    args, kwargs = captured.example_inputs
+    assert torch.equal(args[0], x) and kwargs == {"scale": 2.0}
+
+
+def test_the_module_reads_its_parameters_at_every_call() -> None:
+    net, other, x = Net(), Net(), torch.randn(2, 4)
+    module = export(net, (x,)).module()
+    module.load_state_dict(other.state_dict())
+    assert _equal(module(x), other(x))
+
+
+def test_a_program_comes_back_from_a_file(tmp_path: Path) -> None:
+    net, x = Net(), torch.randn(2, 4)
+    save(export(net, (x,)), tmp_path / "net.pt2")
+    again = load(tmp_path / "net.pt2")
+    assert _equal(again.module()(x), net(x))
+    assert again.state_dict.keys() == net.state_dict().keys() and again.input_names == ("x",) and again.title == "Net"
+    assert [name for name, _ in again.named_parameters()] == [name for name, _ in net.named_parameters()]
+
+
+def test_a_file_that_holds_no_exported_program_is_refused(tmp_path: Path) -> None:
+    torch.save({"a": torch.ones(2)}, tmp_path / "other.pt")
+    torch.serialization.save_file({"a": torch.ones(2)}, tmp_path / "weights.safetensors")
+    for name in ("other.pt", "weights.safetensors"):
+        with pytest.raises((ValueError, RuntimeError)):
+            load(tmp_path / name)
+    program = torch.graph.trace(lambda x: x + 1, torch.ones(2))
+    torch.serialization.save_program(program, tmp_path / "bare")
+    with pytest.raises(ValueError, match="without a description"):
+        load(tmp_path / "bare")
+
+
+def test_arguments_of_another_form_are_refused() -> None:
+    module = export(Net(), (torch.ones(2, 4),)).module()
+    with pytest.raises(RuntimeError, match="expected 1 items, as captured, got 2"):
+        module(torch.ones(2, 4), 3.0)
+    with pytest.raises(RuntimeError, match="expected a Tensor, got int"):
+        module(3)
+    with pytest.raises(RuntimeError, match=r"recorded as \(2, 4\)"):
+        module(torch.ones(3, 4))
+    with pytest.raises(TypeError, match="tuple of example positional inputs"):
+        export(Net(), torch.ones(2, 4))
+    with pytest.raises(RuntimeError, match="Unable to call ExportedProgram directly"):
+        export(Net(), (torch.ones(2, 4),))(torch.ones(2, 4))
+
+
+def test_a_branch_on_a_value_is_an_error_with_its_line() -> None:
+    def steered(x: torch.Tensor) -> torch.Tensor:
+        return x + 1 if x.sum() > 0 else x
+
+    with pytest.raises(RuntimeError, match=r"test_capture\.py:\d+"):
+        export(steered, (torch.ones(3),))
+
+
+def test_capture_leaves_running_statistics_alone() -> None:
+    net = nn.Sequential(nn.BatchNorm1d(3))
+    before = {name: each.clone() for name, each in net.state_dict().items()}
+    export(net, (torch.randn(4, 3),))
+    assert all(torch.equal(each, before[name]) for name, each in net.state_dict().items())
+
+
+@pytest.mark.parametrize("function", [
+    lambda x, y: x, lambda x, y: (x + y, x.t() * 2, (x + y)[0]), lambda x, y: [x.view(-1), y.expand(2, 3), (x * y).t(), x * y], lambda x, y: (x + 1, 3, "a"),
+], ids=["input", "views", "aliases", "constants"])  # fmt: skip
+def test_outputs_have_memory_of_their_own(function: object) -> None:
+    x, y = torch.randn(2, 3), torch.randn(2, 3)
+    program = export(function, (x, y)).program
+    got, want = program(x, y), function(x, y)
+    results = [got] if isinstance(got, torch.Tensor) else [each for each in got if isinstance(each, torch.Tensor)]
+    expected = [want] if isinstance(want, torch.Tensor) else [each for each in want if isinstance(each, torch.Tensor)]
+    assert type(got) is type(want) and all(torch.equal(a, b) for a, b in zip(results, expected, strict=True))
+    assert all(result.is_contiguous() and result.storage_offset() == 0 for result in results)
+    assert len({each.untyped_storage().data_ptr() for each in (*results, x, y)}) == len(results) + 2
+
+
+def test_loading_needs_no_class(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    net, x = Net(), torch.ones(2, 4)
+    save(export(net, (x,)), tmp_path / "net")
+    code = "import sys, numod as torch; print(torch.export.load(sys.argv[1]).program(torch.ones(2, 4))['out'].tolist())"
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "net")], capture_output=True, text=True, check=True
+    )
+    assert torch.allclose(torch.tensor(json.loads(done.stdout)), net(x)["out"])
+
+
+def test_tensors_without_a_name_are_constants_and_no_state() -> None:
+    class Scaled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.constant0 = nn.Parameter(torch.ones(3))
+            self.factor = [torch.full((3,), 2.0)]
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * self.constant0 * self.factor[0]
+
+    captured = export(Scaled(), (torch.ones(3),))
+    assert list(captured.state_dict) == ["constant0"] and captured.module()(torch.ones(3)).tolist() == [2.0] * 3
+
+
+@pytest.mark.parametrize("change", [
+    {"version": 99}, {"version": 1.5}, {"names": [[0, "a"]]}, {"inputs": []}, {"inputs": [3]}, {"spec": 1}, {"parameters": ["nothing"]}, {"title": "a\nb"}, {"title": 3},
+], ids=str)  # fmt: skip
+def test_a_description_that_does_not_fit_is_refused(change: dict, tmp_path: Path) -> None:
+    from numod.serialization.program import read_program, save_program
+
+    save(export(Net(), (torch.ones(2, 4),)), tmp_path / "good")
+    program, about, tensors = read_program(tmp_path / "good")
+    examples = {name: tensor for name, tensor in tensors.items() if name.startswith("example")}
+    save_program(program, tmp_path / "bad", about | change, examples)
+    with pytest.raises(ValueError, match="load: .* is not an exported program, or damaged"):
+        load(tmp_path / "bad")

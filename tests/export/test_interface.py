@@ -1,0 +1,106 @@
+"""The C interface as text: header, names, codes; which programs are refused. Nothing is compiled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import numod as torch
+from numod import nn
+from numod.export import ExportError, aot_compile, export, targets
+from numod.export.header import example, header, readme
+from numod.export.interface import CHECK, Interface, Port, Weight
+
+
+def _interface(embedded: bool = True) -> Interface:
+    inputs = (Port("x", "float32", (2, 3), "float32", 4),)
+    outputs = (Port("mask", "bool", (2,), "uint8", 1), Port("z", "complex64", (2,), "complex64", 8))
+    return Interface(
+        "net",
+        inputs,
+        outputs,
+        (Weight("w", "float32", (3,), 0, 12), Weight("b", "float32", (3,), 12, 12)),
+        ("model.py:7",),
+        embedded,
+    )
+
+
+def test_the_header_has_the_sizes_and_a_code_for_each_fault() -> None:
+    text = header(_interface(), 100, 7)
+    for line in (
+        "NET_ARENA_BYTES    100",
+        "NET_WEIGHTS_BYTES  24",
+        "NET_ABI            7",
+        "NET_X_COUNT 6",
+        "NET_Z_COUNT 4",
+        f"{CHECK}  /* index out of range, model.py:7",
+    ):
+        assert f"#define {line}" in text or line in text
+    assert (
+        "int net_run(const void *weights, void *arena, size_t arena_bytes, const float *x, uint8_t *mask, float *z);"
+        in text
+    )
+    assert (
+        "int net_selftest(void *arena, size_t arena_bytes);" in text
+        and "int net_selftest(const void *weights" in header(_interface(False), 0, 7)
+    )
+    assert _interface().messages()[CHECK].endswith("(model.py:7)")
+    assert (
+        "net_run(NULL, arena" in example(_interface())
+        and "net.safetensors" in example(_interface(False))
+        and "24 bytes of weights" in readme(_interface(), ["native"], 1)
+    )
+
+
+def test_targets_are_rows() -> None:
+    assert "cortex-m4" in targets.names()
+    with pytest.raises(ValueError, match="there is no target 'z80'; known targets are native"):
+        targets.target("z80")
+
+
+@pytest.mark.parametrize("options, error", [
+    ({"targets": "native"}, "sequence of names"), ({"name": "1net"}, "identifier of C"), ({"weights": "none"}, "weights must be"), ({"optimize": "all"}, "optimize"),
+], ids=["targets", "name", "weights", "optimize"])  # fmt: skip
+def test_bad_options_are_refused(options: dict, error: str, tmp_path: Path) -> None:
+    program = export(torch.tanh, (torch.ones(3),))
+    with pytest.raises(ValueError, match=error):
+        aot_compile(program, tmp_path / "out", **options)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_module_must_be_exported_first(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="export"):
+        aot_compile(nn.Linear(2, 2), tmp_path)
+
+
+def test_everything_that_cannot_be_exported_is_told_at_once(tmp_path: Path) -> None:
+    class Hard(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm = nn.BatchNorm1d(3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            x = torch.dropout(self.norm(x), 0.5, True)
+            return torch.relu_(x.clone())
+
+    with pytest.raises(ExportError) as caught:
+        aot_compile(export(Hard(), (torch.randn(4, 3),)), tmp_path / "out")
+    told = "\n".join(caught.value.problems)
+    assert "draws random numbers" in told and "running mean" in told and "test_interface.py:" in told
+    assert not (tmp_path / "out").exists()
+
+
+def test_functions_of_lapack_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ExportError, match=r"test_interface\.py:\d+: \w+ is computed by NumPy"):
+        aot_compile(export(lambda x: torch.linalg.eigvalsh(x + x.t()), (torch.eye(3),)), tmp_path)
+
+
+def test_the_command_reports_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    from numod.__main__ import main
+
+    assert main(["export", str(tmp_path / "nothing.pt"), "-o", str(tmp_path / "out")]) == 1
+    assert "nothing.pt" in capsys.readouterr().err
+    torch.jit.trace(lambda x: torch.rand(3) + x, torch.ones(3)).save(tmp_path / "random.pt")
+    assert main(["export", str(tmp_path / "random.pt"), "-o", str(tmp_path / "out")]) == 1
+    assert "draws random numbers" in capsys.readouterr().err and not (tmp_path / "out").exists()

@@ -1,0 +1,88 @@
+"""`numod.jit`: trace, script, save, load, freeze."""
+
+from __future__ import annotations
+
+import copy
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import numod as torch
+from numod import nn
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.sigmoid(self.layer(x))
+
+
+def test_a_traced_module_is_saved_and_runs_without_its_class(tmp_path: Path) -> None:
+    net = Net().eval()
+    traced = torch.jit.trace(net, torch.ones(2, 4))
+    assert isinstance(traced, torch.jit.ScriptModule) and not traced.training
+    assert "sigmoid" in traced.code and "sigmoid" in str(traced.graph)
+    traced.save(tmp_path / "net.pt")
+    code = "import sys, numod as torch; print(torch.jit.load(sys.argv[1]).program_(torch.ones(2, 4)).tolist())".replace(
+        ".program_", "._exported.program"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "net.pt")], capture_output=True, text=True, check=True
+    )
+    assert torch.allclose(torch.tensor(json.loads(done.stdout)), net(torch.ones(2, 4)))
+    loaded = torch.jit.load(tmp_path / "net.pt")
+    assert torch.allclose(loaded(torch.ones(2, 4)), net(torch.ones(2, 4)))
+    assert loaded.state_dict().keys() == net.state_dict().keys()
+
+
+def test_a_traced_module_trains_and_takes_other_sizes_where_its_original_is() -> None:
+    net = Net()
+    traced = torch.jit.trace(net, torch.ones(2, 4))
+    traced(torch.ones(2, 4)).sum().backward()
+    assert net.layer.weight.grad is not None and traced.layer.weight is net.layer.weight
+    with torch.no_grad():
+        assert traced(torch.ones(7, 4)).shape == (7, 3)
+
+
+def test_a_function_is_traced() -> None:
+    traced = torch.jit.trace(lambda x, y: x * y + 1, (torch.ones(3), torch.ones(3)))
+    assert traced(torch.full((3,), 2.0), torch.full((3,), 5.0)).tolist() == [11.0] * 3
+
+
+def test_tracing_a_branch_on_values_names_the_line() -> None:
+    def steered(x: torch.Tensor) -> torch.Tensor:
+        return x if x.sum() > 0 else -x
+
+    with pytest.raises(RuntimeError, match=r"test_jit\.py:\d+"):
+        torch.jit.trace(steered, torch.ones(2))
+
+
+def test_a_scripted_module_is_saved_once_it_was_called(tmp_path: Path) -> None:
+    net = torch.jit.script(Net())
+    assert isinstance(net, Net) and torch.jit.script(net) is net
+    with pytest.raises(RuntimeError, match="has not been called yet"):
+        torch.jit.save(net, tmp_path / "net.pt")
+    x = torch.randn(2, 4)
+    want = net(x)
+    net.save(tmp_path / "net.pt")
+    assert torch.allclose(torch.jit.load(tmp_path / "net.pt")(x), want)
+    again = copy.deepcopy(net)
+    assert torch.equal(again(x), want) and again.layer.weight is not net.layer.weight
+    torch.jit.save(torch.jit.script(Net(), example_inputs=[(x,)]), tmp_path / "other.pt")
+    with pytest.raises(TypeError, match="from trace or script"):
+        torch.jit.save(Net(), tmp_path / "net.pt")
+
+
+def test_load_reads_checkpoints_too_and_freeze_wants_evaluation(tmp_path: Path) -> None:
+    torch.save({"a": torch.ones(2)}, tmp_path / "checkpoint.pt")
+    assert torch.jit.load(tmp_path / "checkpoint.pt")["a"].tolist() == [1.0, 1.0]
+    with pytest.raises(RuntimeError, match="eval mode"):
+        torch.jit.freeze(torch.jit.trace(Net(), torch.ones(2, 4)))
+    frozen = torch.jit.freeze(torch.jit.trace(Net().eval(), torch.ones(2, 4)))
+    assert frozen(torch.ones(2, 4)).shape == (2, 3)

@@ -1,0 +1,151 @@
+"""Exported code for other processors, run by emulators, and what its object files need.
+
+Marker `export`; a target whose tools are not there is skipped.
+
+One small network is compiled for all targets, which takes about a minute on two idle cores.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import numod as torch
+from numod import nn
+from numod.device import helpers
+from numod.export import Artifact, aot_compile, export
+
+pytestmark = pytest.mark.export
+LIBM = {"fmaf", "fma"}
+RUNNERS = {  # compiler, emulator
+    "x86-64-v2": ("cc", ()), "aarch64": ("aarch64-linux-gnu-gcc", ("qemu-aarch64",)),
+    "armv7": ("arm-linux-gnueabihf-gcc", ("qemu-arm",)),
+    "riscv64": ("riscv64-linux-gnu-gcc", ("qemu-riscv64",)),
+}  # fmt: skip
+NODE = """
+const fs = require('fs'), header = fs.readFileSync(process.argv[2] + '/net.h', 'utf8');
+const number = name => parseInt(header.match(new RegExp('#define NET_' + name + ' +(\\\\d+)'))[1]);
+WebAssembly.instantiate(fs.readFileSync(process.argv[2] + '/net-' + process.argv[3] + '.wasm'), {}).then(({instance}) => {
+  const {memory, __heap_base, net_selftest} = instance.exports, base = (__heap_base.value + 63) & ~63;
+  memory.grow(Math.ceil(number('SELFTEST_BYTES') / 65536) + 1);
+  process.exit(net_selftest(base, number('SELFTEST_BYTES')));
+});
+"""
+START = """
+#include "net.h"
+static _Alignas(64) unsigned char arena[NET_SELFTEST_BYTES];
+extern unsigned _stack;
+static void leave(int code) {  /* semihosting: exit with a code */
+    unsigned block[2] = {0x20026, (unsigned)code};
+    register unsigned r0 __asm__("r0") = 0x20, r1 __asm__("r1") = (unsigned)block;
+    __asm__ volatile("bkpt 0xab" : : "r"(r0), "r"(r1) : "memory");
+}
+void start(void) {
+    *(volatile unsigned *)0xE000ED88 |= 0xF << 20;  /* the floating-point unit on */
+    __asm__ volatile("dsb; isb");
+    leave(net_selftest(arena, sizeof arena));
+    for (;;) ;
+}
+__attribute__((section(".vectors"), used)) static void (*const vectors[])(void) = {(void (*)(void))&_stack, start};
+"""
+LAYOUT = """
+MEMORY { FLASH (rx) : ORIGIN = 0, LENGTH = 4M  RAM (rw) : ORIGIN = 0x20000000, LENGTH = 4M }
+_stack = ORIGIN(RAM) + LENGTH(RAM);
+SECTIONS { .text : { KEEP(*(.vectors)) *(.text*) *(.rodata*) } > FLASH  .ARM.exidx : { *(.ARM.exidx*) } > FLASH  .bss : { *(.bss*) *(.data*) } > RAM }
+ENTRY(start)
+"""
+
+
+class Net(nn.Module):
+    """Convolution, product, division of integers, softmax."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.out = nn.Conv2d(1, 4, 3), nn.Linear(16, 5)
+
+    def forward(self, x: torch.Tensor, k: torch.Tensor) -> tuple:
+        hidden = torch.max_pool2d(torch.tanh(self.conv(x)), 2)
+        return torch.softmax(self.out(hidden.flatten(1)), -1), k // 3 % 5
+
+
+@pytest.fixture(scope="module")
+def artifact(tmp_path_factory: pytest.TempPathFactory) -> Artifact:
+    torch.manual_seed(0)
+    inputs = torch.randn(1, 1, 6, 6), torch.tensor([7, -8, 9, -(1 << 40)])
+    names = (*RUNNERS, "x86-64-v3", "x86-64-v4", "cortex-m4", "wasm", "wasm-scalar", "windows-x86-64", "macos-arm64")
+    return aot_compile(export(Net().eval(), inputs), tmp_path_factory.mktemp("targets"), targets=names)
+
+
+def _needs(*tools: str) -> None:
+    missing = [tool for tool in tools if shutil.which(tool) is None]
+    if missing:
+        pytest.skip(f"needs {', '.join(missing)}")
+
+
+@pytest.mark.parametrize("name", RUNNERS)
+def test_the_self_test_passes_on(name: str, artifact: Artifact) -> None:
+    compiler, emulator = RUNNERS[name]
+    _needs(compiler, *emulator)
+    subprocess.run(
+        [compiler, "-O1", "-static", "example.c", f"net-{name}.o", "-lm", "-o", f"example-{name}"],
+        cwd=artifact.folder,
+        check=True,
+    )
+    done = subprocess.run([*emulator, f"./example-{name}"], cwd=artifact.folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", ["wasm", "wasm-scalar"])
+def test_the_self_test_passes_in_webassembly(name: str, artifact: Artifact) -> None:
+    _needs("wasm-ld", "node")
+    subprocess.run(["node", "-e", NODE, "-", str(artifact.folder), name], check=True)
+
+
+def test_the_self_test_passes_on_a_microcontroller(artifact: Artifact, tmp_path: Path) -> None:
+    _needs("arm-none-eabi-gcc", "qemu-system-arm")
+    (tmp_path / "start.c").write_text(START)
+    (tmp_path / "layout.ld").write_text(LAYOUT)
+    options = [
+        "-mcpu=cortex-m4",
+        "-mthumb",
+        "-mfpu=fpv4-sp-d16",
+        "-mfloat-abi=hard",
+        "-O1",
+        "-nostdlib",
+        "-nostartfiles",
+        f"-I{artifact.folder}",
+    ]
+    command = [
+        "arm-none-eabi-gcc",
+        *options,
+        "start.c",
+        str(artifact.path("cortex-m4", library=False)),
+        "-T",
+        "layout.ld",
+        "-Wl,--gc-sections",
+        "-o",
+        "net.elf",
+    ]
+    subprocess.run(command, cwd=tmp_path, check=True)  # without any library: the object needs nothing
+    machine = ["qemu-system-arm", "-M", "mps2-an386", "-nographic", "-semihosting", "-kernel", "net.elf"]
+    assert subprocess.run(machine, cwd=tmp_path, timeout=60).returncode == 0
+
+
+@pytest.mark.parametrize("name", [*RUNNERS, "x86-64-v3", "x86-64-v4", "cortex-m4"])
+def test_objects_need_nothing_but_memory_functions(name: str, artifact: Artifact) -> None:
+    code = artifact.path(name, library=False).read_bytes()
+    assert helpers.undefined_symbols(code) <= (set() if name == "cortex-m4" else helpers.MEMORY | LIBM)
+
+
+def test_objects_have_their_formats(artifact: Artifact) -> None:
+    starts = {
+        "windows-x86-64": b"\x64\x86",
+        "macos-arm64": b"\xcf\xfa\xed\xfe",
+        "wasm": b"\0asm",
+        "cortex-m4": b"\x7fELF\1",
+        "aarch64": b"\x7fELF\2",
+    }
+    assert all(artifact.path(name, library=False).read_bytes().startswith(start) for name, start in starts.items())

@@ -1,0 +1,52 @@
+"""Random scenes (`scenes`), eager beside compiled: values, containers, classes, modules and tensors that change between
+calls.
+
+The sample takes about 15 s, and with `-m fuzz` some minutes. A scene that differs is told by its seed.
+"""
+
+from __future__ import annotations
+
+import pytest
+from pairs import equal
+from scenes import PARTS, Scene, run
+
+from numod.graph import compile as compiled_natively
+
+
+def check(seeds: range) -> None:
+    for seed in seeds:
+        scene = Scene(seed)
+        expected = run(scene, lambda function: function)
+        found = run(Scene(seed), lambda function: compiled_natively(function, options={"linked": False}))
+        for call, (one, two) in enumerate(zip(expected, found, strict=True)):
+            assert alike(one, two), (
+                f"seed {seed}, call {call}: {[(scene.names[k], each) for k, each in scene.places]} after {scene.plan}"
+            )
+
+
+def alike(one: object, two: object) -> bool:
+    """Whether what is shown of two calls is the same, to rounding."""
+    if isinstance(one, float) and isinstance(two, float):
+        return one == pytest.approx(two, rel=1e-5, abs=1e-6, nan_ok=True)
+    if isinstance(one, (list, tuple)):
+        return type(one) is type(two) and len(one) == len(two) and all(map(alike, one, two))
+    return equal(one, two)
+
+
+@pytest.mark.filterwarnings("ignore:compile")
+@pytest.mark.parametrize("first", range(0, 160, 40))
+def test_random_scenes(first: int) -> None:
+    check(range(first, first + 40))
+
+
+@pytest.mark.fuzz
+@pytest.mark.filterwarnings("ignore:compile")
+@pytest.mark.parametrize("first", range(1000, 9000, 1000))
+def test_more_random_scenes(first: int) -> None:
+    check(range(first, first + 1000))
+
+
+def test_scenes_are_the_same_for_a_seed_and_use_every_part() -> None:
+    one, two = Scene(3), Scene(3)
+    assert one.names == two.names and one.places == two.places and one.plan == two.plan
+    assert {name for seed in range(100) for name in Scene(seed).names} == PARTS.keys()

@@ -1,0 +1,192 @@
+"""Exact divergences, entropies and distribution functions, by mpmath, at parameters where formulas lose digits: pairs
+that are nearly equal, probabilities that round to 0 or 1, tails. The reference of `distributions/test_digits`. A case's
+points are (parameters of p, parameters of q), or the arguments of `call`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+from typing import NamedTuple
+
+import mpmath as mp
+
+from numod import Tensor, distributions as D, ones_like, stack, zeros_like
+
+log = mp.log
+
+
+class Case(NamedTuple):
+    """`call` of tensors and `exact` of mpmath numbers at `points`; the bars are in ulps of the value and of each
+    gradient, for float32 and float64.
+    """
+
+    call: Callable
+    exact: Callable
+    points: list
+    value: tuple[float, float] = (8, 8)
+    gradient: tuple[float, float] = (12, 12)
+
+
+def lgamma(x: mp.mpf) -> mp.mpf:
+    return mp.re(mp.loggamma(x))
+
+
+def sigmoid(x: mp.mpf) -> mp.mpf:
+    return 1 / (1 + mp.exp(-x))
+
+
+def normal(m, s, n, t):
+    return log(t / s) + (s * s + (m - n) ** 2) / (2 * t * t) - mp.mpf(1) / 2
+
+
+def laplace(m, s, n, t):
+    return log(t / s) + abs(m - n) / t + s / t * mp.exp(-abs(m - n) / s) - 1
+
+
+def cauchy(m, s, n, t):
+    return log(((s + t) ** 2 + (m - n) ** 2) / (4 * s * t))
+
+
+def gumbel(m, s, n, t):
+    return log(t / s) + (m - n) / t + mp.euler * (s / t - 1) + mp.exp((n - m) / t + lgamma(1 + s / t)) - 1
+
+
+def exponential(p, q):
+    return log(p / q) + q / p - 1
+
+
+def poisson(p, q):
+    return p * log(p / q) - p + q
+
+
+def gamma(a, r, b, s):
+    return b * log(r / s) + lgamma(b) - lgamma(a) + (a - b) * mp.digamma(a) + (s - r) * a / r
+
+
+def beta(a, b, c, d):
+    first = lgamma(c) + lgamma(d) + lgamma(a + b) - lgamma(a) - lgamma(b) - lgamma(c + d)
+    return first + (a - c) * mp.digamma(a) + (b - d) * mp.digamma(b) + (c + d - a - b) * mp.digamma(a + b)
+
+
+def pareto(s, a, t, b):
+    return b * log(s / t) - log(b / a) + b / a - 1
+
+
+def bernoulli(p, q):
+    return p * log(p / q) + (1 - p) * log((1 - p) / (1 - q))
+
+
+def of_logits(a, b):
+    return sigmoid(a) * log(sigmoid(a) / sigmoid(b)) + sigmoid(-a) * log(sigmoid(-a) / sigmoid(-b))
+
+
+def categorical(a, b):
+    """Of the logits (a, 0, 1) and (b, 0, 1)."""
+    one, other = (log(mp.exp(x) + 1 + mp.e) for x in (a, b))
+    return sum(mp.exp(x - one) * ((x - one) - (y - other)) for x, y in ((a, b), (0, 0), (1, 1)))
+
+
+def entropy(p):
+    return -p * log(p) - (1 - p) * mp.log1p(-p)
+
+
+def entropy_of_logit(a):
+    return -sigmoid(a) * log(sigmoid(a)) - sigmoid(-a) * log(sigmoid(-a))
+
+
+def pair(kind: type, **names: str) -> Callable:
+    """The divergence of two distributions of one kind, by the position of their parameters, or by one name."""
+    make = (
+        (lambda values: kind(**{names["by"]: values[0]}, validate_args=False))
+        if names
+        else lambda values: kind(*values, validate_args=False)
+    )
+    return lambda *values: D.kl_divergence(make(values[: len(values) // 2]), make(values[len(values) // 2 :]))
+
+
+def at(kind: type, what: str, *names: str) -> Callable:
+    """An entropy, or a function of the first argument."""
+
+    def call(*values: Tensor) -> Tensor:
+        if what == "entropy":
+            return kind(**dict(zip(names, values)), validate_args=False).entropy()
+        return getattr(kind(**dict(zip(names, values[1:])), validate_args=False), what)(values[0])
+
+    return call
+
+
+def three(x: Tensor) -> Tensor:
+    return stack([x, zeros_like(x), ones_like(x)], -1)
+
+
+NEAR = (0.0009765625, 0.25, -0.5, 30.0)  # changes of a scale; float32 holds the first one's multiples nearly
+SHIFTED = [
+    (m, s, m + k * s, s * (1 + e)) for m, s, k, e in product((0.5,), (0.0078125, 8.0), (0.0009765625, 10.0), NEAR)
+]
+RATES = [(x, x * (1 + e)) for x in (1e-30, 1e-6, 0.3, 7.0, 1e6, 1e30) for e in (1e-6, 1e-3, 0.1, -0.3, 1.0, 100.0)]
+LOGITS = [
+    (a, a + e)
+    for a in (-100.0, -88.0, -50.0, -20.0, -3.0, 0.625, 17.0, 60.0)
+    for e in (0.0009765625, 0.25, -0.5, 2.0, -7.0)
+]
+PROBS = [(p, p * (1 + e)) for p in (1e-30, 1e-6, 1e-3, 0.3, 0.5) for e in (1e-6, 1e-3, 0.3, -0.5)] + [
+    (1 - 2.0**-20, 1 - 2.0**-21),
+    (0.9, 0.1),
+    (1e-6, 1 - 2.0**-20),
+]
+SHAPES = [
+    (a, r, a * (1 + e), r * (1 + h))
+    for a, r, e, h in product((1e-6, 3.0, 1e6), (1e-3, 1e4), (1e-6, 0.25, -0.9), (1e-3, 2.0))
+]
+SHARES_OF_ONE = [
+    (a, k * a, a * (1 + e), k * a * (1 + h))
+    for a, k, e, h in product((1e-6, 3.0, 1e6), (0.25, 2.0), (1e-3, -0.5), (2e-3, 0.25))
+]
+SINGLE = [(a,) for a in (-100.0, -88.0, -30.0, -12.0, -3.0, 0.5, 7.0, 30.0, 80.0)]
+TAILS = [(z, s) for z in (-1e30, -1e4, -10.0, -3.0, -1.0, -1e-6, 1e-6, 0.7, 10.0, 1e4) for s in (1.0, 8.0)]
+ABOVE = [(z, s) for z in (1e-30, 1e-6, 0.5, 3.0) for s in (1e-2, 1.0, 30.0)]
+SHARES = [(v, s) for v in (1e-30, 1e-10, 1e-3, 0.2, 0.3, 0.7, 0.9) for s in (1e-3, 8.0)]
+
+CASES: dict[str, Case] = {
+    "Normal": Case(pair(D.Normal), normal, SHIFTED),
+    "Laplace": Case(pair(D.Laplace), laplace, SHIFTED),
+    "Cauchy": Case(pair(D.Cauchy), cauchy, SHIFTED),
+    "Gumbel": Case(pair(D.Gumbel), gumbel, [each for each in SHIFTED if each[3] < 30 * each[1]], (32, 64), (32, 64)),
+    "Exponential": Case(pair(D.Exponential), exponential, RATES),
+    "Poisson": Case(pair(D.Poisson), poisson, RATES),
+    "Gamma": Case(pair(D.Gamma), gamma, SHAPES, (8, 32), (32, 32)),
+    "Beta": Case(pair(D.Beta), beta, SHARES_OF_ONE, (32, 256), (32, 64)),
+    "Pareto": Case(pair(D.Pareto), pareto,
+        [(s * 1.25, a, s, a * (1 + e)) for s in (1e-3, 1e4) for a in (1e-2, 50.0) for e in NEAR]),
+    "Bernoulli by logits": Case(pair(D.Bernoulli, by="logits"), of_logits, LOGITS),
+    "Bernoulli by probs": Case(pair(D.Bernoulli, by="probs"), bernoulli, PROBS),
+    "Geometric by logits": Case(pair(D.Geometric, by="logits"), lambda a, b: of_logits(a, b) / sigmoid(a), LOGITS),
+    "Geometric by probs": Case(pair(D.Geometric, by="probs"), lambda p, q: bernoulli(p, q) / p, PROBS),
+    "Categorical": Case(
+        lambda a, b: D.kl_divergence(D.Categorical(logits=three(a)), D.Categorical(logits=three(b))), categorical,
+        [(a, a + e) for a in (-80.0, -50.0, -3.0, 0.625) for e in (0.25, -0.5, 40.0, -30.0)], (64, 64), (64, 64),
+    ),
+    "entropy of Bernoulli by logits": Case(at(D.Bernoulli, "entropy", "logits"), entropy_of_logit,
+        [(-80.0,), *SINGLE[2:]]),
+    "entropy of Bernoulli by probs": Case(at(D.Bernoulli, "entropy", "probs"), entropy,
+        [(p,) for p in (1e-30, 1e-6, 0.3, 0.9, 1 - 2.0**-20)]),
+    "entropy of Geometric by logits": Case(at(D.Geometric, "entropy", "logits"),
+        lambda a: entropy_of_logit(a) / sigmoid(a), SINGLE),
+    "entropy of Geometric by probs": Case(at(D.Geometric, "entropy", "probs"), lambda p: entropy(p) / p,
+        [(p,) for p in (1e-30, 1e-6, 0.3, 0.9, 1 - 2.0**-20)]),
+    "cdf of Normal": Case(lambda x, s: D.Normal(0.0 * s, s).cdf(x), lambda x, s: mp.erfc(-x / s / mp.sqrt(2)) / 2,
+        TAILS, (4, 40), (64, 128)),
+    "cdf of Laplace": Case(lambda x, s: D.Laplace(0.0 * s, s).cdf(x), lambda x,
+        s: mp.exp(x / s) / 2 if x < 0 else 1 - mp.exp(-x / s) / 2, TAILS),
+    "cdf of Cauchy": Case(lambda x, s: D.Cauchy(0.0 * s, s).cdf(x), lambda x, s: mp.atan2(s, -x) / mp.pi, TAILS),
+    "cdf of Exponential": Case(at(D.Exponential, "cdf", "rate"), lambda x, r: -mp.expm1(-r * x), ABOVE),
+    "cdf of HalfNormal": Case(at(D.HalfNormal, "cdf", "scale"), lambda x, s: mp.erf(x / s / mp.sqrt(2)), ABOVE,
+        (16, 16), (16, 16)),
+    "cdf of HalfCauchy": Case(at(D.HalfCauchy, "cdf", "scale"), lambda x, s: 2 * mp.atan(x / s) / mp.pi, ABOVE),
+    "icdf of Normal": Case(lambda v, s: D.Normal(0.0 * s, s).icdf(v), lambda v,
+        s: -s * mp.sqrt(2) * mp.erfinv(1 - 2 * v), SHARES, (8, 8), (64, 128)),
+    "icdf of Laplace": Case(lambda v, s: D.Laplace(0.0 * s, s).icdf(v), lambda v,
+        s: s * log(2 * v) if v < 0.5 else -s * log(2 * (1 - v)), SHARES),
+    "icdf of Cauchy": Case(lambda v, s: D.Cauchy(0.0 * s, s).icdf(v), lambda v, s: -s * mp.cot(mp.pi * v), SHARES),
+}  # fmt: skip
