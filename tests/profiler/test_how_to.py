@@ -28,7 +28,7 @@ def test_the_commands_find_the_slow_spot_and_that_it_is_gone(tmp_path: Path) -> 
     )
     module, line = first_rows(tmp_path)
     assert module[:3] == ["net.1", "RowNorm", "10"]
-    assert line[0].endswith("slow.py(8)") and line[1] == "forward"
+    assert line[0].endswith("slow.py(9)") and line[1] == "forward"
     _, pattern, replacement = (
         re.search(r"^\$ sed -i '(s\|.*\|)' slow\.py$", README, re.MULTILINE)[1].strip("|").split("|")
     )
