@@ -381,7 +381,7 @@ class Writer:
         launch = f"failed = launch({', '.join(['place', *map(self._input, self.section.inputs), *numbers])})"
         lines += [launch, "if failed < 0:"]
         lines += [
-            f"    if failed > -{self.memory.guarded}:",
+            f"    if failed > -{self.memory.gradient_words}:",
             "        packs.append(pack)",
             "        restore(formers)",
             f"        {self.back}",

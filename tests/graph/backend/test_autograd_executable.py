@@ -222,7 +222,7 @@ def test_a_hook_on_such_a_result_of_a_function_that_draws_is_refused() -> None:
     compiled = compile(lambda x: (hidden := F.dropout(weight * x), hidden.sum()))
     for _ in range(2):
         hidden, total = compiled(X)
-    with pytest.raises(RuntimeError, match=r"given a hook.*draws, writes or has changed.*uncompiled"):
+    with pytest.raises(RuntimeError, match=r"a hook.*draws random numbers, writes.*uncompiled"):
         hidden.register_hook(lambda gradient: gradient)
     total.backward()
     assert equal(weight.grad, hidden.detach())
@@ -411,7 +411,7 @@ def test_second_gradients_where_what_the_function_uses_was_written_to() -> None:
         with numod.no_grad():
             shift.add_(1)
         assert numod.equal(numod.autograd.grad(result.sum(), x, retain_graph=True)[0], result)  # it saves its result
-    with pytest.raises(RuntimeError, match="tensors it uses have"):
+    with pytest.raises(RuntimeError, match="its inputs have changed"):
         numod.autograd.grad(result.sum(), x, create_graph=True)
 
 
