@@ -117,8 +117,8 @@ class Writer:
         if len(named) > 1 and sees_order(picture.function):
             self.opening += [f"if [*named] != {list(named)}:", "    break"]
         self.opening += [line for name, argument in zip(given, arguments) for line in self._take(name, argument)]
-        for key, each in named.items():
-            name = f"named{len(self.space)}"
+        for number, (key, each) in enumerate(named.items()):
+            name = f"named{number}"
             self.opening += [f"{name} = named[{key!r}]", *self._take(name, each)]
         self.steady = self._settled() if all(executable.lowered.widths) else {}  # what gives no numbers sets settings
         self.space |= {f"kept{k}": (None, None) for k in self.steady}
@@ -367,7 +367,7 @@ class Writer:
         ]
         lines += [line for each in self.large for line in self._new(each, self.results[each])]
         addresses = [
-            f"table[{self.section.places_of[each]}] = address({self.results[each]}.data)" for each in self.large
+            f"table[{self.section.position_of[each]}] = address({self.results[each]}.data)" for each in self.large
         ]
         lines += [*addresses, "formers = ()"]
         if self.gradients:

@@ -143,3 +143,13 @@ def test_a_call_that_raises_runs_once(error: type) -> None:
         return seen
 
     assert run(in_turn(function)) == run(function)
+
+
+@pytest.mark.parametrize("requires_grad", [False, True])
+def test_keyword_arguments_that_were_one_tensor_may_become_two(requires_grad: bool) -> None:
+    f = numod.compile(lambda x, y, z: x + y * z)
+    x, y, z = (numod.full((3,), value, requires_grad=requires_grad) for value in (1.0, 2.0, 3.0))
+    for _ in range(3):
+        assert f(x, y=y, z=y).tolist() == [5.0] * 3
+    for _ in range(3):
+        assert f(x, y=y, z=z).tolist() == [7.0] * 3
