@@ -1,8 +1,8 @@
 """Runs a section's GPU kernels as a CUDA graph, which one call launches.
 
 Before a launch, only kernels whose arguments changed are updated: addresses of inputs, results and gradients, random
-numbers, and hyper-parameters. Most kernels access local memory and weights and do not change. The allocator reuses freed
-memory, so addresses recur: up to `MAX_GRAPHS` graphs are cached by their addresses. Independent kernels may run
+numbers, and hyper-parameters. Most kernels access local memory and weights and do not change. The allocator reuses
+freed memory, so addresses recur: up to `MAX_GRAPHS` graphs are cached by their addresses. Independent kernels may run
 concurrently.
 """
 
@@ -58,9 +58,8 @@ class Replay:
         spans = dict.fromkeys(a.buffer for call in calls for a in call.arguments if isinstance(a, Span))
         self.size = max((places[span] + span.nbytes for span in spans if span.kind == "local"), default=1)
         self.buffers = sorted((span for span in spans if span.kind != "local"), key=lambda span: span.kind != "held")
-        self.held_bytes = 8 * sum(
-            buffer.kind == "held" for buffer in self.buffers
-        )  # bytes of held buffers' addresses, which come first
+        # bytes of the held buffers' packed addresses, which come first
+        self.held_bytes = 8 * sum(buffer.kind == "held" for buffer in self.buffers)
         number_kinds = sorted(
             {
                 ((a.source, a.index), a.kind)

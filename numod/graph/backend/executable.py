@@ -133,7 +133,7 @@ class Executable:
         values: list,
     ) -> None:
         """Allocate memory for new results and gradients, and run a section."""
-        for buffer in section.made:
+        for buffer in section.outputs:
             if buffer not in memory_of:
                 memory_of[buffer] = Storage(buffer.device.empty(buffer.size, buffer.storage))
         section.run(arena, inputs, memory_of, values)

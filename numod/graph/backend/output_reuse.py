@@ -51,7 +51,7 @@ class Memory:
         words: Sequence[tuple[int, int]],
     ) -> None:
         self.space, self.section, self.results, self.gradients, self.leaves = space, section, results, gradients, leaves
-        self.slots = [section.places_of[result] for result in results]
+        self.slots = [section.position_of[result] for result in results]
         first = section.table.size
         # positions of watched words in the table: guards' words, then gradients' memory, then results' memory
         self.gradient_words = first + 2 * len(words)
@@ -83,7 +83,7 @@ class Memory:
         ]
         self.template[self.gradient_words : self.result_words : 2] = watched
         for buffer, (_, data) in zip(self.gradients, self.gradient_memory):
-            self.template[self.section.places_of[buffer]] = address(data)
+            self.template[self.section.position_of[buffer]] = address(data)
 
     def make(self) -> tuple:
         """A new pack, with new memory for results."""

@@ -40,7 +40,7 @@ def test_what_a_function_has_another_thread_compute_is_not_frozen(work: Callable
         with ThreadPoolExecutor(1) as pool:
             return pool.submit(work, x).result() + 1
 
-    with pytest.warns(UserWarning, match="runs eagerly from here: what another thread computed is used at test_run"):
+    with pytest.warns(UserWarning, match="runs eagerly from here: what another thread computed is used at test_executable"):
         compiled = numod.compile(function)
         compiled(numod.ones(3))
     for k in range(3):
