@@ -1,7 +1,7 @@
 """Reads, writes and rebuilds the state of Python objects without running code of their classes.
 
-An object's state is its `__dict__` and slots. If its class is derived from a built-in class, the state includes items of
-the container, or the value of the number or string. Attributes are read without properties, descriptors and
+An object's state is its `__dict__` and slots. If its class is derived from a built-in class, the state includes items
+of the container, or the value of the number or string. Attributes are read without properties, descriptors and
 `__getattr__`, items by methods of the built-in class (`dict.items(batch)`). Copies are created by the built-in class's
 `__new__`. Instances of other classes written in C may have hidden state, so they cannot be rebuilt.
 """
