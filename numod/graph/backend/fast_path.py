@@ -158,7 +158,7 @@ class FastPath:
             return []
         if is_simple(argument) or not is_structure(argument):
             reference = weakly(argument)
-            constant = self._name(reference, "thing")
+            constant = self._name(reference, "constant")
             same = f"{name} is {constant}() is not None" if reference is not argument else f"{name} is {constant}"
             return [f"if not ({same}{f' or equal({name}, {constant})' if is_simple(argument) else ''}):", "    break"]
         if has_identity(argument):
@@ -338,7 +338,7 @@ class FastPath:
     def _frozen_is_current(self, frozen: Frozen) -> str:
         """The condition that a frozen value's sources have not been written to."""
         versions = "".join(f"{self._name(storage, 'storage')}.version + " for storage in frozen.storages)
-        return f"{versions}{self._name(OwnCount, 'data_writes')}.total == {self._name(frozen, 'frozen')}.seen"
+        return f"{versions}{self._name(OwnCount, 'data_writes')}.total == {self._name(frozen, 'frozen')}.computed_at"
 
     def _unchanged(self, k: int) -> str:
         """The condition that an optimizer's settings are unchanged since the last call, or that their guard holds."""
@@ -480,8 +480,8 @@ class FastPath:
             if value is None:
                 lines.append(f"{target}._grad = None")
             elif self.executable.lowered.places[value].buffer not in self.gradients:
-                *made, tensor = self._tensor(value)
-                lines += [*made, f"{target}._grad = {tensor}"]
+                *creation, tensor = self._tensor(value)
+                lines += [*creation, f"{target}._grad = {tensor}"]
         return lines
 
     def _tensor(self, value: Value) -> list[str]:
@@ -616,7 +616,7 @@ class LaunchesFastPath(FastPath):
         """Lines of one launch or check. The first use of an array assigns it to a name."""
         if isinstance(call, Test):
             return [
-                f"if {self._argument(call.span, arrays)}[0] != {self._argument(call.found, arrays)}:",
+                f"if {self._argument(call.span, arrays)}[0] != {self._argument(call.expected, arrays)}:",
                 *self._undo(),
             ]
         launch_line = f"{self._name(launch, 'launch')}({', '.join(self._argument(a, arrays) for a in call.arguments)})"

@@ -104,7 +104,7 @@ class Linker:
                 )
             elif isinstance(call, Test):
                 tests += 1
-                lines += [f"    if {self._span(call.span)}[0] != {_plain(call.found)}:", f"        return {tests}"]
+                lines += [f"    if {self._span(call.span)}[0] != {_plain(call.expected)}:", f"        return {tests}"]
             else:
                 lines.append(f"    {self._function(call)}({', '.join(map(self._argument, call.arguments))})")
         return lines

@@ -112,12 +112,12 @@ class Call:
 
 @dataclass
 class Test:
-    """A check recorded from the library: the value at `span` must equal `found`."""
+    """A check recorded from the library: the value at `span` must equal `expected`."""
 
     position: int
     span: Span
     layout: Layout
-    found: float | int | bool
+    expected: float | int | bool
     where: str
 
 

@@ -235,9 +235,9 @@ def _argument(argument: Any, memory: dict, values: Sequence) -> Any:
 
 def _check(test: Test, memory: dict) -> None:
     buffer = test.span.buffer
-    if buffer.device.backend.download(memory[buffer][test.span.offset : test.span.offset + 1])[0] != test.found:
+    if buffer.device.backend.download(memory[buffer][test.span.offset : test.span.offset + 1])[0] != test.expected:
         raise _failure(test)
 
 
 def _failure(test: Test) -> CheckFailed:
-    return CheckFailed(f"the check at {test.where or 'an unknown line'} does not find {test.found}")
+    return CheckFailed(f"the check at {test.where or 'an unknown line'} found another value than {test.expected}")

@@ -20,12 +20,12 @@ from .simplify import exactly
 
 
 class Frozen:
-    """A value that `program` computes from held tensors: `tensor`, computed at version `seen` of these."""
+    """A value that `program` computes from held tensors: `tensor`, computed at version `computed_at` of these."""
 
     def __init__(self, program: Program) -> None:
         self.program, self.lock = program, Lock()
         self.storages = list(dict.fromkeys(value._storage for value in program.held.values()))
-        self.seen, self.tensor = self.versions(), self._computed()
+        self.computed_at, self.tensor = self.versions(), self._computed()
 
     def versions(self) -> int:
         """The number of writes to held tensors, plus all writes through `.data`, which are not counted per tensor."""
@@ -33,13 +33,13 @@ class Frozen:
 
     def refresh(self) -> None:
         """Compute the value again if a held tensor was written to."""
-        if self.versions() == self.seen:
+        if self.versions() == self.computed_at:
             return
         with self.lock, inference_mode(False), no_grad():
             versions = self.versions()
-            if versions != self.seen:
+            if versions != self.computed_at:
                 self.tensor.copy_(self._computed())
-                self.seen = versions
+                self.computed_at = versions
 
     def _computed(self) -> Tensor:
         with inference_mode(False):

@@ -90,8 +90,8 @@ def _step(step: Step, program: Program, costs: bool) -> list[str]:
 
 
 def _arguments(step: Step) -> str:
-    shown = [name(input) for input in step.inputs[:8]] + ["..."] * (len(step.inputs) > 8)
-    return ", ".join(shown + [_attribute_text(attribute) for attribute in step.parameters if not callable(attribute)])
+    inputs = [name(input) for input in step.inputs[:8]] + ["..."] * (len(step.inputs) > 8)
+    return ", ".join(inputs + [_attribute_text(attribute) for attribute in step.parameters if not callable(attribute)])
 
 
 def _attribute_text(attribute: Any) -> str:
@@ -121,8 +121,8 @@ def _names(values: list[Value], program: Program) -> str:
 
 
 def _structure(outputs: Any) -> str:
-    shown = str(replace(outputs, name)).replace("'", "")
-    return shown if len(shown) <= WIDE else f"{shown[:WIDE]}..."
+    text = str(replace(outputs, name)).replace("'", "")
+    return text if len(text) <= WIDE else f"{text[:WIDE]}..."
 
 
 def _flops(program: Program, step: Step) -> int:
@@ -217,10 +217,10 @@ def memory(executable: Executable) -> str:
 def _plan(lowered: Lowered, places: dict[Buffer, int], max_lines: int = 40) -> list[str]:
     values = {span.buffer: value for value, span in reversed(lowered.places.items())}
     alive = lifetimes(lowered)
-    shown = {placed: name(values[placed]) if placed in values else "scratch" for placed in places if placed.nbytes}
+    name_of = {placed: name(values[placed]) if placed in values else "scratch" for placed in places if placed.nbytes}
     lines = [
         f"    {places[buffer]:12,} + {buffer.nbytes:<12,} {value_name:8} calls {alive[buffer][0]} to {alive[buffer][1]}"
-        for buffer, value_name in shown.items()
+        for buffer, value_name in name_of.items()
     ]
     return [
         "         offset + bytes",

@@ -160,15 +160,15 @@ def is_plain(tensor: Tensor, leaf: bool) -> bool:
     return (node is None or not leaf) and not any(hooks)
 
 
-def package_of(thing: Any) -> str:
+def package_of(definition: Any) -> str:
     """The package that defines a class, function or module."""
-    name = getattr(thing, "__module__", None)  # a descriptor for Cython's metaclasses
-    return (name if name and isinstance(name, str) else getattr(thing, "__name__", "")).partition(".")[0]
+    name = getattr(definition, "__module__", None)  # a descriptor for Cython's metaclasses
+    return (name if name and isinstance(name, str) else getattr(definition, "__name__", "")).partition(".")[0]
 
 
-def of_library(thing: Any) -> bool:
+def of_library(definition: Any) -> bool:
     """Whether a class, function or module belongs to a library without state that affects compiled functions."""
-    return is_library(package_of(thing))
+    return is_library(package_of(definition))
 
 
 @cache

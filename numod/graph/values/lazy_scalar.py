@@ -36,8 +36,8 @@ _TRUSTED = apply.__code__.co_filename, operators.__file__, indexing.__file__, __
 METHODS = ("item", "tolist", "numpy")  # methods of a tensor that return a lazy scalar
 _ARITHMETIC = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "neg", "pos", "abs", "round")
 _FLOATS = {dtypes.float32, dtypes.float64}
-_WIDE = {each: dtypes.float64 for each in _FLOATS} | {
-    each: dtypes.int64 for each in (dtypes.uint8, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64)
+_WIDE = {dtype: dtypes.float64 for dtype in _FLOATS} | {
+    dtype: dtypes.int64 for dtype in (dtypes.uint8, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64)
 }
 _DIVISIONS = "truediv", "floordiv", "mod"
 _LARGEST = 1 << 53  # float64 represents all integers up to this one
@@ -86,11 +86,11 @@ class ScalarExpression(NamedTuple):
 class Itself:
     """A function that returns a constant object, whose parts are not inspected."""
 
-    def __init__(self, thing: Any) -> None:
-        self.thing = thing
+    def __init__(self, value: Any) -> None:
+        self.value = value
 
     def __call__(self) -> Any:
-        return self.thing
+        return self.value
 
 
 def view_of(x: Tensor, source: Tensor, unrecorded: bool) -> Tensor:
@@ -301,19 +301,19 @@ def _as_tensor(expression: Any) -> Tensor | float | int | None:
     operands = [_as_tensor(operand) for operand in expression.operands]
     if any(operand is None for operand in operands):
         return None
-    whole = all(
+    integers_only = all(
         type(operand) is int or (isinstance(operand, Tensor) and operand.dtype is dtypes.int64) for operand in operands
     )
-    if whole and expression.operation != "truediv" and not expression.operation.startswith("math."):
+    if integers_only and expression.operation != "truediv" and not expression.operation.startswith("math."):
         if expression.operation == "pow":
             return _integer_power(*operands)
         divides = expression.operation in ("floordiv", "mod")
-        known = (
+        is_exact = (
             (divides or expression.operation in _ON_TENSORS)
             and _bound(expression) < 1 << 63
             and not (divides and _is_zero(operands[1]))
         )
-        return compute(expression.operation, operands) if known else None
+        return compute(expression.operation, operands) if is_exact else None
     operands = [
         float(operand) if type(operand) is int else operand.double() if isinstance(operand, Tensor) else operand
         for operand in operands

@@ -25,8 +25,10 @@ def is_data(value: Any) -> bool:
 def _is_structure(kind: type) -> bool:
     """Whether instances are structures: containers, dataclasses, and user classes derived from a number or string."""
     base = objects.base_of(kind)
-    known = base in (*objects.SEQUENCES, *objects.MAPPINGS, *objects.VALUES) or objects.is_data_class(kind)
-    return kind is slice or kind in _PLAIN_CONTAINERS or (known and objects.can_rebuild(kind))
+    is_container_or_data = base in (*objects.SEQUENCES, *objects.MAPPINGS, *objects.VALUES) or objects.is_data_class(
+        kind
+    )
+    return kind is slice or kind in _PLAIN_CONTAINERS or (is_container_or_data and objects.can_rebuild(kind))
 
 
 def is_structure(value: Any) -> bool:
@@ -122,7 +124,7 @@ def replace(
     structure: Any,
     function: Callable,
     read: Callable = lambda *reading: ScalarExpression(*reading),
-    whole: Callable = lambda each: None,
+    whole: Callable = lambda container: None,
 ) -> Any:
     """`structure` with its leaves replaced by `function(leaf)`.
 
