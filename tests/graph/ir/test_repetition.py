@@ -1,4 +1,4 @@
-"""Calls that repeat are compiled once, as loops, and compute what they would one by one."""
+"""Repeated calls are compiled once, as loops, with unchanged results."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def test_the_steps_of_a_cell_are_a_loop(dynamic: bool) -> None:
 
     def unrolled(x: numod.Tensor) -> numod.Tensor:
         state = numod.zeros(2, 4)
-        for each in x:
-            state = cell(each, state)
+        for item in x:
+            state = cell(item, state)
         return state
 
     compiled = numod.compile(unrolled, dynamic=dynamic)
@@ -34,20 +34,18 @@ def test_the_steps_of_a_cell_are_a_loop(dynamic: bool) -> None:
 
 
 def test_groups_end_with_the_iterations() -> None:
-    """A group that is full would end at another step of each iteration, so that every one would have loops of its
-    own.
-    """
+    """Full groups would end at another step in each iteration, so no two iterations would have equal loops."""
     decay, x = numod.rand(4), numod.randn(40, 2, 4)
 
     def scan(x: numod.Tensor) -> numod.Tensor:
         top = total = weight = numod.zeros(2, 4)
-        found = []
-        for each in x:
-            peak = numod.maximum(top, each)
-            old, new = numod.exp(top - peak), numod.exp(each - peak)
-            total, weight, top = old * total + new * each, old * weight + new, peak - decay
-            found.append(total / weight)
-        return numod.stack(found)
+        outputs = []
+        for item in x:
+            peak = numod.maximum(top, item)
+            old, new = numod.exp(top - peak), numod.exp(item - peak)
+            total, weight, top = old * total + new * item, old * weight + new, peak - decay
+            outputs.append(total / weight)
+        return numod.stack(outputs)
 
     compiled = numod.compile(scan)
     assert numod.allclose(compiled(x), scan(x), rtol=1e-6)
@@ -67,7 +65,7 @@ def test_layers_with_weights_of_their_own_are_turns_too() -> None:
         optimizer.step()
         return loss
 
-    x, state = numod.randn(2, 5), {name: each.clone() for name, each in model.state_dict().items()}
+    x, state = numod.randn(2, 5), {name: value.clone() for name, value in model.state_dict().items()}
     for function in (step, numod.compile(step)):
         model.load_state_dict(state)
         losses.append([function(x).item() for _ in range(4)])

@@ -1,4 +1,4 @@
-"""The verifier accepts what is recorded and names what is wrong."""
+"""The verifier accepts recorded programs and reports what is wrong with others."""
 
 from __future__ import annotations
 
