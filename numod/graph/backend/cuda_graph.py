@@ -35,7 +35,7 @@ def suits(calls: Sequence[Call | Test], size: int) -> bool:
     )
 
 
-class CapturedGraph:
+class GraphExec:
     """A CUDA graph, and the packed run-time numbers that its kernels currently have."""
 
     def __init__(self, graph: Any) -> None:
@@ -79,52 +79,52 @@ class Replay:
         ]
         self.addresses = struct.Struct(f"={len(self.buffers)}Q")
         self.packed_numbers = struct.Struct(f"={''.join('q' if kind == 'int64' else 'd' for _, kind in number_kinds)}")
-        self.graphs: dict[bytes, CapturedGraph] = {}  # by packed addresses, least recently used first
+        self.graphs: dict[bytes, GraphExec] = {}  # by packed addresses, least recently used first
         self.stream: Any = None  # the stream of the last launch
 
-    def ready(self, arrays: Sequence) -> CapturedGraph:
+    def ready(self, arrays: Sequence) -> GraphExec:
         """The graph for these arrays, one per buffer of `buffers`.
 
         Raises RuntimeError if no graph can be created; the run has not changed anything yet.
         """
         key = self.addresses.pack(*[array.address for array in arrays])
-        captured = self.graphs[key] = self.graphs.pop(key, None) or self._updated_graph(key, arrays)
-        return captured
+        graph_exec = self.graphs[key] = self.graphs.pop(key, None) or self._updated_graph(key, arrays)
+        return graph_exec
 
-    def start(self, captured: CapturedGraph, arrays: Sequence, numbers: Sequence[float]) -> None:
+    def start(self, graph_exec: GraphExec, arrays: Sequence, numbers: Sequence[float]) -> None:
         """Launch a graph returned by `ready(arrays)` with these run-time numbers on the current stream."""
         packed = self.packed_numbers.pack(*numbers)
-        if packed != captured.numbers:
-            captured.graph.change(self._arguments(self.calls_with_numbers, arrays, numbers))
-            captured.numbers = packed
+        if packed != graph_exec.numbers:
+            graph_exec.graph.change(self._arguments(self.calls_with_numbers, arrays, numbers))
+            graph_exec.numbers = packed
         if self.backend.current.stream is not self.stream:
             self._switch_stream(self.backend.current.stream)
-        captured.graph.start()
+        graph_exec.graph.start()
 
-    def _updated_graph(self, key: bytes, arrays: Sequence) -> CapturedGraph:
+    def _updated_graph(self, key: bytes, arrays: Sequence) -> GraphExec:
         """A graph for these addresses: a new one, or the least recently used one, updated."""
         oldest = next(iter(self.graphs), b"")
         if len(self.graphs) == MAX_GRAPHS and oldest[: self.held_bytes] == key[: self.held_bytes]:
             changed = [k for k in range(len(self.calls_using)) if key[8 * k : 8 * k + 8] != oldest[8 * k : 8 * k + 8]]
-            captured = self.graphs.pop(oldest)
-            captured.numbers = b""  # the zeros passed here are not numbers of a run
-            captured.graph.change(
+            graph_exec = self.graphs.pop(oldest)
+            graph_exec.numbers = b""  # the zeros passed here are not numbers of a run
+            graph_exec.graph.change(
                 self._arguments(
                     dict.fromkeys(number for k in changed for number in self.calls_using[k]),
                     arrays,
                     [0] * len(self.numbers),
                 )
             )
-            return captured
+            return graph_exec
         if not self.graphs:
             self.arena, self.stream = self.backend.empty(self.size, np.dtype(np.uint8)), self.backend.current.stream
         arguments = self._arguments(range(len(self.calls)), arrays, [0] * len(self.numbers))
-        captured = CapturedGraph(
+        graph_exec = GraphExec(
             self.backend.graph(self.launchers(), list(arguments.values()), dependencies(self.calls, self.places))
         )
         if len(self.graphs) == MAX_GRAPHS:
             del self.graphs[oldest]
-        return captured
+        return graph_exec
 
     def _arguments(
         self, numbers_of_calls: Iterable[int], arrays: Sequence, numbers: Sequence[float]

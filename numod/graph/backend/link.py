@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from ...kernel import bind, build, writer
 from .lower import Buffer, Call, Integer, Number, Span, Test
-from ..ir.repetition import key_of_call, stretches
+from ..ir.repetition import key_of_call, repeated_runs
 
 # layout of the table: address of the local memory, start and end of the watched words, first entry
 ARENA, WATCH, END, FIRST = 0, 1, 2, 3
@@ -96,11 +96,11 @@ class Linker:
     def _lines(self, calls: Sequence[Call | Test]) -> list[str]:
         """The statements that call the kernels. The kernels' own texts are added to `texts`."""
         lines, tests = [], 0
-        for first, period, turns in stretches([*map(key_of_call, calls)]):
+        for first, period, trip_count in repeated_runs([*map(key_of_call, calls)]):
             call = calls[first]
-            if turns > 1:
+            if trip_count > 1:
                 lines += self._loop(
-                    [calls[first + turn * period : first + (turn + 1) * period] for turn in range(turns)]
+                    [calls[first + turn * period : first + (turn + 1) * period] for turn in range(trip_count)]
                 )
             elif isinstance(call, Test):
                 tests += 1
@@ -109,7 +109,7 @@ class Linker:
                 lines.append(f"    {self._function(call)}({', '.join(map(self._argument, call.arguments))})")
         return lines
 
-    def _loop(self, turns: list[Sequence[Call]]) -> list[str]:
+    def _loop(self, iterations: list[Sequence[Call]]) -> list[str]:
         """Lines of a loop over equal calls.
 
         Arguments that change between iterations are read from the table, one row per iteration.
@@ -123,14 +123,14 @@ class Linker:
             return f"table[ROW + {len(columns) - 1}]"
 
         lines = []
-        for calls_in_place in zip(*turns):
+        for calls_in_place in zip(*iterations):
             arguments = ", ".join(
                 self._arguments(variants, cell) for variants in zip(*(call.arguments for call in calls_in_place))
             )
             lines.append(f"        {self._function(calls_in_place[0])}({arguments})")
         row = f"{self.first + len(self.slots)} + turn * {len(columns)}"
-        self.slots += [column[turn] for turn in range(len(turns)) for column in columns]
-        return [f"    for turn in range({len(turns)}):", *(line.replace("ROW", row) for line in lines)]
+        self.slots += [column[turn] for turn in range(len(iterations)) for column in columns]
+        return [f"    for turn in range({len(iterations)}):", *(line.replace("ROW", row) for line in lines)]
 
     def _arguments(self, variants: tuple, cell: Callable[[list[int]], str]) -> str:
         """The text of an argument, given its variant in each iteration."""

@@ -21,7 +21,7 @@ from .link import ARENA, FIRST, link
 from .lower import Buffer, Call, Integer, Lowered, Number, Span, Test
 from .schedule import may_fail
 from .cuda_graph import Replay, suits
-from ..ir.repetition import key_of_call, stretches
+from ..ir.repetition import key_of_call, repeated_runs
 
 LINKED_WORK = 1 << 20  # maximum work (in elements of simple work) for linking calls into one serial function
 LINKED_CALLS = 400
@@ -201,7 +201,8 @@ def _linkable(calls: Sequence) -> bool:
     if not kernels or not all(kernel is not None and kernel.device.type == "cpu" for kernel in kernels):
         return False
     return (
-        len(kernels) <= LINKED_CALLS or sum(run.period for run in stretches([*map(key_of_call, calls)])) <= LINKED_CALLS
+        len(kernels) <= LINKED_CALLS
+        or sum(run.period for run in repeated_runs([*map(key_of_call, calls)])) <= LINKED_CALLS
     )
 
 

@@ -20,7 +20,7 @@ class Effects:
     """The memory that a program's steps access.
 
     `root`: per value, the owner of its memory: an input, a held tensor, or the value that allocated it.
-    `written`: per root, the positions of the steps that write to it. `leaving`: roots of results and gradients.
+    `written`: per root, the positions of the steps that write to it. `output_roots`: roots of results and gradients.
     """
 
     def __init__(self, program: Program) -> None:
@@ -33,7 +33,7 @@ class Effects:
         for position, step in enumerate(program.steps):
             if isinstance(step, Step):
                 self._record(position, step)
-        self.leaving = {self.root[value] for value in leaving(program)}
+        self.output_roots = {self.root[value] for value in program_outputs(program)}
 
     def _record(self, position: int, step: Step) -> None:
         for result in step.results:
@@ -49,17 +49,17 @@ class Effects:
     def private(self, value: Value) -> bool:
         """Whether the memory was allocated by the program and is not visible after the run."""
         root = self.root[value]
-        return isinstance(root, Value) and root not in self.leaving
+        return isinstance(root, Value) and root not in self.output_roots
 
 
-def leaving(program: Program) -> list[Value]:
+def program_outputs(program: Program) -> list[Value]:
     """The values of results and gradients."""
     values: list[Value] = [gradient for gradient in program.gradients.values() if gradient is not None]
     replace(program.outputs, lambda part: values.append(part) if issubclass(type(part), Value) else None)
     return values
 
 
-def used(step: Step | Check) -> list[Value]:
+def accessed_values(step: Step | Check) -> list[Value]:
     """The values a step reads, including those it writes in place."""
     if not isinstance(step, Step):
         return [step.value] if isinstance(step, Check) else []
@@ -70,7 +70,7 @@ def used(step: Step | Check) -> list[Value]:
     ]
 
 
-def described(step: Step, layouts: dict[Value, Layout]) -> tuple:
+def prepare_arguments(step: Step, layouts: dict[Value, Layout]) -> tuple:
     """A step's inputs as arguments of its op's `prepare`: layouts of tensors, types of numbers."""
     return tuple(
         [
@@ -80,19 +80,19 @@ def described(step: Step, layouts: dict[Value, Layout]) -> tuple:
     )
 
 
-def draws(step: Step) -> bool:
+def draws_random_numbers(step: Step) -> bool:
     """Whether the step draws random numbers."""
     return any(isinstance(input, Draw) for input in step.inputs)
 
 
-def pure(step: Step | Check) -> bool:
+def is_pure(step: Step | Check) -> bool:
     """Whether a step has no side effects and is deterministic."""
     return (
         isinstance(step, Step)
         and not step.in_place
         and step.op is not EMPTY
         and not isinstance(step.op, (Move, Update))
-        and not draws(step)
+        and not draws_random_numbers(step)
     )
 
 

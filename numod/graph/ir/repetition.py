@@ -11,19 +11,19 @@ from typing import NamedTuple
 from ..backend.lower import Call, Integer, Number, Span, Test
 
 MAX_PERIOD = 64  # maximum number of calls per iteration
-MIN_TURNS = 3  # minimum number of iterations
+MIN_TRIP_COUNT = 3  # minimum number of iterations
 MIN_SAVED_CALLS = 6  # minimum number of calls that a loop must save
 
 
 class RepeatedRun(NamedTuple):
-    """A repetition: the `period` calls from `first` on, `turns` times."""
+    """A repetition: the `period` calls from `first` on, `trip_count` times."""
 
     first: int
     period: int
-    turns: int
+    trip_count: int
 
 
-def stretches(keys: Sequence[Hashable], limit: int = MAX_PERIOD) -> list[RepeatedRun]:
+def repeated_runs(keys: Sequence[Hashable], limit: int = MAX_PERIOD) -> list[RepeatedRun]:
     """The items with these keys as loops (period at most `limit`) and single items, in order.
 
     At each position, the loop that saves most items is chosen.
@@ -35,14 +35,14 @@ def stretches(keys: Sequence[Hashable], limit: int = MAX_PERIOD) -> list[Repeate
         best, candidate = RepeatedRun(first, 1, 1), next_equal[first]
         # the second iteration starts with an item equal to the first
         while candidate is not None and candidate - first <= limit:
-            turns = _trip_count(items, first, candidate - first)
-            if turns >= MIN_TURNS and (turns - 1) * (candidate - first) >= max(
-                MIN_SAVED_CALLS, (best.turns - 1) * best.period + 1
+            trip_count = _trip_count(items, first, candidate - first)
+            if trip_count >= MIN_TRIP_COUNT and (trip_count - 1) * (candidate - first) >= max(
+                MIN_SAVED_CALLS, (best.trip_count - 1) * best.period + 1
             ):
-                best = RepeatedRun(first, candidate - first, turns)
+                best = RepeatedRun(first, candidate - first, trip_count)
             candidate = next_equal[candidate]
         runs.append(best)
-        first += best.period * best.turns
+        first += best.period * best.trip_count
     return runs
 
 
@@ -57,10 +57,10 @@ def _next_equal_positions(items: list[int]) -> list[int | None]:
 
 
 def _trip_count(items: list[int], first: int, period: int) -> int:
-    turns, unit = 1, items[first : first + period]
-    while items[first + turns * period : first + (turns + 1) * period] == unit:
-        turns += 1
-    return turns
+    trip_count, unit = 1, items[first : first + period]
+    while items[first + trip_count * period : first + (trip_count + 1) * period] == unit:
+        trip_count += 1
+    return trip_count
 
 
 def key_of_call(call: Call | Test) -> Hashable:

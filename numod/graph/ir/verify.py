@@ -17,7 +17,7 @@ from ...ops import contract
 from ...ops.op import Op
 from ...ops.pointwise import OverComplex, Pointwise
 from ...ops.update import Update
-from .alias_analysis import described
+from .alias_analysis import prepare_arguments
 from .program import EMPTY, Check, Program, Step, Value, name
 from ..values.pytree import replace
 
@@ -127,7 +127,7 @@ def _check_step(program: Program, step: Step, label: str) -> None:
             raise ValueError(f"{label}: {problem}") from None
     if step.in_place:
         return _check_write(program, step, layouts, label)
-    planned: Any = step.op.prepare(described(step, program.layouts), step.parameters).layout
+    planned: Any = step.op.prepare(prepare_arguments(step, program.layouts), step.parameters).layout
     planned = planned if isinstance(planned, tuple) else (planned,)
     _expect(len(planned) == len(layouts), f"{label} has {len(planned)} results, not {len(layouts)}")
     for value, actual, layout in zip(step.results, layouts, planned):
@@ -146,7 +146,7 @@ def _check_write(program: Program, step: Step, targets: list[Layout], label: str
         len(over) == 1 and (isinstance(step.op, Pointwise | OverComplex) or over == (0,)),
         f"{label} overwrites a value that is not its first input",
     )
-    step.op.prepare_into(described(step, program.layouts), step.parameters, tuple(targets), over)
+    step.op.prepare_into(prepare_arguments(step, program.layouts), step.parameters, tuple(targets), over)
 
 
 def _check_extents(program: Program, step: Step, extents: dict[Value, _Extent], label: str) -> None:

@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 from ...autograd import inference_mode, no_grad
 from ...core.tensor import OwnCount, Tensor
 from ...ops import table
-from ..ir.alias_analysis import Effects, copied, described, leaving, pure, used
+from ..ir.alias_analysis import Effects, copied, prepare_arguments, program_outputs, is_pure, accessed_values
 from ..ir.program import Check, Program, Step, Value
 from .simplify import exactly
 
@@ -57,10 +57,10 @@ def freeze(program: Program) -> tuple[Program, list[Frozen]]:
     """
     program = _with_packed_weights(program)
     constants = _constants(program)
-    needed, steps = set(leaving(program)), []
+    needed, steps = set(program_outputs(program)), []
     for step in reversed(program.steps):
         if not _is_constant(step, constants) or (_costs_nothing(step) and needed.intersection(step.results)):
-            needed.update(used(step))
+            needed.update(accessed_values(step))
             steps.append(step)
     needed -= {result for step in steps if isinstance(step, Step) for result in step.results}
     frozen = {
@@ -78,9 +78,13 @@ def _constants(program: Program) -> set[Value]:
     constants = {value for value in program.held if effects.fixed(value)}
     for step in program.steps:
         settled = (
-            pure(step) and constants.issuperset(used(step)) and all(effects.fixed(result) for result in step.results)
+            is_pure(step)
+            and constants.issuperset(accessed_values(step))
+            and all(effects.fixed(result) for result in step.results)
         )
-        if settled and (step.op.is_view or effects.leaving.isdisjoint(effects.root[result] for result in step.results)):
+        if settled and (
+            step.op.is_view or effects.output_roots.isdisjoint(effects.root[result] for result in step.results)
+        ):
             constants.update(step.results)
     return constants
 
@@ -101,8 +105,8 @@ def _with_packed_weights(program: Program) -> Program:
     steps: list[Step | Check] = []
     for step in program.steps:
         packing = (
-            step.op.prepack(described(step, program.layouts), step.parameters)
-            if pure(step) and not _is_constant(step, constants)
+            step.op.prepack(prepare_arguments(step, program.layouts), step.parameters)
+            if is_pure(step) and not _is_constant(step, constants)
             else None
         )
         if packing is not None and step.inputs[packing.position] in constants:
@@ -122,7 +126,7 @@ def _frozen_value(program: Program, value: Value, constants: set[Value]) -> Froz
     needed, steps = {value}, []
     for step in reversed(program.steps):
         if _is_constant(step, constants) and needed.intersection(step.results):
-            needed.update(used(step))
+            needed.update(accessed_values(step))
             steps.append(step)
     constant_program = copied(program, steps[::-1])
     constant_program.inputs, constant_program.shared, constant_program.gradients, constant_program.outputs = (

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ...device import Layout
 from ...kernel import bind, writer
 from ...ops.op import Op, Plan
-from ..ir.alias_analysis import Boundary, Effects, copied, described, leaving, used
+from ..ir.alias_analysis import Boundary, Effects, copied, prepare_arguments, program_outputs, accessed_values
 from .fuse_pointwise import Fused, makes_product
 from ..ir.program import Program, Step, Value
 
@@ -96,26 +96,28 @@ def _fuse(program: Program, product: Step) -> Program | None:
     begin, aliases, views = program.steps.index(product), {value}, []
     end = begin + 1
     while (
-        end < len(program.steps) and not aliases.intersection(used(program.steps[end])) or _is_view(program.steps, end)
+        end < len(program.steps)
+        and not aliases.intersection(accessed_values(program.steps[end]))
+        or _is_view(program.steps, end)
     ):
         step = program.steps[end]
         if isinstance(step, Boundary):
             return None
-        if aliases.intersection(used(step)):
+        if aliases.intersection(accessed_values(step)):
             views.append(step)
             aliases.update(step.results)
         end += 1
     loop = program.steps[end] if end < len(program.steps) else None
     can_move = effects.fixed(value) and not any(
-        begin < k < end for operand in used(product) for k in effects.written.get(effects.root[operand], ())
+        begin < k < end for operand in accessed_values(product) for k in effects.written.get(effects.root[operand], ())
     )
     if not can_move or not isinstance(loop, Step) or not isinstance(loop.op, Fused):
         return None
     places = [k for k, input in enumerate(loop.inputs) if issubclass(type(input), Value) and input in aliases]
     if len(places) != 1 or not _same_order(program, value, places[0], loop):
         return None
-    store_product = bool(aliases.intersection(leaving(program))) or any(
-        aliases.intersection(used(step)) for step in program.steps[end + 1 :]
+    store_product = bool(aliases.intersection(program_outputs(program))) or any(
+        aliases.intersection(accessed_values(step)) for step in program.steps[end + 1 :]
     )
     return _with_fused_step(program, product, loop, places[0], views, store_product)
 
@@ -154,7 +156,7 @@ def _with_fused_step(
     )
     with bind.unbuilt():
         try:
-            op.prepare(described(step, program.layouts), step.parameters)
+            op.prepare(prepare_arguments(step, program.layouts), step.parameters)
         except ValueError:
             return None
     fused_steps = {id(fused_step) for fused_step in (product, *views)}

@@ -20,9 +20,17 @@ from ...ops.matmul.matmul import linear, matmul, packed_linear, packed_matmul
 from ...ops.op import Op, Plan
 from ...ops.pointwise import Pointwise, plan_loop
 from ...ops.reduce.reduction import Reduction
-from ..ir.alias_analysis import Boundary, Effects, copied, draws, leaving, pure, used
+from ..ir.alias_analysis import (
+    Boundary,
+    Effects,
+    copied,
+    draws_random_numbers,
+    program_outputs,
+    is_pure,
+    accessed_values,
+)
 from ..ir.program import Check, Program, Step, Value
-from ..ir.repetition import stretches
+from ..ir.repetition import repeated_runs
 
 _ROUNDED = Formula("rounded_product", "rounded_product(x, y)", {})
 MAX_ARRAY_PAIRS = 20  # LLVM checks at most this many pairs of arrays (one of them written to) for overlap at run time
@@ -134,10 +142,10 @@ def _ends(program: Program) -> set[int]:
     """The positions where iterations end, in repetitions with too many pointwise steps for one group."""
     ends: set[int] = set()
     keys = [_iteration_key(step, program.layouts) for step in program.steps]
-    for first, period, turns in stretches(keys, MAX_ITERATION):
+    for first, period, trip_count in repeated_runs(keys, MAX_ITERATION):
         size = sum(isinstance(getattr(step, "op", None), Pointwise) for step in program.steps[first : first + period])
-        if size * turns > MAX_MEMBERS:
-            ends.update(range(first, first + (turns + 1) * period, period * max(1, MAX_MEMBERS // 2 // size)))
+        if size * trip_count > MAX_MEMBERS:
+            ends.update(range(first, first + (trip_count + 1) * period, period * max(1, MAX_MEMBERS // 2 // size)))
     return ends
 
 
@@ -161,7 +169,7 @@ def makes_product(step: Step | Check, layouts: dict[Value, Layout]) -> bool:
 
     Products of small matrices use kernels without an epilogue; convolutions always support one.
     """
-    return pure(step) and (
+    return is_pure(step) and (
         step.op in (convolution, spread_convolution)
         or step.op in (matmul, linear, packed_matmul, packed_linear)
         and layouts[step.results[0]].size >= LARGE
@@ -175,9 +183,9 @@ class _Fusion:
         self.constants = _constants(program, self.effects)
         self.uses: dict[Value, list[int]] = {}
         for position, step in enumerate(program.steps):
-            for value in used(step):
+            for value in accessed_values(step):
                 self.uses.setdefault(value, []).append(position)
-        self.leaving = set(leaving(program))
+        self.kept_values = set(program_outputs(program))
         self.products = {step.results[0] for step in program.steps if makes_product(step, self.layouts)}
         self.open: list[_Group] = []
         self.steps: list[Step | Check] = []
@@ -209,7 +217,7 @@ class _Fusion:
     def _dtype(self, step: Step | Check) -> DType | None:
         """The compute dtype of a step that can be in a group, else None."""
         if (
-            not pure(step)
+            not is_pure(step)
             or not isinstance(step.op, Pointwise)
             or step.op.integers
             or step.op in (table.index, table.arange, table.linspace)
@@ -277,7 +285,7 @@ class _Fusion:
 
     def _conflicts(self, group: _Group, step: Step | Check) -> bool:
         """Whether a step must follow a group: it reads the group's results or writes to its inputs."""
-        roots = {self.effects.root[value] for value in used(step)}
+        roots = {self.effects.root[value] for value in accessed_values(step)}
         if roots & group.produced:
             return True
         if isinstance(step, Step) and step.in_place:
@@ -306,7 +314,7 @@ class _Fusion:
         stored = [
             k
             for k, step in enumerate(members)
-            if step.results[0] in self.leaving
+            if step.results[0] in self.kept_values
             or any(position not in positions for position in self.uses.get(step.results[0], ()))
         ]
         tensors = (
@@ -390,7 +398,7 @@ def _constants(program: Program, effects: Effects) -> dict[Value, float | int | 
             isinstance(step, Step)
             and step.op is table.fill
             and not step.in_place
-            and not draws(step)
+            and not draws_random_numbers(step)
             and not isinstance(step.inputs[0], Value)
         ):
             (value,) = step.results

@@ -14,7 +14,7 @@ from ...kernel.expression import Symbol, substitute
 from ...ops.reduce import reduction
 from ...ops.op import Op, Plan
 from ...ops.reduce.reduction import Reduction
-from ..ir.alias_analysis import Effects, copied, leaving, used
+from ..ir.alias_analysis import Effects, copied, program_outputs, accessed_values
 from .fuse_pointwise import LARGE, Fused
 from ..ir.program import Check, Program, Step, Value
 
@@ -53,9 +53,9 @@ class FusedReduction(Op):
 def fuse_reductions(program: Program) -> Program:
     """The program with loops fused into the reductions of their results."""
     effects = Effects(program)
-    leaving_values, users = set(leaving(program)), {}
+    outputs, users = set(program_outputs(program)), {}
     for step in program.steps:
-        for value in used(step):
+        for value in accessed_values(step):
             users.setdefault(value, []).append(step)
     loop_of = {step.results[0]: step for step in program.steps if isinstance(step, Step) and isinstance(step.op, Fused)}
     fused_loops, fused_reductions = set(), {}
@@ -68,7 +68,7 @@ def fuse_reductions(program: Program) -> Program:
         if (
             loop is not None
             and users[step.inputs[0]] == [step]
-            and step.inputs[0] not in leaving_values
+            and step.inputs[0] not in outputs
             and _can_fuse(loop, step, program, effects)
         ):
             fused_loops.add(id(loop))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...ops.pointwise import Pointwise
-from ..ir.alias_analysis import Boundary, Effects, copied, pure, renamed, used
+from ..ir.alias_analysis import Boundary, Effects, copied, is_pure, renamed, accessed_values
 from .fuse_pointwise import LARGE, Fused
 from ..ir.program import Check, Program, Step, Value
 
@@ -25,7 +25,7 @@ class _ReuseInPlace:
         self.allocated: set[Value] = set()
         self.last_use: dict[Any, int] = {}  # the last step that uses a root
         for position, step in enumerate(program.steps):
-            self.last_use.update((self.effects.root[value], position) for value in used(step))
+            self.last_use.update((self.effects.root[value], position) for value in accessed_values(step))
 
     def result(self) -> Program:
         """Transform the steps in order."""
@@ -35,7 +35,7 @@ class _ReuseInPlace:
     def _step(self, step: Step | Check, position: int) -> Step | Check:
         if isinstance(step, Boundary):
             self.allocated.clear()
-        target = self._target(step, position) if pure(step) else None
+        target = self._target(step, position) if is_pure(step) else None
         if target is None:
             self.allocated.update(
                 allocated for allocated in getattr(step, "results", ()) if self.effects.root[allocated] is allocated
@@ -51,7 +51,7 @@ class _ReuseInPlace:
         if (
             not isinstance(step.op, (Fused, Pointwise))
             or len(step.results) != 1
-            or step.results[0] in self.effects.leaving
+            or step.results[0] in self.effects.output_roots
         ):
             return None
         layout = self.program.layouts[step.results[0]]

@@ -11,7 +11,16 @@ from typing import Any
 from ...device import Layout
 from ...ops import table
 from ...ops.pointwise import Pointwise
-from ..ir.alias_analysis import Effects, copied, described, draws, leaving, pure, renamed, used
+from ..ir.alias_analysis import (
+    Effects,
+    copied,
+    prepare_arguments,
+    draws_random_numbers,
+    program_outputs,
+    is_pure,
+    renamed,
+    accessed_values,
+)
 from ..ir.program import EMPTY, Check, Program, Step, Value
 
 
@@ -20,11 +29,11 @@ def out_of_place(program: Program) -> Program:
     last_view: dict[Value, int] = {}
     effects = Effects(program)
     for position, step in enumerate(program.steps):
-        for value in used(step):
+        for value in accessed_values(step):
             if effects.root[value] != value:
                 last_view[effects.root[value]] = position
     last_view.update(
-        {effects.root[value]: len(program.steps) for value in leaving(program) if effects.root[value] != value}
+        {effects.root[value]: len(program.steps) for value in program_outputs(program) if effects.root[value] != value}
     )
     names: dict[Value, Value] = {}
     steps: list[Step | Check] = []
@@ -52,7 +61,7 @@ def out_of_place(program: Program) -> Program:
 
 def _planned(step: Step, layouts: dict[Value, Layout]) -> Layout | None:
     """The layout of the op's result if computed out of place."""
-    arguments = described(step, layouts)
+    arguments = prepare_arguments(step, layouts)
     if not any(isinstance(argument, Layout) for argument in arguments):
         return None
     try:
@@ -64,7 +73,7 @@ def _planned(step: Step, layouts: dict[Value, Layout]) -> Layout | None:
 def without_repeats(program: Program) -> Program:
     """Common subexpression elimination, and removal of steps that return their input and of checks made before."""
     effects = Effects(program)
-    leaving_values = set(leaving(program))
+    outputs = set(program_outputs(program))
     names: dict[Value, Value] = {}
     results_of_key: dict[tuple, tuple[Value, ...]] = {}
     checked: set[tuple[Value, str]] = set()
@@ -75,7 +84,7 @@ def without_repeats(program: Program) -> Program:
             if (step.value, repr(step.found)) in checked:
                 continue  # the backward pass repeats checks of indices
             checked.add((step.value, repr(step.found)))
-        if not pure(step) or leaving_values.intersection(step.results):
+        if not is_pure(step) or outputs.intersection(step.results):
             steps.append(step)
             continue
         replacement = _unchanged(step, program.layouts, effects)
@@ -91,7 +100,7 @@ def without_repeats(program: Program) -> Program:
 
 def _settled(step: Step, effects: Effects) -> bool:
     """Whether a step's inputs and results are never modified, and its results do not leave the program."""
-    return all(effects.fixed(value) for value in (*used(step), *step.results)) and all(
+    return all(effects.fixed(value) for value in (*accessed_values(step), *step.results)) and all(
         effects.private(result) for result in step.results
     )
 
@@ -121,7 +130,9 @@ def _unchanged(step: Step, layouts: dict[Value, Layout], effects: Effects) -> tu
     if len(tensors) != 1 or len(step.results) != 1 or layouts[tensors[0]] is not layouts[step.results[0]]:
         return None
     if step.op.is_view:
-        return tuple(tensors) if step.op.prepare(described(step, layouts), step.parameters).offset == 0 else None
+        return (
+            tuple(tensors) if step.op.prepare(prepare_arguments(step, layouts), step.parameters).offset == 0 else None
+        )
     rule = _IDENTITIES.get(step.op)
     if rule is None or not rule(step.inputs) or not _settled(step, effects):
         return None
@@ -144,20 +155,20 @@ _IDENTITIES = {
 def without_dead(program: Program) -> Program:
     """Dead code elimination. Keeps steps that affect results, gradients, checks, random streams or external memory."""
     effects = Effects(program)
-    needed = set(leaving(program))
+    needed = set(program_outputs(program))
     roots = {effects.root[value] for value in needed}
     kept_steps: list[Step | Check] = []
     for step in reversed(program.steps):
         if isinstance(step, Step) and not _needed(step, needed, roots, effects):
             continue
         kept_steps.append(step)
-        needed.update(used(step))
-        roots.update(effects.root[value] for value in used(step))
+        needed.update(accessed_values(step))
+        roots.update(effects.root[value] for value in accessed_values(step))
     return copied(program, kept_steps[::-1])
 
 
 def _needed(step: Step, needed: set[Value], roots: set, effects: Effects) -> bool:
-    if draws(step) or step.op.reports:
+    if draws_random_numbers(step) or step.op.reports:
         return True
     if step.in_place:
         return not step.results or any(

@@ -11,7 +11,7 @@ from ...ops import cost
 from ...ops.op import Op
 from ...ops.update import ACTION
 from ..passes.fuse_reduction import FusedReduction
-from ..ir.alias_analysis import described
+from ..ir.alias_analysis import prepare_arguments
 from ..passes.fuse_epilogue import WithEpilogue
 from ..passes.freezing import Frozen
 from ..passes.fuse_pointwise import Fused
@@ -134,7 +134,9 @@ def _flops(program: Program, step: Step) -> int:
         )
     if isinstance(step.op, WithEpilogue):
         count = len(step.op.product.inputs)
-        multiplied = cost.flops(step.op.product, described(step, program.layouts)[:count], step.parameters, results)
+        multiplied = cost.flops(
+            step.op.product, prepare_arguments(step, program.layouts)[:count], step.parameters, results
+        )
         return multiplied + sum(cost.functions(op) for op, *_ in step.op.rows) * results[0].size
     if not isinstance(step.op, Op) or step.op is ACTION:
         return 0
@@ -142,12 +144,12 @@ def _flops(program: Program, step: Step) -> int:
     # an optimizer step: (function that returns the scalars, number of parameters, recorded scalars)
     if step.parameters and callable(step.parameters[0]):
         parameters = (len(step.inputs) // step.parameters[1],)
-    return cost.flops(step.op, described(step, program.layouts), parameters, results)
+    return cost.flops(step.op, prepare_arguments(step, program.layouts), parameters, results)
 
 
 def _bytes(program: Program, step: Step) -> int:
     return cost.bytes_moved(
-        step.op, described(step, program.layouts), tuple([program.layouts[result] for result in step.results])
+        step.op, prepare_arguments(step, program.layouts), tuple([program.layouts[result] for result in step.results])
     )
 
 

@@ -6,7 +6,7 @@ import pytest
 
 import numod
 from numod import nn
-from numod.graph.ir.repetition import RepeatedRun, stretches
+from numod.graph.ir.repetition import RepeatedRun, repeated_runs
 
 
 def section_of(compiled: object) -> object:
@@ -74,10 +74,10 @@ def test_layers_with_weights_of_their_own_are_turns_too() -> None:
 
 def test_what_is_found() -> None:
     keys = "xabababababyccccccccz"
-    assert [stretch for stretch in stretches(keys) if stretch.turns > 1] == [
+    assert [run for run in repeated_runs(keys) if run.trip_count > 1] == [
         RepeatedRun(1, 2, 5),
         RepeatedRun(12, 1, 8),
     ]
-    assert sum(stretch.period * stretch.turns for stretch in stretches(keys)) == len(keys)
-    assert all(stretch.turns == 1 for stretch in stretches(keys[:5])) and stretches("") == []
-    assert stretches("abcabcabcabc", limit=2) == [RepeatedRun(k, 1, 1) for k in range(12)]
+    assert sum(run.period * run.trip_count for run in repeated_runs(keys)) == len(keys)
+    assert all(run.trip_count == 1 for run in repeated_runs(keys[:5])) and repeated_runs("") == []
+    assert repeated_runs("abcabcabcabc", limit=2) == [RepeatedRun(k, 1, 1) for k in range(12)]
