@@ -193,7 +193,7 @@ class CompiledNode(Node):
         unused = set(range(len(grads))).difference(used, *(executable.tape.depends_on[number] for number in used))
         if all(unused.isdisjoint(self.uses[position]) or _is_finite(gradient) for position, gradient in reached):
             return reached
-        # the NaN may come from the zero gradient of an unused result, times an infinite derivative
+        # NaN may be the zero gradient of an unused result times an infinite derivative
         results = self._recompute()
         return reached if results is None else self._differentiate(results, grads)
 

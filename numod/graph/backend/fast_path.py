@@ -255,19 +255,19 @@ class FastPath:
         }
         small = [result for result in self.results if result.nbytes <= LARGEST]
         self.large = [result for result in self.results if result.nbytes > LARGEST]
-        pairs = [(owner, lowered.layouts[value]) for owner, value in map(reusable.get, self.gradients)]
+        leaf_layouts = [(owner, lowered.layouts[value]) for owner, value in map(reusable.get, self.gradients)]
         self.leaf_names = {
             self.gradients[buffer]: self._name(reusable[buffer][0], "parameter") for buffer in self.gradients
         }
         # the native function checks words after numbers are drawn, so only if that has no side effects
         watched = (
-            [watched_guard for watched_guard in self.guards if watched_guard.words]
-            if len(self.settings_guards) == len(lowered.sources)
-            else []
+            [guard for guard in self.guards if guard.words] if len(self.settings_guards) == len(lowered.sources) else []
         )
-        self.guards = [watched_guard for watched_guard in self.guards if watched_guard not in watched]
-        words = [word for watched_guard in watched for word in watched_guard.words]
-        self.memory = Memory(self.section, self.executable.arena, small, list(self.gradients), pairs, self.space, words)
+        self.guards = [guard for guard in self.guards if guard not in watched]
+        words = [word for guard in watched for word in guard.words]
+        self.memory = Memory(
+            self.section, self.executable.arena, small, list(self.gradients), leaf_layouts, self.space, words
+        )
         self.space["memory"] = self.memory
         self.pack_names = ", ".join(["place", "table", "keep", *(self.results[result] for result in small)])
 
@@ -387,6 +387,10 @@ class FastPath:
         return lines + self._set_gradients() + self._results()
 
     def _launch(self) -> list[str]:
+        """Lines that take a pack of memory, compute the numbers and call the native function.
+
+        A negative result is the position of a watched word that differs: guards come first, then reference counts.
+        """
         lines = [
             "packs = memory.packs",
             "try:",
@@ -399,13 +403,13 @@ class FastPath:
         addresses = [
             f"table[{self.section.position_of[buffer]}] = address({self.results[buffer]}.data)" for buffer in self.large
         ]
-        lines += [*addresses, "formers = ()"]
+        lines += [*addresses, "former_gradients = ()"]
         if self.gradients:
             outdated = " or ".join(
                 f"{owner}._grad is not {gradient} or {gradient}._layout is not {self._layout(gradient)}"
                 for gradient, owner in self.leaf_names.items()
             )
-            lines += [f"if {outdated}:", "    formers = memory.settle()"]
+            lines += [f"if {outdated}:", "    former_gradients = memory.settle()"]
         lines += self._all_numbers()
         numbers = [f"n{source}_{index}" for source, index in self.section.numbers]
         launch = f"failed = launch({', '.join(['place', *map(self._input, self.section.inputs), *numbers])})"
@@ -413,13 +417,16 @@ class FastPath:
         lines += [
             f"    if failed > -{self.memory.gradient_words}:",
             "        packs.append(pack)",
-            "        restore(formers)",
+            "        restore(former_gradients)",
             f"        {self.fall_back}",
         ]
-        lines += ["    pack, formers = memory.renew(failed, pack, formers)", f"    {self.pack_names} = pack"]
+        lines += [
+            "    pack, former_gradients = memory.renew(failed, pack, former_gradients)",
+            f"    {self.pack_names} = pack",
+        ]
         lines += [f"    {line}" for line in [*addresses, launch, "memory.watch(pack)", "packs = memory.packs"]]
         lines.append("packs.append(pack)")
-        return lines + (["if failed:", "    restore(formers)", *self._undo()] if self.section.tests else [])
+        return lines + (["if failed:", "    restore(former_gradients)", *self._undo()] if self.section.tests else [])
 
     def _all_numbers(self) -> list[str]:
         """Lines that compute the run-time numbers, which may advance optimizers' step counts."""
@@ -516,34 +523,40 @@ class FastPath:
         ]
 
     def _results(self) -> list[str]:
+        """Lines that create the results and return them."""
         lines: list[str] = []
         expressions = {
             value: f"{self._owner(owner)}._grad" for owner, value in self.executable.gradients if value is not None
         }
 
-        def text(leaf: Any) -> str:
-            if issubclass(type(leaf), Value):
-                if leaf not in expressions:
-                    *before, expressions[leaf] = self._tensor(leaf)
+        def expression(output: Any) -> str:
+            if issubclass(type(output), Value):
+                if output not in expressions:
+                    *before, expressions[output] = self._tensor(output)
                     lines.extend(before)
-                return expressions[leaf]
-            if type(leaf) is Given:
-                return self.containers[leaf.number]
-            if type(leaf) is ScalarExpression:
-                return f"{self._name(function_of(leaf.operation), 'read')}({', '.join(map(text, leaf.operands))})"
-            if type(leaf) in (tuple, list):
-                inner = "".join(f"{text(part)}, " for part in leaf)
-                return f"({inner})" if type(leaf) is tuple else f"[{inner}]"
-            if type(leaf) is dict:
-                return "{" + ", ".join(f"{self._name(key, 'key')}: {text(part)}" for key, part in leaf.items()) + "}"
-            if is_structure(leaf):
-                inner = "".join(f"{text(part)}, " for part in parts(leaf))
-                plain = issubclass(type(leaf), tuple) and not objects.has_attributes(type(leaf))
-                make, like = (tuple.__new__, type(leaf)) if plain else (remade, leaf)
-                return f"{self._name(make, 'make')}({self._name(like, 'constant')}, [{inner}])"
-            return self._name(leaf, "constant")
+                return expressions[output]
+            if type(output) is Given:
+                return self.containers[output.number]
+            if type(output) is ScalarExpression:
+                operands = ", ".join(map(expression, output.operands))
+                return f"{self._name(function_of(output.operation), 'compute')}({operands})"
+            if type(output) in (tuple, list):
+                items = "".join(f"{expression(part)}, " for part in output)
+                return f"({items})" if type(output) is tuple else f"[{items}]"
+            if type(output) is dict:
+                return (
+                    "{"
+                    + ", ".join(f"{self._name(key, 'key')}: {expression(part)}" for key, part in output.items())
+                    + "}"
+                )
+            if is_structure(output):
+                items = "".join(f"{expression(part)}, " for part in parts(output))
+                plain = issubclass(type(output), tuple) and not objects.has_attributes(type(output))
+                make, template = (tuple.__new__, type(output)) if plain else (remade, output)
+                return f"{self._name(make, 'make')}({self._name(template, 'constant')}, [{items}])"
+            return self._name(output, "constant")
 
-        result = text(self.executable.program.outputs)
+        result = expression(self.executable.program.outputs)
         return [*lines, f"return {result}"]
 
 

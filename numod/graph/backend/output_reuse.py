@@ -26,7 +26,7 @@ LARGEST = 1 << 16
 _probe = [object()]
 # reference count of an object with one owner besides this module; -1 if the interpreter has no usable counts
 _UNSHARED = 2 if c_ssize_t.from_address(id(_probe[0])).value == 1 else -1
-Formers = Sequence[tuple[Tensor, "Tensor | None"]]
+FormerGradients = Sequence[tuple[Tensor, "Tensor | None"]]
 
 
 class Memory:
@@ -97,13 +97,13 @@ class Memory:
             storages.append(storage)
         return address(table), table, (arrays, self.gradient_memory), *storages
 
-    def renew(self, place: int, pack: tuple, formers: Formers) -> tuple[tuple, Formers]:
+    def renew(self, place: int, pack: tuple, former_gradients: FormerGradients) -> tuple[tuple, FormerGradients]:
         """Replace a pack whose memory is still referenced, according to its word at `-place`.
 
         The new pack watches nothing until `watch` is called.
         """
         if -place < self.result_words:
-            formers = [*formers, *((leaf, leaf._grad) for leaf, _ in self.leaves)]
+            former_gradients = [*former_gradients, *((leaf, leaf._grad) for leaf, _ in self.leaves)]
             self._allocate_gradients()
             self.settle()
         elif not self.packs:
@@ -111,23 +111,23 @@ class Memory:
             self.packs.append(pack)
         pack = self.make()
         pack[1][END] = 0
-        return pack, formers
+        return pack, former_gradients
 
     def watch(self, pack: tuple) -> None:
         """Check reference counts in calls with this pack."""
         pack[1][END] = self.end
 
-    def settle(self) -> Formers:
+    def settle(self) -> FormerGradients:
         """Set the leaves' gradients to this memory. Returns the previous ones."""
-        formers = []
+        former_gradients = []
         for k, (leaf, _) in enumerate(self.leaves):
             if leaf._grad is not self.space[f"gradient{k}"]:
-                formers.append((leaf, leaf._grad))
+                former_gradients.append((leaf, leaf._grad))
                 leaf._grad = self.space[f"gradient{k}"]
-        return formers
+        return former_gradients
 
 
-def restore(formers: Formers) -> None:
+def restore(former_gradients: FormerGradients) -> None:
     """Undo `settle` and `renew`."""
-    for leaf, gradient in reversed(formers):
+    for leaf, gradient in reversed(former_gradients):
         leaf._grad = gradient

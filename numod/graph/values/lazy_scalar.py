@@ -211,7 +211,7 @@ def _of_other_thread(value: Any) -> bool:
 def _as_number(value: Any) -> Any:
     """Replace a lazy scalar of another thread's recording by its number; return other values unchanged.
 
-    Recordings of this thread are marked as confused: they would read another number if repeated.
+    Active recordings are marked as confused, which discards them: the number may differ at the next call.
     """
     if not _of_other_thread(value):
         return value

@@ -123,7 +123,7 @@ def is_remade(value: Any) -> bool:
 def replace(
     structure: Any,
     function: Callable,
-    read: Callable = lambda *reading: ScalarExpression(*reading),
+    read: Callable = lambda *expression: ScalarExpression(*expression),
     whole: Callable = lambda container: None,
 ) -> Any:
     """`structure` with its leaves replaced by `function(leaf)`.
