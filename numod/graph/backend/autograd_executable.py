@@ -1,6 +1,6 @@
 """A compiled forward pass with its compiled backward pass, for results that require gradients.
 
-Local memory is needed until backward, so each call has its own arena, which its node keeps.
+The backward pass reads local memory of the forward pass, so each call has its own arena, which its node keeps.
 """
 
 from __future__ import annotations
@@ -28,25 +28,20 @@ from ..values.pytree import Given, is_structure, parts, replace
 
 
 class Tape(NamedTuple):
-    """What the tape showed of a recorded function's results: the step at which their backward pass begins, the results
-    that have one, and what their gradients are `wanted` for: tensors that existed, or numbers of inputs. `uses`: for
-    each of these the numbers of the results that were computed of it. `behind`: for each result those of the results
-    that it was computed of. `shares`: those in whose histories, too, are nodes of its own that saved tensors.
-    """
+    """The backward pass of a recorded function. Sets contain numbers of differentiated results."""
 
-    boundary: int
-    differentiated: list[Value]
-    wanted: list[Tensor | int]
-    uses: list[set[int]]
-    behind: list[set[int]]
-    shares: list[set[int]]
+    boundary: int  # the step where the backward pass starts
+    differentiated: list[Value]  # results that require gradients
+    targets: list[Tensor | int]  # leaves that get gradients: existing tensors, or numbers of inputs
+    uses: list[set[int]]  # per target: the results that depend on it
+    depends_on: list[set[int]]  # per result: the results that it depends on
+    shared_history: list[set[int]]  # per result: the results that share nodes with saved tensors with it
 
 
 class Differentiable(Executable):
-    """A program whose steps from `boundary` on are the backward pass of the ones before; its outputs are (results,
-    gradients).
+    """A program with a forward pass and, from step `boundary` on, its backward pass. Outputs: (results, gradients).
 
-    Its inputs are those of the forward pass and then a gradient for each of the results that have one.
+    Its inputs are those of the forward pass, followed by one gradient per differentiated result.
     """
 
     def __init__(self, program: Program, tape: Tape, name: str, form: Form) -> None:
@@ -58,10 +53,10 @@ class Differentiable(Executable):
     def _prepare(self, name: str, form: Form) -> None:
         self.differentiated = list(self.program.outputs[2])
         calls = self.lowered.calls
-        for each in memory_plan.crossing(self.lowered, self.boundary):
-            # a section's local memory there is its run's alone: what backward reads lasts as results do
-            if each.device.type != "cpu":
-                each.kind = "result"
+        for buffer in memory_plan.crossing(self.lowered, self.boundary):
+            # a GPU section frees its local memory after its run; results last until the backward pass
+            if buffer.device.type != "cpu":
+                buffer.kind = "result"
         self.places, self.arena_size = memory_plan.plan(self.lowered, self.boundary)
         forward, backward = (
             [call for call in calls if (call.position < self.boundary) is first] for first in (True, False)
@@ -74,51 +69,54 @@ class Differentiable(Executable):
                 f"compile: the backward pass of {where} branches on a value of the gradient; leave the function "
                 "uncompiled"
             )
-        self.kept = [
+        self.saved = [
             buffer for buffer in self.backward.buffers if buffer.kind == "held" or buffer in self.section.arrays
         ]
-        # what else it is computed of
-        self.given = [
-            buffer for buffer in self.section.buffers if buffer.kind in ("held", "input") and buffer not in self.kept
+        # memory that only the forward pass reads
+        self.forward_only = [
+            buffer for buffer in self.section.buffers if buffer.kind in ("held", "input") and buffer not in self.saved
         ]
         layouts = self.lowered.layouts
-        self.results = tuple([layouts[each] for each in self.differentiated])
-        self.owners = [
-            layouts[self.program.inputs[each]] if isinstance(each, int) else each._layout for each in self.tape.wanted
+        self.result_layouts = tuple([layouts[value] for value in self.differentiated])
+        self.target_layouts = [
+            layouts[self.program.inputs[target]] if isinstance(target, int) else target._layout
+            for target in self.tape.targets
         ]
-        self.hidden = frozenset().union(*self.tape.behind)
-        self.place_of = {each: place for place, each in enumerate(self.differentiated)}
-        self.zeros: dict[int, Tensor] = {}  # gradients of results that none comes to, which runs only read
-        self.slopes = [(position, each) for position, each in enumerate(self.program.outputs[1]) if each is not None]
+        self.inner_results = frozenset().union(*self.tape.depends_on)
+        self.output_of = {value: output for output, value in enumerate(self.differentiated)}
+        self.zeros: dict[int, Tensor] = {}  # read-only gradients of unused results
+        self.input_gradients = [
+            (position, value) for position, value in enumerate(self.program.outputs[1]) if value is not None
+        ]
 
     def zero(self, number: int) -> Tensor:
-        """The gradient of a result that none comes to."""
-        found = self.zeros.get(number)
-        if found is None:
-            layout = self.results[number]
-            found = self.zeros[number] = zeros(layout.shape, dtype=layout.dtype, device=layout.device)
-        return found
+        """The zero gradient of an unused result."""
+        gradient = self.zeros.get(number)
+        if gradient is None:
+            layout = self.result_layouts[number]
+            gradient = self.zeros[number] = zeros(layout.shape, dtype=layout.dtype, device=layout.device)
+        return gradient
 
-    def run(self, inputs: tuple[Tensor, ...], again: Callable = lambda: None, given: Sequence = ()) -> Any:
-        """Run the forward pass; its results get a node that runs the backward pass.
+    def run(self, inputs: tuple[Tensor, ...], recompute: Callable = lambda: None, containers: Sequence = ()) -> Any:
+        """Run the forward pass and attach a node that runs the backward pass to its results.
 
-        `again` recomputes them eagerly, or returns None if guards fail.
+        `recompute` calls the function eagerly and returns its results, or None if guards fail.
         """
         arena, memory_of = memory_plan.arena(self.arena_size), {}
         values = self._begin(arena, inputs, memory_of)
         self._count_writes(inputs)
         tensors = self._set_gradients(inputs, memory_of)
-        node = CompiledNode(self, inputs, arena, memory_of, values, again)
+        node = CompiledNode(self, inputs, arena, memory_of, values, recompute)
 
-        def build(each: Any) -> Any:
-            if type(each) is not Value:
-                return given[each.number] if type(each) is Given else each
-            found = tensors.get(each)
-            if found is None:
-                found = tensors[each] = self._tensor(each, inputs, memory_of)
-                if (place := self.place_of.get(each)) is not None:
-                    node.own(found, place)
-            return found
+        def build(leaf: Any) -> Any:
+            if type(leaf) is not Value:
+                return containers[leaf.number] if type(leaf) is Given else leaf
+            tensor = tensors.get(leaf)
+            if tensor is None:
+                tensor = tensors[leaf] = self._tensor(leaf, inputs, memory_of)
+                if (output := self.output_of.get(leaf)) is not None:
+                    node.attach(tensor, output)
+            return tensor
 
         outputs = self.program.outputs[0]
         return build(outputs) if type(outputs) is Value else replace(outputs, build, compute)
@@ -134,73 +132,85 @@ class CompiledNode(Node):
         arena: np.ndarray,
         memory_of: dict[Buffer, Any],
         values: list,
-        again: Callable,
+        recompute: Callable,
     ) -> None:
-        edges = [edge_to(inputs[each] if type(each) is int else each) for each in executable.tape.wanted]
-        super().__init__(None, edges, executable.owners, executable.results)
-        self.executable, self.again, self.kept = executable, again, (inputs, arena, memory_of, values)
-        self.hidden, self.uses, self.anew = executable.hidden, executable.tape.uses, False
-        self.made: list[tuple[int, ref]] = []  # the tensors that have it as their history
-        self.used: set[int] = set()  # results whose gradients the last backward pass had
-        self.freed: set[int] = set()  # those whose histories, by themselves, would have been freed
+        edges = [edge_to(inputs[target] if type(target) is int else target) for target in executable.tape.targets]
+        super().__init__(None, edges, executable.target_layouts, executable.result_layouts)
+        self.executable, self.recompute, self.kept = executable, recompute, (inputs, arena, memory_of, values)
+        self.hidden, self.uses, self.redirected = executable.inner_results, executable.tape.uses, False
+        self.result_tensors: list[tuple[int, ref]] = []  # (output, tensor) with this node as history
+        self.used_outputs: set[int] = set()  # outputs that got a gradient in the last backward pass
+        self.freed_outputs: set[int] = set()  # outputs whose eager history would have been freed
         self.storages = [
-            each.tensor._storage
-            if each.kind == "held"
-            else inputs[each.number]._storage
-            if each.kind == "input"
-            else memory_of[each]
-            for each in (*executable.kept, *executable.given)
+            buffer.tensor._storage
+            if buffer.kind == "held"
+            else inputs[buffer.number]._storage
+            if buffer.kind == "input"
+            else memory_of[buffer]
+            for buffer in (*executable.saved, *executable.forward_only)
         ]
-        self.versions, self.own_writes = [storage.version for storage in self.storages], OwnCount.total
+        self.versions, self.data_writes = [storage.version for storage in self.storages], OwnCount.total
 
-    def own(self, tensor: Tensor, output: int) -> None:
-        """Make it the history of a result."""
+    def attach(self, tensor: Tensor, output: int) -> None:
+        """Make this node the history of a result."""
         tensor._node, tensor._output, tensor._requires_grad = self, output, True
-        self.made.append((output, ref(tensor)))
+        self.result_tensors.append((output, ref(tensor)))
 
     def backward(self, grads: list[Tensor | None]) -> list[tuple[int, Tensor]]:
         """Run the backward section."""
-        used = self.used = {number for number, gradient in enumerate(grads) if gradient is not None}
-        if self.anew:
+        used = self.used_outputs = {number for number, gradient in enumerate(grads) if gradient is not None}
+        if self.redirected:
             return [(number, grads[number]) for number in used]
-        if not used.isdisjoint(self.freed):
+        if not used.isdisjoint(self.freed_outputs):
             raise used_up()
-        inputs, arena, memory_of, values = self._unchanged()
+        inputs, arena, memory_of, values = self._check_saved()
         if state.grad_enabled:
-            results = self._results_anew("create_graph=True differentiates a compiled function's gradient")
-            found = self._of_results(results, grads)
-            self._lead_to(results)  # on which the gradients' history depends, where an op saves its result
-            return found
+            results = self._recomputed("create_graph=True differentiates a compiled function's gradient")
+            gradients = self._differentiate(results, grads)
+            self._redirect_to(results)  # the gradients' history may depend on them, if an op saved its result
+            return gradients
         executable = self.executable
         seeds = [executable.zero(k) if grad is None else grad for k, grad in enumerate(grads)]
         inputs = (*inputs, *[seed if seed._layout.dense else seed.contiguous() for seed in seeds])
         memory_of = dict(memory_of)
         executable._run(executable.backward, arena, inputs, memory_of, values)
         if len(used) == len(grads):
-            return [(position, executable._tensor(each, inputs, memory_of)) for position, each in executable.slopes]
-        slopes = [(position, each) for position, each in executable.slopes if not used.isdisjoint(self.uses[position])]
-        reached = [(position, executable._tensor(each, inputs, memory_of)) for position, each in slopes]
-        shared = [zero._storage for zero in executable.zeros.values()]
-        reached = [(position, each.clone() if each._storage in shared else each) for position, each in reached]
-        beside = set(range(len(grads))).difference(used, *(executable.tape.behind[number] for number in used))
-        if all(beside.isdisjoint(self.uses[position]) or _is_finite(each) for position, each in reached):
+            return [
+                (position, executable._tensor(value, inputs, memory_of))
+                for position, value in executable.input_gradients
+            ]
+        input_gradients = [
+            (position, value)
+            for position, value in executable.input_gradients
+            if not used.isdisjoint(self.uses[position])
+        ]
+        reached = [(position, executable._tensor(value, inputs, memory_of)) for position, value in input_gradients]
+        zero_storages = [zero._storage for zero in executable.zeros.values()]
+        reached = [
+            (position, gradient.clone() if gradient._storage in zero_storages else gradient)
+            for position, gradient in reached
+        ]
+        unused = set(range(len(grads))).difference(used, *(executable.tape.depends_on[number] for number in used))
+        if all(unused.isdisjoint(self.uses[position]) or _is_finite(gradient) for position, gradient in reached):
             return reached
-        # zeros for the results beside those that are used, times a derivative that is infinite, may have come to it
-        results = self._again()
-        return reached if results is None else self._of_results(results, grads)
+        # NaN may be the zero gradient of an unused result times an infinite derivative
+        results = self._recompute()
+        return reached if results is None else self._differentiate(results, grads)
 
-    def _unchanged(self) -> tuple:
-        """What was kept for the backward pass. Raises RuntimeError if it has been modified."""
-        for storage, buffer, version in zip(self.storages, self.executable.kept, self.versions):
+    def _check_saved(self) -> tuple:
+        """Return the state saved for the backward pass. Raises RuntimeError if it was modified in place."""
+        for storage, buffer, version in zip(self.storages, self.executable.saved, self.versions):
             if storage.version != version:
-                value = next(each for each, span in self.executable.lowered.places.items() if span.buffer is buffer)
+                value = next(
+                    candidate for candidate, span in self.executable.lowered.places.items() if span.buffer is buffer
+                )
                 raise stale(self.executable._tensor(value, self.kept[0], self.kept[2]), version, self)
         return self.kept
 
-    def _again(self) -> list[Tensor] | None:
-        """The results that have gradients, from calling the function again eagerly: these have their own histories.
+    def _recompute(self) -> list[Tensor] | None:
+        """Recompute the differentiated results eagerly, each with its own history.
 
-        None where it has side effects, or what it is computed of may have been written to.
+        Returns None if the function has side effects, or its inputs may have been modified.
         """
         executable = self.executable
         pure = not (
@@ -209,56 +219,55 @@ class CompiledNode(Node):
             or executable.lowered.sources
             or executable.program.gradients
         )
-        same = OwnCount.total == self.own_writes and [storage.version for storage in self.storages] == self.versions
+        unchanged = (
+            OwnCount.total == self.data_writes and [storage.version for storage in self.storages] == self.versions
+        )
         with enable_grad():
-            outputs = self.again() if pure and same else None
+            outputs = self.recompute() if pure and unchanged else None
         if outputs is None:
             return None
-        made: dict[Value, Tensor] = {}
-        _pair(executable.program.outputs[0], outputs, made)
-        return [made[value] for value in executable.differentiated]
+        tensors: dict[Value, Tensor] = {}
+        _match(executable.program.outputs[0], outputs, tensors)
+        return [tensors[value] for value in executable.differentiated]
 
-    def _results_anew(self, why: str) -> list[Tensor]:
-        """The same, where there must be some."""
-        results = self._again()
+    def _recomputed(self, why: str) -> list[Tensor]:
+        """Recompute the differentiated results. Raises RuntimeError, starting with `why`, if that is not possible."""
+        results = self._recompute()
         if results is None:
             raise RuntimeError(
-                f"{why}, which needs the function to be called again, but that draws, writes or has changed since, or "
-                "tensors it uses have; call it uncompiled"
+                f"{why}. This requires calling the function again, but it draws random numbers, writes to tensors, or "
+                "has changed, or its inputs have changed; call it uncompiled"
             )
         return results
 
-    def _of_results(self, results: list[Tensor], grads: list[Tensor | None]) -> list[tuple[int, Tensor]]:
-        """The gradients by the results' own histories, which can be differentiated where the tape records."""
+    def _differentiate(self, results: list[Tensor], grads: list[Tensor | None]) -> list[tuple[int, Tensor]]:
+        """Compute the gradients from the results' eager histories; they are differentiable in grad mode."""
         inputs = self.kept[0]
-        owners = [inputs[each] if isinstance(each, int) else each for each in self.executable.tape.wanted]
+        owners = [inputs[target] if isinstance(target, int) else target for target in self.executable.tape.targets]
         pairs = [(result, gradient) for result, gradient in zip(results, grads) if gradient is not None]
-        found = grad_up_to([a for a, _ in pairs], owners, [g for _, g in pairs], create_graph=state.grad_enabled)
-        return [(position, gradient) for position, gradient in enumerate(found) if gradient is not None]
+        gradients = grad_up_to([a for a, _ in pairs], owners, [g for _, g in pairs], create_graph=state.grad_enabled)
+        return [(position, gradient) for position, gradient in enumerate(gradients) if gradient is not None]
 
     def show(self, tensor: Tensor) -> None:
-        """Give one of the results the history it has eagerly, of which others' histories are parts.
+        """Replace the results' history by the eager one, in which a result can be part of another's history.
 
-        This node from now on leads to these.
+        From then on this node redirects to the eager histories.
         """
-        if tensor._output in self.freed:
-            return  # its gradient will not be computed any more
-        self._unchanged()
-        self._lead_to(
-            self._results_anew(
-                "a compiled function's result that others were computed of is given a hook, or its gradient is asked "
-                "for"
+        if tensor._output in self.freed_outputs:
+            return  # its gradient cannot be computed any more
+        self._check_saved()
+        self._redirect_to(
+            self._recomputed(
+                "a hook or a gradient is requested for a compiled function's result that other results depend on"
             )
         )
 
-    def _lead_to(self, results: list[Tensor]) -> None:
-        """Have results that were made eagerly for those it gave, and their tensors and hooks go over to the histories
-        of these.
-        """
-        _number_before(self, results)
-        self.edges, self.layouts, self.anew, self.kept = list(map(edge_to, results)), self.outputs, True, None
+    def _redirect_to(self, results: list[Tensor]) -> None:
+        """Redirect this node, its result tensors and their hooks to the histories of recomputed results."""
+        _renumber_before(self, results)
+        self.edges, self.layouts, self.redirected, self.kept = list(map(edge_to, results)), self.outputs, True, None
         self.uses = [{number} for number in range(len(results))]
-        for output, reference in self.made:
+        for output, reference in self.result_tensors:
             tensor = reference()
             if tensor is not None and tensor._node is self:
                 tensor._node, tensor._output = self.edges[output]
@@ -269,9 +278,9 @@ class CompiledNode(Node):
             setattr(self.hooks, name, {})
 
     def release(self) -> None:
-        """Free the memory, unless a result is left whose history was no part of those that are used up."""
-        self.freed.update(*(self.executable.tape.shares[number] for number in self.used))
-        if len(self.freed) == len(self.outputs):
+        """Free the memory once the histories of all results are used up."""
+        self.freed_outputs.update(*(self.executable.tape.shared_history[number] for number in self.used_outputs))
+        if len(self.freed_outputs) == len(self.outputs):
             self.kept = None
 
     def name(self) -> str:
@@ -279,32 +288,33 @@ class CompiledNode(Node):
         return "CompiledFunctionBackward"
 
 
-def _pair(structure: Any, outputs: Any, made: dict[Value, Tensor]) -> None:
-    """Maps the values of a structure to the tensors at the same positions of another."""
+def _match(structure: Any, outputs: Any, tensors: dict[Value, Tensor]) -> None:
+    """Map the values of a structure to the tensors at equal positions in `outputs`."""
     if isinstance(structure, Value):
-        made[structure] = outputs
+        tensors[structure] = outputs
     elif type(structure) is ScalarExpression:
         if structure.operation == "view_of":
-            _pair(structure.operands[:2], (outputs, outputs._base), made)
+            _match(structure.operands[:2], (outputs, outputs._base), tensors)
     elif is_structure(structure):
         for part, output in zip(parts(structure), parts(outputs)):
-            _pair(part, output, made)
+            _match(part, output, tensors)
 
 
-def _number_before(node: Node, results: list[Tensor]) -> None:
-    """Number the nodes of these results' histories, which are newer than `node`, as if they had been made just before
-    it: it leads to them.
+def _renumber_before(node: Node, results: list[Tensor]) -> None:
+    """Give all newer nodes of these results' histories sequence numbers just before that of `node`.
+
+    `node` leads to them, and backward visits nodes in descending order.
     """
-    found, waiting = set(), [edge_to(result)[0] for result in results]
-    while waiting:
-        each = waiting.pop()
-        if isinstance(each, Node) and each.sequence > node.sequence and each not in found:
-            found.add(each)
-            waiting += [edge[0] for edge in each.edges if edge is not None]
-    for k, each in enumerate(sorted(found, key=lambda each: each.sequence), 1):
-        each.sequence = node.sequence - 1 + k / (len(found) + 1)
+    newer, pending = set(), [edge_to(result)[0] for result in results]
+    while pending:
+        current = pending.pop()
+        if isinstance(current, Node) and current.sequence > node.sequence and current not in newer:
+            newer.add(current)
+            pending += [edge[0] for edge in current.edges if edge is not None]
+    for k, newer_node in enumerate(sorted(newer, key=lambda newer_node: newer_node.sequence), 1):
+        newer_node.sequence = node.sequence - 1 + k / (len(newer) + 1)
 
 
 def _is_finite(gradient: Tensor) -> bool:
-    """Whether there is neither NaN nor an infinity in it, and no sum that overflows."""
+    """Whether the gradient has no NaN or infinity. A sum that overflows counts as infinite."""
     return bool((gradient.detach().sum().abs() < float("inf"))._observe())

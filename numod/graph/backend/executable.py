@@ -1,6 +1,6 @@
-"""A recorded program, compiled and ready to run. The caller must check that its guards hold.
+"""A compiled program, ready to run. The caller must check that its guards hold.
 
-Returned results and gradients are allocated at every run.
+Every run allocates its results and gradients.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ..values.pytree import Given, replace
 
 
 class Executable:
-    """A program ready to run. `name` is the kernel's, `form` how it runs."""
+    """A compiled program. `name`: name of its kernel. `form`: how its calls run."""
 
     boundary: int | None = None  # the step where the backward pass starts, if there is one
     inputs_known: int | None = None  # the number of inputs available at the start, if not all
@@ -41,8 +41,8 @@ class Executable:
         program, self.lowered = self.program, lower(self.program)
         self.counting: list[dict] = []  # optimizer states with step counts in Python
         self.gradients = [(program.held.get(owner, owner), value) for owner, value in program.gradients.items()]
-        self._leave(program.outputs, "result")
-        self._leave([value for _, value in self.gradients], "gradient")
+        self._set_kind(program.outputs, "result")
+        self._set_kind([value for _, value in self.gradients], "gradient")
         self.storages, self.inputs_written = self._written()
         self.lowered.calls = schedule.checks_first(self.lowered.calls, program.shared, self.inputs_known)
         self.spoiled = schedule.written_before_checks(self.lowered.calls)
@@ -52,17 +52,17 @@ class Executable:
         self.places, self.arena_size = memory_plan.plan(self.lowered)
         self.section = Section(self.lowered, self.lowered.calls, self.places, self.arena_size, name, form)
         self.arena = memory_plan.arena(self.arena_size)
-        self.busy = threading.Lock()  # kernels release the GIL: a second thread uses memory of its own
+        self.busy = threading.Lock()  # kernels release the GIL: a second thread allocates another arena
 
-    def _leave(self, structure: Any, kind: str) -> None:
-        """Change the kind of the local buffers of a structure's values."""
+    def _set_kind(self, structure: Any, kind: str) -> None:
+        """Set the kind of the local buffers of a structure's values."""
 
-        def note(each: Any) -> Any:
-            if issubclass(type(each), Value) and self.lowered.places[each].buffer.kind == "local":
-                self.lowered.places[each].buffer.kind = kind
-            return each
+        def set_kind(leaf: Any) -> Any:
+            if issubclass(type(leaf), Value) and self.lowered.places[leaf].buffer.kind == "local":
+                self.lowered.places[leaf].buffer.kind = kind
+            return leaf
 
-        replace(structure, note)
+        replace(structure, set_kind)
 
     def _written(self) -> tuple[list[Storage], list[int]]:
         """(storages of held tensors, indices of inputs) that a run writes to."""
@@ -72,30 +72,33 @@ class Executable:
             buffer.number for buffer in buffers if buffer.kind == "input"
         ]
 
-    def run(self, inputs: tuple[Tensor, ...], given: Sequence = ()) -> Any:
-        """Run the program and return its results, of which some may be containers that were `given`.
+    def run(self, inputs: tuple[Tensor, ...], containers: Sequence = ()) -> Any:
+        """Run the program and return its results. `containers`: the arguments' containers, which it may return.
 
         Raises `section.CheckFailed` if a check finds another value than when recorded.
         """
         memory_of: dict[Buffer, Any] = {}
-        linked, free = self.section.linked, not self.busy.locked()
-        with self.busy if free and not linked else nullcontext():
-            self._begin(self.arena if free or linked else memory_plan.arena(self.arena_size), inputs, memory_of)
+        linked, arena_free = self.section.linked, not self.busy.locked()
+        with self.busy if arena_free and not linked else nullcontext():
+            self._begin(self.arena if arena_free or linked else memory_plan.arena(self.arena_size), inputs, memory_of)
         self._count_writes(inputs)
-        return self._built(self.program.outputs, inputs, memory_of, self._set_gradients(inputs, memory_of), given)
+        return self._build_tensors(
+            self.program.outputs, inputs, memory_of, self._set_gradients(inputs, memory_of), containers
+        )
 
     def _begin(self, arena: np.ndarray, inputs: tuple[Tensor, ...], memory_of: dict[Buffer, Any]) -> list:
         """Run the section and return the run-time numbers.
 
-        A check that fails, or a call on the host that raises, leaves memory, random streams and step counts unchanged:
-        the function itself then raises, or handles, what it does.
+        If a check fails or a host call raises, this restores memory, random streams and step counts, and raises
+        CheckFailed. The function then runs eagerly and raises or handles the error itself.
         """
-        for each in self.frozen:
-            each.refresh()
+        for frozen in self.frozen:
+            frozen.refresh()
         storages = [
-            inputs[each.number]._storage if each.kind == "input" else each.tensor._storage for each in self.spoiled
+            inputs[buffer.number]._storage if buffer.kind == "input" else buffer.tensor._storage
+            for buffer in self.spoiled
         ]
-        before = [
+        saved_data = [
             (storage, storage.data.copy() if isinstance(storage.data, np.ndarray) else storage.data.copy_to_host())
             for storage in storages
         ]
@@ -109,13 +112,13 @@ class Executable:
             self._run(self.section, arena, inputs, memory_of, values)
         except Exception as error:
             undraw(self.lowered.sources, values)
-            for state, former in counts:
-                state.update(former)
-            for storage, data in before:
+            for state, former_counts in counts:
+                state.update(former_counts)
+            for storage, saved in saved_data:
                 if isinstance(storage.data, np.ndarray):
-                    storage.data[...] = data
+                    storage.data[...] = saved
                 else:
-                    storage.data.copy_to_device(data)
+                    storage.data.copy_to_device(saved)
             if isinstance(error, CheckFailed):
                 raise
             raise CheckFailed(f"{type(error).__name__}: {error}") from error
@@ -129,10 +132,10 @@ class Executable:
         memory_of: dict[Buffer, Any],
         values: list,
     ) -> None:
-        """Run a section, after assigning memory to those of its arrays that have none: new results, gradients."""
-        for each in section.made:
-            if each not in memory_of:
-                memory_of[each] = Storage(each.device.empty(each.size, each.storage))
+        """Allocate memory for new results and gradients, and run a section."""
+        for buffer in section.outputs:
+            if buffer not in memory_of:
+                memory_of[buffer] = Storage(buffer.device.empty(buffer.size, buffer.storage))
         section.run(arena, inputs, memory_of, values)
 
     def _count_writes(self, inputs: tuple[Tensor, ...]) -> None:
@@ -142,32 +145,32 @@ class Executable:
             inputs[number]._storage.version += 1
 
     def _set_gradients(self, inputs: tuple[Tensor, ...], memory_of: dict[Buffer, Any]) -> dict[Value, Tensor]:
-        """Set the leaves' gradients, and return them by value."""
-        made: dict[Value, Tensor] = {}
+        """Set the leaves' gradients. Returns them by value."""
+        gradients: dict[Value, Tensor] = {}
         for owner, value in self.gradients:
             owner = inputs[self.program.inputs.index(owner)] if isinstance(owner, Value) else owner
-            if value is not None and value not in made:
-                made[value] = self._tensor(value, inputs, memory_of)
-            owner._grad = None if value is None else made[value]
-        return made
+            if value is not None and value not in gradients:
+                gradients[value] = self._tensor(value, inputs, memory_of)
+            owner._grad = None if value is None else gradients[value]
+        return gradients
 
-    def _built(
+    def _build_tensors(
         self,
         structure: Any,
         inputs: tuple[Tensor, ...],
         memory_of: dict[Buffer, Any],
         tensors: dict[Value, Tensor] | None = None,
-        given: Sequence = (),
+        containers: Sequence = (),
     ) -> Any:
-        """A structure of values as tensors, one per value. `tensors`: those that exist already."""
+        """A structure with its values replaced by tensors. `tensors`: tensors of values that exist already."""
         tensors = {} if tensors is None else tensors
 
-        def build(each: Any) -> Any:
-            if issubclass(type(each), Value):
-                if each not in tensors:
-                    tensors[each] = self._tensor(each, inputs, memory_of)
-                return tensors[each]
-            return given[each.number] if type(each) is Given else each
+        def build(leaf: Any) -> Any:
+            if issubclass(type(leaf), Value):
+                if leaf not in tensors:
+                    tensors[leaf] = self._tensor(leaf, inputs, memory_of)
+                return tensors[leaf]
+            return containers[leaf.number] if type(leaf) is Given else leaf
 
         return replace(structure, build, compute)
 
@@ -192,7 +195,7 @@ class Executable:
         return result
 
     def __call__(self, *inputs: Tensor) -> Any:
-        """Run with inputs like those recorded. Raises RuntimeError if inputs, or the outcome of a check, differ."""
+        """Run the program. Raises RuntimeError if inputs or the outcome of a check differ from those recorded."""
         self.program._expect(inputs)
         try:
             return self.run(inputs)

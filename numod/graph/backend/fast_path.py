@@ -1,8 +1,6 @@
-"""The fast path into a linked program: a Python function, generated for it, that checks the guards, launches, and wraps
-the results.
+"""The fast path into a program: a generated Python function that checks the guards, launches, and wraps the results.
 
-A small network's native step takes a tenth of a microsecond; the general path in Python around it would take a hundred
-times that.
+A small network's native step takes 0.1 µs; the general path in Python would take a hundred times longer.
 """
 
 from __future__ import annotations
@@ -38,61 +36,76 @@ from ..values.pytree import Given, fields_of, has_identity, is_data, is_structur
 
 @lru_cache
 def _code(text: str, name: str) -> CodeType:
-    """The text compiled, which takes longer than many a program; those of other sizes are often alike."""
+    """Compile the text. Cached, as compiling can take longer than a run, and texts for other sizes are often equal."""
     return compile(text, f"<numod call of {name}>", "exec")
 
 
 def caller(
     executable: Executable,
-    picture: Snapshot,
+    snapshot: Snapshot,
     arguments: tuple,
-    named: dict[str, Any],
-    slow: Callable,
-    without: Sequence[int],
-    shared: dict[int, Storage],
-    reached: dict[int, bool],
-    held: frozenset[Storage],
-    answers: Sequence[tuple[int, str]] = (),
-    run: Callable | None = None,
+    kwargs: dict[str, Any],
+    fallback: Callable,
+    without_gradient: Sequence[int],
+    shared_storages: dict[int, Storage],
+    in_backward: dict[int, bool],
+    held_storages: frozenset[Storage],
+    input_conditions: Sequence[tuple[int, str]] = (),
+    run_with_backward: Callable | None = None,
 ) -> Callable:
-    """The fast path for arguments like these. If any guard fails it calls `slow`.
+    """Generate the fast path for arguments like these. If a guard fails, it calls `fallback`.
 
-    The inputs numbered `without` must have no gradient; those in `shared` must be that memory, and no others any that
-    is `held`; those `reached` by a backward pass have no hooks, and are leaves if so told; `answers` are further
-    conditions on inputs, by their numbers. `run`, of the tensors, the arguments and those named, is what is called for
-    a program whose memory its backward pass needs.
+    Inputs are identified by their numbers. `without_gradient`: inputs that must have no gradient. `shared_storages`:
+    inputs that must have this storage; other inputs must not have any of `held_storages`. `in_backward`: inputs that a
+    backward pass reaches, which must have no hooks, and must be leaves if the flag is set. `input_conditions`: further
+    conditions. `run_with_backward(tensors, arguments, kwargs)`: runs a program with a backward pass.
     """
-    writer = Checker if run is not None else Writer if executable.section.linked else InTurn
-    made = writer(executable, picture, arguments, named, slow, without, shared, reached, held, answers)
-    if run is not None:
-        made.space |= {"run": run, "CheckFailed": CheckFailed}
-    return made.function()
+    if run_with_backward is not None:
+        generator_class = DifferentiableFastPath
+    else:
+        generator_class = FastPath if executable.section.linked else LaunchesFastPath
+    generator = generator_class(
+        executable,
+        snapshot,
+        arguments,
+        kwargs,
+        fallback,
+        without_gradient,
+        shared_storages,
+        in_backward,
+        held_storages,
+        input_conditions,
+    )
+    if run_with_backward is not None:
+        generator.space |= {"run": run_with_backward, "CheckFailed": CheckFailed}
+    return generator.function()
 
 
-class Writer:
-    """Generates the function for a section that is one native function."""
+class FastPath:
+    """Generates the fast path for a section that is one native function."""
 
     def __init__(
         self,
         executable: Executable,
-        picture: Snapshot,
+        snapshot: Snapshot,
         arguments: tuple,
-        named: dict[str, Any],
-        slow: Callable,
-        without: Sequence[int],
-        shared: dict[int, Storage],
-        reached: dict[int, bool],
-        held: frozenset[Storage],
-        answers: Sequence[tuple[int, str]],
+        kwargs: dict[str, Any],
+        fallback: Callable,
+        without_gradient: Sequence[int],
+        shared_storages: dict[int, Storage],
+        in_backward: dict[int, bool],
+        held_storages: frozenset[Storage],
+        input_conditions: Sequence[tuple[int, str]],
     ) -> None:
-        self.shared, self.reached, self.answers = shared, reached, answers
-        self.executable, self.picture, self.section, self.without = executable, picture, executable.section, without
+        self.shared_storages, self.in_backward, self.input_conditions = shared_storages, in_backward, input_conditions
+        self.executable, self.snapshot, self.section = executable, snapshot, executable.section
+        self.without_gradient = without_gradient
         self.space: dict[str, Any] = {
-            "slow": slow,
+            "fallback": fallback,
             "state": dispatch.state,
             "listeners": dispatch.listeners,
             "changes": changes,
-            "picture": picture,
+            "snapshot": snapshot,
             **SPACE,
             "new": object.__new__,
             "Tensor": Tensor,
@@ -101,177 +114,194 @@ class Writer:
             "restore": restore,
             "absent": object(),
             "plain": is_plain,
-            "held": held,
+            "held": held_storages,
             "modes": type(dispatch.state),
         }
-        self.arguments: list[str] = []  # names of the tensor arguments
+        self.tensor_names: list[str] = []  # names of the tensor arguments
         self.tensors: list[Tensor] = []
         self.containers: list[str] = []  # names of the lists, dicts and dataclass instances among the arguments
-        given = self.given = [f"a{k}" for k in range(len(arguments))]
-        self.head = f"def call({''.join(f'{name}=absent, ' for name in given)}{'/, ' if given else ''}*more, **named):"
-        self.back = (
-            f"return slow(*[each for each in ({''.join(f'{name}, ' for name in given)}) if each is not "
-            "absent], *more, **named)"
+        names = self.parameter_names = [f"a{k}" for k in range(len(arguments))]
+        self.head = f"def call({''.join(f'{name}=absent, ' for name in names)}{'/, ' if names else ''}*more, **kwargs):"
+        self.fall_back = (
+            f"return fallback(*[argument for argument in ({''.join(f'{name}, ' for name in names)}) if argument is not "
+            "absent], *more, **kwargs)"
         )
-        self.opening = [f"if more or {f'len(named) != {len(named)}' if named else 'named'}:", "    break"]
-        if len(named) > 1 and sees_order(picture.function):
-            self.opening += [f"if [*named] != {list(named)}:", "    break"]
-        self.opening += [line for name, argument in zip(given, arguments) for line in self._take(name, argument)]
-        for key, each in named.items():
-            name = f"named{len(self.space)}"
-            self.opening += [f"{name} = named[{key!r}]", *self._take(name, each)]
-        self.steady = self._settled() if all(executable.lowered.widths) else {}  # what gives no numbers sets settings
-        self.space |= {f"kept{k}": (None, None) for k in self.steady}
-        # here, and not by the native function
-        self.tested = [guard for guard in picture.guards if guard not in self.steady.values()]
-        self._sort_memory()
+        self.unpacking = [f"if more or {f'len(kwargs) != {len(kwargs)}' if kwargs else 'kwargs'}:", "    break"]
+        if len(kwargs) > 1 and sees_order(snapshot.function):
+            self.unpacking += [f"if [*kwargs] != {list(kwargs)}:", "    break"]
+        self.unpacking += [line for name, argument in zip(names, arguments) for line in self._unpack(name, argument)]
+        for number, (keyword, argument) in enumerate(kwargs.items()):
+            name = f"keyword{number}"
+            self.unpacking += [f"{name} = kwargs[{keyword!r}]", *self._unpack(name, argument)]
+        # a source without numbers changes settings
+        self.settings_guards = self._cached_settings() if all(executable.lowered.widths) else {}
+        self.space |= {f"cached{k}": (None, None) for k in self.settings_guards}
+        # guards to check in Python, not in the native function
+        self.guards = [guard for guard in snapshot.guards if guard not in self.settings_guards.values()]
+        self._assign_memory()
 
-    def _settled(self) -> dict[int, Settings]:
-        """Sources whose numbers are kept from call to call."""
-        return _steady(self.executable.lowered.sources, self.picture.guards)
+    def _cached_settings(self) -> dict[int, Settings]:
+        """Sources whose numbers are cached between calls, each with the guard of its settings."""
+        return _settings_guards(self.executable.lowered.sources, self.snapshot.guards)
 
-    def _name(self, value: Any, letter: str) -> str:
-        """A name for an object the function refers to."""
-        name = f"{letter}{len(self.space)}"
+    def _name(self, value: Any, prefix: str) -> str:
+        """Add an object to the function's globals. Returns its name."""
+        name = f"{prefix}{len(self.space)}"
         self.space[name] = value
         return name
 
-    def _take(self, name: str, each: Any) -> list[str]:
+    def _unpack(self, name: str, argument: Any) -> list[str]:
         """Lines that check an argument's structure and assign its tensors to names."""
-        if issubclass(type(each), Tensor):
-            self.arguments.append(name)
-            self.tensors.append(each)
+        if issubclass(type(argument), Tensor):
+            self.tensor_names.append(name)
+            self.tensors.append(argument)
             return []
-        if is_simple(each) or not is_structure(each):
-            held = weakly(each)
-            thing = self._name(held, "thing")
-            same = f"{name} is {thing}() is not None" if held is not each else f"{name} is {thing}"
-            return [f"if not ({same}{f' or equal({name}, {thing})' if is_simple(each) else ''}):", "    break"]
-        if has_identity(each):
+        if is_simple(argument) or not is_structure(argument):
+            reference = weakly(argument)
+            constant = self._name(reference, "constant")
+            same = f"{name} is {constant}() is not None" if reference is not argument else f"{name} is {constant}"
+            return [f"if not ({same}{f' or equal({name}, {constant})' if is_simple(argument) else ''}):", "    break"]
+        if has_identity(argument):
             self.containers.append(name)
-        if type(each) in (list, tuple, dict) or (
-            issubclass(type(each), tuple) and not objects.has_attributes(type(each))
+        if type(argument) in (list, tuple, dict) or (
+            issubclass(type(argument), tuple) and not objects.has_attributes(type(argument))
         ):
-            return self._take_items(name, each)
-        if is_data(each) and all(
-            objects.reads_plainly(type(each), field) and field.isidentifier() and not iskeyword(field)
-            for field in fields_of(each)
+            return self._unpack_items(name, argument)
+        if is_data(argument) and all(
+            objects.reads_plainly(type(argument), field) and field.isidentifier() and not iskeyword(field)
+            for field in fields_of(argument)
         ):
-            return self._take_fields(name, each)
-        return self._take_parts(name, each)
+            return self._unpack_fields(name, argument)
+        return self._unpack_parts(name, argument)
 
-    def _take_items(self, name: str, each: Any) -> list[str]:
-        """The same for a container of one of Python's classes, or a named tuple."""
-        names = [key for key, _ in objects.items_of(each)]
-        same = f"type({name}) is {self._name(type(each), 'kind')} and "
-        if not issubclass(type(each), dict):
-            base = objects.base_of(type(each))
-            same += (
-                f"len({name}) == {len(names)}"
-                if type(each) is base
-                else f"{self._name(base.__len__, 'size')}({name}) == {len(names)}"
+    def _unpack_items(self, name: str, container: Any) -> list[str]:
+        """`_unpack` for a built-in container or a named tuple."""
+        keys = [key for key, _ in objects.items_of(container)]
+        condition = f"type({name}) is {self._name(type(container), 'kind')} and "
+        if not issubclass(type(container), dict):
+            base = objects.base_of(type(container))
+            condition += (
+                f"len({name}) == {len(keys)}"
+                if type(container) is base
+                else f"{self._name(base.__len__, 'size')}({name}) == {len(keys)}"
             )
-        elif all(map(is_plain_key, names)):
-            same += f"list({name}) == {self._name(names, 'keys')}"
+        elif all(map(is_plain_key, keys)):
+            condition += f"list({name}) == {self._name(keys, 'keys')}"
         else:
-            same += (
-                f"len({name}) == {len(names)} and all(map({self._name(operator.is_, 'same')}, {name}, "
-                f"{self._name(names, 'keys')}))"
+            condition += (
+                f"len({name}) == {len(keys)} and all(map({self._name(operator.is_, 'condition')}, {name}, "
+                f"{self._name(keys, 'keys')}))"
             )
-        parts = [f"{name}_{k}" for k in range(len(names))]
-        # a named tuple may have one of its own
-        own = type(each).__getitem__ not in (list.__getitem__, tuple.__getitem__, dict.__getitem__)
+        parts = [f"{name}_{k}" for k in range(len(keys))]
+        # a named tuple may override __getitem__
+        overrides_getitem = type(container).__getitem__ not in (list.__getitem__, tuple.__getitem__, dict.__getitem__)
         texts = [
-            f"{self._name(tuple.__getitem__, 'item')}({name}, {key})" if own else f"{name}[{self._name(key, 'key')}]"
-            for key in names
+            f"{self._name(tuple.__getitem__, 'item')}({name}, {key})"
+            if overrides_getitem
+            else f"{name}[{self._name(key, 'key')}]"
+            for key in keys
         ]
-        items = [item for _, item in objects.items_of(each)]
+        items = [item for _, item in objects.items_of(container)]
         lines = [
             line
             for part, text, item in zip(parts, texts, items)
-            for line in (f"{part} = {text}", *self._take(part, item))
+            for line in (f"{part} = {text}", *self._unpack(part, item))
         ]
-        return [f"if not ({same}):", "    break", *lines]
+        return [f"if not ({condition}):", "    break", *lines]
 
-    def _take_fields(self, name: str, each: Any) -> list[str]:
-        """The same for a dataclass instance; a missing field raises AttributeError, which leads to the slow path."""
-        held = objects.attributes(each)
+    def _unpack_fields(self, name: str, instance: Any) -> list[str]:
+        """`_unpack` for a dataclass instance. A missing field raises AttributeError, which leads to the fallback."""
+        fields = objects.attributes(instance)
         lines = [
             line
-            for field, part in held.items()
-            for line in (f"{name}_{field} = {name}.{field}", *self._take(f"{name}_{field}", part))
+            for field, part in fields.items()
+            for line in (f"{name}_{field} = {name}.{field}", *self._unpack(f"{name}_{field}", part))
         ]
-        inside = objects.dictionary(each)
-        more = f" or len({name}.__dict__) != {len(inside)}" if inside is not None else ""
-        return [f"if type({name}) is not {self._name(type(each), 'kind')}{more}:", "    break", *lines]
+        dictionary = objects.dictionary(instance)
+        other_attributes = f" or len({name}.__dict__) != {len(dictionary)}" if dictionary is not None else ""
+        return [f"if type({name}) is not {self._name(type(instance), 'kind')}{other_attributes}:", "    break", *lines]
 
-    def _take_parts(self, name: str, each: Any) -> list[str]:
-        """The same for an instance of a class derived from a built-in one, and others whose parts are not simply
-        had.
-        """
-        inside = parts(each)
-        names = [f"{name}_{k}" for k in range(len(inside))]
-        apart = self._name(partial(_apart, kind=type(each), names=keys(each), value=_value(each)), "apart")
-        lines = [line for part, item in zip(names, inside) for line in self._take(part, item)]
+    def _unpack_parts(self, name: str, structure: Any) -> list[str]:
+        """`_unpack` for other structures: slices, and instances of classes derived from built-in ones."""
+        structure_parts = parts(structure)
+        names = [f"{name}_{k}" for k in range(len(structure_parts))]
+        take_apart = self._name(
+            partial(_matching_parts, kind=type(structure), names=keys(structure), value=_plain_value(structure)),
+            "apart",
+        )
+        lines = [line for part, item in zip(names, structure_parts) for line in self._unpack(part, item)]
         unpacked = [f"{', '.join(names)}, = {name}_parts"] if names else []
-        return [f"{name}_parts = {apart}({name})", f"if {name}_parts is None:", "    break", *unpacked, *lines]
+        return [f"{name}_parts = {take_apart}({name})", f"if {name}_parts is None:", "    break", *unpacked, *lines]
 
-    def _sort_memory(self) -> None:
-        """Determine which results and gradients reuse memory of earlier calls, and the names of all."""
+    def _assign_memory(self) -> None:
+        """Choose the results and gradients that reuse memory of earlier calls, and name all of them."""
         self.space["launch"] = self.section.launch
         lowered, leaves = self.executable.lowered, {}
         for owner, value in self.executable.gradients:
             if value is not None and lowered.places[value].buffer.kind == "gradient":
                 leaves.setdefault(lowered.places[value].buffer, []).append((owner, value))
         single = {buffer: pairs[0] for buffer, pairs in leaves.items() if len(pairs) == 1}
-        own = {
+        reusable = {
             buffer: pair
             for buffer, pair in single.items()
             if isinstance(pair[0], Tensor) and lowered.places[pair[1]].offset == 0
         }
-        made = [array for array in self.section.arrays if array.kind != "input"]
-        self.gradients = {buffer: f"gradient{k}" for k, buffer in enumerate(each for each in made if each in own)}
-        self.results = {buffer: f"m{k}" for k, buffer in enumerate(each for each in made if each not in own)}
+        outputs = [array for array in self.section.arrays if array.kind != "input"]
+        self.gradients = {
+            buffer: f"gradient{k}" for k, buffer in enumerate(output for output in outputs if output in reusable)
+        }
+        self.results = {
+            buffer: f"m{k}" for k, buffer in enumerate(output for output in outputs if output not in reusable)
+        }
         small = [result for result in self.results if result.nbytes <= LARGEST]
         self.large = [result for result in self.results if result.nbytes > LARGEST]
-        pairs = [(owner, lowered.layouts[value]) for owner, value in map(own.get, self.gradients)]
-        self.owners = {self.gradients[buffer]: self._name(own[buffer][0], "parameter") for buffer in self.gradients}
-        # else numbers would be drawn before
-        watched = [each for each in self.tested if each.words] if len(self.steady) == len(lowered.sources) else []
-        self.tested = [each for each in self.tested if each not in watched]
-        words = [word for each in watched for word in each.words]
-        self.memory = Memory(self.section, self.executable.arena, small, list(self.gradients), pairs, self.space, words)
+        leaf_layouts = [(owner, lowered.layouts[value]) for owner, value in map(reusable.get, self.gradients)]
+        self.leaf_names = {
+            self.gradients[buffer]: self._name(reusable[buffer][0], "parameter") for buffer in self.gradients
+        }
+        # the native function checks words after numbers are drawn, so only if that has no side effects
+        watched = (
+            [guard for guard in self.guards if guard.words] if len(self.settings_guards) == len(lowered.sources) else []
+        )
+        self.guards = [guard for guard in self.guards if guard not in watched]
+        words = [word for guard in watched for word in guard.words]
+        self.memory = Memory(
+            self.section, self.executable.arena, small, list(self.gradients), leaf_layouts, self.space, words
+        )
         self.space["memory"] = self.memory
-        self.pack = ", ".join(["place", "table", "keep", *(self.results[each] for each in small)])
+        self.pack_names = ", ".join(["place", "table", "keep", *(self.results[result] for result in small)])
 
     def function(self) -> Callable:
         """Generate the text and compile it to a function."""
-        kept = [f"settings{k}, numbers{k} = kept{k}" for k in self.steady]
+        load_settings = [f"settings{k}, numbers{k} = cached{k}" for k in self.settings_guards]
         head = [
             self.head,
-            *(f"    global kept{k}" for k in self.steady),
-            "    same = False",
+            *(f"    global cached{k}" for k in self.settings_guards),
+            "    valid = False",
             "    try:",
             "        while True:",
         ]
-        head += [f"            {line}" for line in [*self.opening, *kept, f"same = {self._same()}", "break"]]
-        # whose errors are the function's own
+        head += [
+            f"            {line}"
+            for line in [*self.unpacking, *load_settings, f"valid = {self._guards_hold()}", "break"]
+        ]
+        # the body's errors must not be caught
         head += [
             "    except (AttributeError, LookupError):",
             "        pass",
-            "    if not same:",
-            f"        {self.back}",
+            "    if not valid:",
+            f"        {self.fall_back}",
         ]
         text = "\n".join(head + [f"    {line}" for line in self._body()])
         self.text = text
-        exec(_code(text, self.section.name), self.space)  # our own text
+        exec(_code(text, self.section.name), self.space)
         function = self.space["call"]
         function.text = text
         return function
 
-    def _same(self) -> str:
+    def _guards_hold(self) -> str:
         """All guards as one expression."""
-        tests = ["not listeners", "changes.count == picture.count"]
+        tests = ["not listeners", "changes.count == snapshot.count"]
         tests.append(f"state.grad_enabled is {dispatch.state.grad_enabled}")
         casts = (
             f"state.autocast == {self._name(dispatch.state.autocast, 'autocast')}"
@@ -281,42 +311,42 @@ class Writer:
         # reading thread-local state takes three times as long
         plain = "" if dispatch.state.autocast or dispatch.state.inference else "not modes.special or "
         tests.append(f"({plain}state.inference is {dispatch.state.inference} and not state.checkpointing and {casts})")
-        for number, (name, tensor) in enumerate(zip(self.arguments, self.tensors)):
+        for number, (name, tensor) in enumerate(zip(self.tensor_names, self.tensors)):
             tests.append(
                 f"{name}._layout is {self._name(tensor._layout, 'layout')} and type({name}) is "
                 f"{self._name(type(tensor), 'kind')}"
             )
             tests.append(
-                f"{name}._storage is {self._name(self.shared[number], 'storage')}"
-                if number in self.shared
+                f"{name}._storage is {self._name(self.shared_storages[number], 'storage')}"
+                if number in self.shared_storages
                 else f"{name}._storage not in held"
             )
             if dispatch.state.grad_enabled:
-                without = f"not {name}._requires_grad and ({name}._base is None or not {name}.requires_grad)"
-                tests.append(f"{name}.requires_grad" if tensor.requires_grad else without)
-        tests += [f"{self.arguments[k]}._grad is None" for k in self.without]
-        tests += [text.format(self.arguments[k]) for k, text in self.answers]
-        tests += [f"plain({self.arguments[k]}, {leaf})" for k, leaf in self.reached.items()]
-        for k in range(len(self.arguments)):
+                without_gradient = f"not {name}._requires_grad and ({name}._base is None or not {name}.requires_grad)"
+                tests.append(f"{name}.requires_grad" if tensor.requires_grad else without_gradient)
+        tests += [f"{self.tensor_names[k]}._grad is None" for k in self.without_gradient]
+        tests += [text.format(self.tensor_names[k]) for k, text in self.input_conditions]
+        tests += [f"plain({self.tensor_names[k]}, {leaf})" for k, leaf in self.in_backward.items()]
+        for k in range(len(self.tensor_names)):
             for j in range(k):
-                tests += self._sharing(j, k)
-        tests += [self._fresh(each) for each in self.executable.frozen]
-        return " and ".join([*tests, *(self._unchanged(k) for k in self.steady), conditions(self.tested, self.space)])
+                tests += self._same_aliasing(j, k)
+        tests += [self._frozen_is_current(frozen) for frozen in self.executable.frozen]
+        return " and ".join(
+            [*tests, *(self._unchanged(k) for k in self.settings_guards), conditions(self.guards, self.space)]
+        )
 
-    def _fresh(self, frozen: Frozen) -> str:
-        """The condition that what a frozen value was computed of has not been written to since."""
-        versions = "".join(f"{self._name(each, 'storage')}.version + " for each in frozen.storages)
-        return f"{versions}{self._name(OwnCount, 'own')}.total == {self._name(frozen, 'frozen')}.seen"
+    def _frozen_is_current(self, frozen: Frozen) -> str:
+        """The condition that a frozen value's sources have not been written to."""
+        versions = "".join(f"{self._name(storage, 'storage')}.version + " for storage in frozen.storages)
+        return f"{versions}{self._name(OwnCount, 'data_writes')}.total == {self._name(frozen, 'frozen')}.computed_at"
 
     def _unchanged(self, k: int) -> str:
-        """The condition that an optimizer's settings are unchanged since the last call, or at least of the same
-        types.
-        """
-        guard = self.steady[k]
-        same = (
+        """The condition that an optimizer's settings are unchanged since the last call, or that their guard holds."""
+        guard = self.settings_guards[k]
+        unchanged = (
             f"(unchanged{k} := {self._name(guard.group, 'group')} == settings{k}) or ({guard.expression(self.space)})"
         )
-        return f"({guard.parameters.expression(self.space)} and ({same}))"
+        return f"({guard.parameters.expression(self.space)} and ({unchanged}))"
 
     def _numbers(self, k: int, source: Any) -> list[str]:
         """Lines that compute a source's numbers.
@@ -326,115 +356,125 @@ class Writer:
         names = "".join(f"n{k}_{j}, " for j in range(self.executable.lowered.widths[k]))
         if isinstance(source, Draw):
             return [f"{names}= {self._name(source.generator, 'generator')}.draw({source.count})"]
-        asked = f"{self._name(source, 'source')}()"
-        if k not in self.steady:
-            return [f"{names}= {asked}" if names else asked]
-        group = self._name(self.steady[k].group, "group")
+        call_source = f"{self._name(source, 'source')}()"
+        if k not in self.settings_guards:
+            return [f"{names}= {call_source}" if names else call_source]
+        group = self._name(self.settings_guards[k].group, "group")
         return [
             f"if not unchanged{k}:",
-            f"    numbers{k} = {asked}",
-            f"    kept{k} = dict({group}), numbers{k}",
+            f"    numbers{k} = {call_source}",
+            f"    cached{k} = dict({group}), numbers{k}",
             f"{names}= numbers{k}",
         ]
 
-    def _sharing(self, j: int, k: int) -> list[str]:
-        """The condition that two arguments share memory as when recorded."""
-        first, second, a, b = self.arguments[j], self.arguments[k], self.tensors[j], self.tensors[k]
+    def _same_aliasing(self, j: int, k: int) -> list[str]:
+        """The conditions that two arguments alias each other as when recorded."""
+        first, second, a, b = self.tensor_names[j], self.tensor_names[k], self.tensors[j], self.tensors[k]
         if a._storage is not b._storage:
             return [f"{first}._storage is not {second}._storage"]
-        same = "is" if a is b else "is not"
+        identity = "is" if a is b else "is not"
         return [
-            f"{first} {same} {second}",
+            f"{first} {identity} {second}",
             f"{first}._storage is {second}._storage",
             f"{second}._offset - {first}._offset == {b._offset - a._offset}",
         ]
 
     def _body(self) -> list[str]:
-        """Lines of the launch, its preparation and its results."""
+        """Lines of the launch and its results."""
         lines = self._launch()
-        lines += [f"{self._name(each, 'storage')}.version += 1" for each in self.executable.storages]
-        lines += [f"{self.arguments[number]}._storage.version += 1" for number in self.executable.inputs_written]
+        lines += [f"{self._name(storage, 'storage')}.version += 1" for storage in self.executable.storages]
+        lines += [f"{self.tensor_names[number]}._storage.version += 1" for number in self.executable.inputs_written]
         return lines + self._set_gradients() + self._results()
 
     def _launch(self) -> list[str]:
+        """Lines that take a pack of memory, compute the numbers and call the native function.
+
+        A negative result is the position of a watched word that differs: guards come first, then reference counts.
+        """
         lines = [
             "packs = memory.packs",
             "try:",
             "    pack = packs.popleft()",
             "except IndexError:",
             "    pack = memory.make()",
-            f"{self.pack} = pack",
+            f"{self.pack_names} = pack",
         ]
-        lines += [line for each in self.large for line in self._new(each, self.results[each])]
+        lines += [line for buffer in self.large for line in self._allocation(buffer, self.results[buffer])]
         addresses = [
-            f"table[{self.section.places_of[each]}] = address({self.results[each]}.data)" for each in self.large
+            f"table[{self.section.position_of[buffer]}] = address({self.results[buffer]}.data)" for buffer in self.large
         ]
-        lines += [*addresses, "formers = ()"]
+        lines += [*addresses, "former_gradients = ()"]
         if self.gradients:
-            ours = " or ".join(
-                f"{owner}._grad is not {each} or {each}._layout is not {self._layout(each)}"
-                for each, owner in self.owners.items()
+            outdated = " or ".join(
+                f"{owner}._grad is not {gradient} or {gradient}._layout is not {self._layout(gradient)}"
+                for gradient, owner in self.leaf_names.items()
             )
-            lines += [f"if {ours}:", "    formers = memory.settle()"]
+            lines += [f"if {outdated}:", "    former_gradients = memory.settle()"]
         lines += self._all_numbers()
         numbers = [f"n{source}_{index}" for source, index in self.section.numbers]
         launch = f"failed = launch({', '.join(['place', *map(self._input, self.section.inputs), *numbers])})"
         lines += [launch, "if failed < 0:"]
         lines += [
-            f"    if failed > -{self.memory.guarded}:",
+            f"    if failed > -{self.memory.gradient_words}:",
             "        packs.append(pack)",
-            "        restore(formers)",
-            f"        {self.back}",
+            "        restore(former_gradients)",
+            f"        {self.fall_back}",
         ]
-        lines += ["    pack, formers = memory.renew(failed, pack, formers)", f"    {self.pack} = pack"]
-        lines += [f"    {each}" for each in [*addresses, launch, "memory.watch(pack)", "packs = memory.packs"]]
+        lines += [
+            "    pack, former_gradients = memory.renew(failed, pack, former_gradients)",
+            f"    {self.pack_names} = pack",
+        ]
+        lines += [f"    {line}" for line in [*addresses, launch, "memory.watch(pack)", "packs = memory.packs"]]
         lines.append("packs.append(pack)")
-        return lines + (["if failed:", "    restore(formers)", *self._give_back()] if self.section.tests else [])
+        return lines + (["if failed:", "    restore(former_gradients)", *self._undo()] if self.section.tests else [])
 
     def _all_numbers(self) -> list[str]:
         """Lines that compute the run-time numbers, which may advance optimizers' step counts."""
         lines = [line for k, source in enumerate(self.executable.lowered.sources) for line in self._numbers(k, source)]
         return (
-            [f"counts = [(each, dict(each)) for each in {self._name(self.executable.counting, 'counting')}]", *lines]
-            if self._counts
+            [
+                f"counts = [(state_, dict(state_)) for state_ in {self._name(self.executable.counting, 'counting')}]",
+                *lines,
+            ]
+            if self._restores_counts
             else lines
         )
 
     @property
-    def _counts(self) -> bool:
+    def _restores_counts(self) -> bool:
         return bool(self.section.may_fail and self.executable.counting)
 
-    def _give_back(self) -> list[str]:
-        """Lines for a failed check: restore random streams and step counts, and take the slow path."""
+    def _undo(self) -> list[str]:
+        """Lines for a failed check: restore random streams and step counts, and call the fallback."""
         drawn = [(k, source) for k, source in enumerate(self.executable.lowered.sources) if isinstance(source, Draw)]
         lines = [
-            f"    {self._name(each.generator, 'generator')}.undraw(n{k}_1, {each.count})" for k, each in reversed(drawn)
+            f"    {self._name(draw.generator, 'generator')}.undraw(n{k}_1, {draw.count})" for k, draw in reversed(drawn)
         ]
-        lines += ["    for each, former in counts:", "        each.update(former)"] if self._counts else []
-        return [*lines, f"    {self.back}"]
+        lines += ["    for state_, former in counts:", "        state_.update(former)"] if self._restores_counts else []
+        return [*lines, f"    {self.fall_back}"]
 
-    def _new(self, buffer: Buffer, name: str) -> list[str]:
-        """Lines that allocate memory for a buffer, and again where that fails, after what is kept for later was given
-        back.
-        """
+    def _allocation(self, buffer: Buffer, name: str) -> list[str]:
+        """Lines that allocate memory for a buffer. The second attempt frees cached memory first."""
         allocate, again, dtype = (
-            self._name(each, "new")
-            for each in (buffer.device.allocator(buffer.nbytes), buffer.device.empty, buffer.storage)
+            self._name(function, "new")
+            for function in (buffer.device.allocator(buffer.nbytes), buffer.device.empty, buffer.storage)
         )
-        first, second = (f"    {name} = Storage({each}({buffer.size}, {dtype}))" for each in (allocate, again))
+        first, second = (
+            f"    {name} = Storage({allocator}({buffer.size}, {dtype}))" for allocator in (allocate, again)
+        )
         return ["try:", first, "except MemoryError:", second]
 
     def _layout(self, gradient: str) -> str:
         return self._name(self.space[gradient]._layout, "layout")
 
     def _input(self, buffer: Buffer) -> str:
-        x = self.arguments[buffer.number]
+        x = self.tensor_names[buffer.number]
         return f"{x}._storage.data[{x}._offset:] if {x}._offset else {x}._storage.data"
 
     def _owner(self, owner: Tensor | Value) -> str:
-        """The expression of a leaf that has a gradient."""
+        """The expression of a leaf that gets a gradient."""
         return (
-            self.arguments[self.executable.program.inputs.index(owner)]
+            self.tensor_names[self.executable.program.inputs.index(owner)]
             if isinstance(owner, Value)
             else self._name(owner, "parameter")
         )
@@ -447,8 +487,8 @@ class Writer:
             if value is None:
                 lines.append(f"{target}._grad = None")
             elif self.executable.lowered.places[value].buffer not in self.gradients:
-                *made, tensor = self._tensor(value)
-                lines += [*made, f"{target}._grad = {tensor}"]
+                *creation, tensor = self._tensor(value)
+                lines += [*creation, f"{target}._grad = {tensor}"]
         return lines
 
     def _tensor(self, value: Value) -> list[str]:
@@ -456,13 +496,13 @@ class Writer:
         span, layout = self.executable.lowered.places[value], self.executable.lowered.layouts[value]
         buffer, program = span.buffer, self.executable.program
         if buffer.kind == "input" and value in program.inputs:
-            return [self.arguments[buffer.number]]
+            return [self.tensor_names[buffer.number]]
         if buffer.kind == "held" and value in program.held:
             return [self._name(program.held[value], "held")]
         name = f"t{value.number}"
         lines = [f"{name} = new(Tensor)", f"{name}._layout = {self._name(layout, 'layout')}"]
         if buffer.kind == "input":
-            x = self.arguments[buffer.number]
+            x = self.tensor_names[buffer.number]
             return [*lines, f"{name}._storage = {x}._storage", f"{name}._offset = {x}._offset + {span.offset}", name]
         if buffer.kind == "held":
             storage = self._name(buffer.tensor._storage, "storage")
@@ -472,7 +512,7 @@ class Writer:
             storage = f"{self.gradients[buffer]}._storage"
         else:
             storage = f"{name}_memory"
-            lines += self._new(buffer, storage)
+            lines += self._allocation(buffer, storage)
         if dispatch.state.inference and buffer.kind != "held":
             lines.append(f"{name}._inference = True")
         return [
@@ -483,61 +523,73 @@ class Writer:
         ]
 
     def _results(self) -> list[str]:
+        """Lines that create the results and return them."""
         lines: list[str] = []
-        made = {value: f"{self._owner(owner)}._grad" for owner, value in self.executable.gradients if value is not None}
+        expressions = {
+            value: f"{self._owner(owner)}._grad" for owner, value in self.executable.gradients if value is not None
+        }
 
-        def text(each: Any) -> str:
-            if issubclass(type(each), Value):
-                if each not in made:
-                    *before, made[each] = self._tensor(each)
+        def expression(output: Any) -> str:
+            if issubclass(type(output), Value):
+                if output not in expressions:
+                    *before, expressions[output] = self._tensor(output)
                     lines.extend(before)
-                return made[each]
-            if type(each) is Given:
-                return self.containers[each.number]
-            if type(each) is ScalarExpression:
-                return f"{self._name(function_of(each.operation), 'read')}({', '.join(map(text, each.operands))})"
-            if type(each) in (tuple, list):
-                inner = "".join(f"{text(part)}, " for part in each)
-                return f"({inner})" if type(each) is tuple else f"[{inner}]"
-            if type(each) is dict:
-                return "{" + ", ".join(f"{self._name(key, 'key')}: {text(part)}" for key, part in each.items()) + "}"
-            if is_structure(each):
-                inner = "".join(f"{text(part)}, " for part in parts(each))
-                plain = issubclass(type(each), tuple) and not objects.has_attributes(type(each))
-                make, like = (tuple.__new__, type(each)) if plain else (remade, each)
-                return f"{self._name(make, 'make')}({self._name(like, 'constant')}, [{inner}])"
-            return self._name(each, "constant")
+                return expressions[output]
+            if type(output) is Given:
+                return self.containers[output.number]
+            if type(output) is ScalarExpression:
+                operands = ", ".join(map(expression, output.operands))
+                return f"{self._name(function_of(output.operation), 'compute')}({operands})"
+            if type(output) in (tuple, list):
+                items = "".join(f"{expression(part)}, " for part in output)
+                return f"({items})" if type(output) is tuple else f"[{items}]"
+            if type(output) is dict:
+                return (
+                    "{"
+                    + ", ".join(f"{self._name(key, 'key')}: {expression(part)}" for key, part in output.items())
+                    + "}"
+                )
+            if is_structure(output):
+                items = "".join(f"{expression(part)}, " for part in parts(output))
+                plain = issubclass(type(output), tuple) and not objects.has_attributes(type(output))
+                make, template = (tuple.__new__, type(output)) if plain else (remade, output)
+                return f"{self._name(make, 'make')}({self._name(template, 'constant')}, [{items}])"
+            return self._name(output, "constant")
 
-        result = text(self.executable.program.outputs)
+        result = expression(self.executable.program.outputs)
         return [*lines, f"return {result}"]
 
 
-class Checker(Writer):
-    """Generates the function for a program with a backward pass: it checks the guards, and leaves the rest to `run`."""
+class DifferentiableFastPath(FastPath):
+    """Generates the fast path for a program with a backward pass: it checks the guards and calls `run`."""
 
-    def _settled(self) -> dict[int, Settings]:
+    def _cached_settings(self) -> dict[int, Settings]:
         return {}
 
-    def _sort_memory(self) -> None:
-        """Each run has memory of its own."""
+    def _assign_memory(self) -> None:
+        """Do nothing: each run allocates its memory."""
 
     def _body(self) -> list[str]:
-        tensors, given = ("".join(f"{name}, " for name in names) for names in (self.arguments, self.given))
-        call = f"return run(({tensors}), ({given}), named)"
-        return ["try:", f"    {call}", "except CheckFailed:", f"    {self.back}"] if self.section.may_fail else [call]
+        tensors, parameters = (
+            "".join(f"{name}, " for name in names) for names in (self.tensor_names, self.parameter_names)
+        )
+        call = f"return run(({tensors}), ({parameters}), kwargs)"
+        return (
+            ["try:", f"    {call}", "except CheckFailed:", f"    {self.fall_back}"] if self.section.may_fail else [call]
+        )
 
 
-class InTurn(Writer):
-    """Generates the function for a section whose kernels are launched in turn, or as a graph.
+class LaunchesFastPath(FastPath):
+    """Generates the fast path for a section that runs as separate launches or as a CUDA graph.
 
-    Local memory belongs to the program, and is used by one call at a time.
+    Local memory belongs to the program. One call at a time can use it.
     """
 
-    def _sort_memory(self) -> None:
-        """Results and gradients are new memory at every call."""
-        self.gradients, self.owners = {}, {}
+    def _assign_memory(self) -> None:
+        """Name the results and gradients, which every call allocates."""
+        self.gradients, self.leaf_names = {}, {}
         self.results = {
-            each: f"m{k}" for k, each in enumerate(array for array in self.section.arrays if array.kind != "input")
+            buffer: f"m{k}" for k, buffer in enumerate(array for array in self.section.arrays if array.kind != "input")
         }
         replay = self.section.replay
         self.space["busy"] = self.executable.busy if replay is None else replay.lock
@@ -545,92 +597,98 @@ class InTurn(Writer):
     def _launch(self) -> list[str]:
         arrays: dict[Span, str] = {}
         if self.section.replay is not None:
-            return self._start(self.section.replay)
-        turns = [
+            return self._launch_graph(self.section.replay)
+        launches = [
             line
             for call, launch in zip(self.section.calls, self.section.launchers)
-            for line in self._turn(call, launch, arrays)
+            for line in self._launch_call(call, launch, arrays)
         ]
-        lines = [line for each, name in self.results.items() for line in self._new(each, name)]
+        lines = [line for buffer, name in self.results.items() for line in self._allocation(buffer, name)]
         lines += [f"{name} = {self._array(span)}" for span, name in arrays.items() if name not in self.space]
-        guarded = [*lines, *self._all_numbers(), *turns]
-        return ["if busy.locked():", f"    {self.back}", "with busy:", *(f"    {each}" for each in guarded or ["pass"])]
+        locked_lines = [*lines, *self._all_numbers(), *launches]
+        return [
+            "if busy.locked():",
+            f"    {self.fall_back}",
+            "with busy:",
+            *(f"    {line}" for line in locked_lines or ["pass"]),
+        ]
 
-    def _start(self, replay: Replay) -> list[str]:
-        """Lines that start the graph."""
-        lines = [line for each, name in self.results.items() for line in self._new(each, name)]
+    def _launch_graph(self, replay: Replay) -> list[str]:
+        """Lines that launch the CUDA graph."""
+        lines = [line for buffer, name in self.results.items() for line in self._allocation(buffer, name)]
         name = self._name(replay, "replay")
         numbers = "".join(f"n{source}_{index}, " for source, index in replay.numbers)
-        lines += [f"arrays = {''.join(f'{self._array(Span(each))}, ' for each in replay.buffers) or '()'}"]
-        # where there is no room for it
-        lines += ["try:", f"    told = {name}.ready(arrays)", "except RuntimeError:", f"    {self.back}"]
-        lines += [*self._all_numbers(), f"{name}.start(told, arrays, ({numbers}))"]
-        held = f"busy.locked() or not {self._name(replay.backend, 'backend')}.replaying"
-        return [f"if {held}:", f"    {self.back}", "with busy:", *(f"    {line}" for line in lines)]
+        lines += [f"arrays = {''.join(f'{self._array(Span(buffer))}, ' for buffer in replay.buffers) or '()'}"]
+        # RuntimeError: not enough memory for the graph
+        lines += ["try:", f"    graph = {name}.ready(arrays)", "except RuntimeError:", f"    {self.fall_back}"]
+        lines += [*self._all_numbers(), f"{name}.start(graph, arrays, ({numbers}))"]
+        unavailable = f"busy.locked() or not {self._name(replay.backend, 'backend')}.replaying"
+        return [f"if {unavailable}:", f"    {self.fall_back}", "with busy:", *(f"    {line}" for line in lines)]
 
-    def _turn(self, each: Call | Test, launch: Callable, arrays: dict[Span, str]) -> list[str]:
+    def _launch_call(self, call: Call | Test, launch: Callable, arrays: dict[Span, str]) -> list[str]:
         """Lines of one launch or check. The first use of an array assigns it to a name."""
-        if isinstance(each, Test):
+        if isinstance(call, Test):
             return [
-                f"if {self._argument(each.span, arrays)}[0] != {self._argument(each.found, arrays)}:",
-                *self._give_back(),
+                f"if {self._argument(call.span, arrays)}[0] != {self._argument(call.expected, arrays)}:",
+                *self._undo(),
             ]
-        call = f"{self._name(launch, 'launch')}({', '.join(self._argument(a, arrays) for a in each.arguments)})"
-        return [call] if each.host is None else ["try:", f"    {call}", "except Exception:", *self._give_back()]
+        launch_line = f"{self._name(launch, 'launch')}({', '.join(self._argument(a, arrays) for a in call.arguments)})"
+        return (
+            [launch_line] if call.host is None else ["try:", f"    {launch_line}", "except Exception:", *self._undo()]
+        )
 
-    def _argument(self, each: Any, arrays: dict[Span, str]) -> str:
-        if isinstance(each, Span):
-            if each not in arrays:
-                local = each.buffer.kind == "local"
-                arrays[each] = (
-                    self._name(each.of(self.section.local(each.buffer, self.executable.arena)), "local")
+    def _argument(self, argument: Any, arrays: dict[Span, str]) -> str:
+        if isinstance(argument, Span):
+            if argument not in arrays:
+                local = argument.buffer.kind == "local"
+                arrays[argument] = (
+                    self._name(argument.of(self.section.local(argument.buffer, self.executable.arena)), "local")
                     if local
                     else f"d{len(arrays)}"
                 )
-            return arrays[each]
-        if isinstance(each, (Number, Integer)):
-            return f"n{each.source}_{each.index}"
-        return repr(each) if type(each) in (int, bool) else self._name(each, "constant")
+            return arrays[argument]
+        if isinstance(argument, (Number, Integer)):
+            return f"n{argument.source}_{argument.index}"
+        return repr(argument) if type(argument) in (int, bool) else self._name(argument, "constant")
 
     def _array(self, span: Span) -> str:
-        """The expression of an array: an argument, a new one, or held memory."""
+        """The expression of an array: memory of an argument, of a result or of a held tensor."""
         buffer = span.buffer
         if buffer.kind == "input":
-            given = self._input(buffer)
+            array = self._input(buffer)
         else:
             owner = self.results[buffer] if buffer in self.results else self._name(buffer.tensor._storage, "storage")
-            given = f"{owner}.data"
-        given = f"({given}).view({self._name(span.storage, 'dtype')})" if span.paired else given
-        return f"({given})[{span.offset}:]" if span.offset else given
+            array = f"{owner}.data"
+        array = f"({array}).view({self._name(span.storage, 'dtype')})" if span.paired else array
+        return f"({array})[{span.offset}:]" if span.offset else array
 
 
-def _value(each: Any) -> Any:
-    """The number or text that a structure is beside its parts."""
-    return objects.plain(each) if objects.base_of(type(each)) in objects.VALUES else None
+def _plain_value(structure: Any) -> Any:
+    """The value of a structure derived from a number or string class, without its attributes."""
+    return objects.plain(structure) if objects.base_of(type(structure)) in objects.VALUES else None
 
 
-def _apart(each: Any, kind: type, names: list, value: Any) -> list | None:
-    """The parts of a structure, if it is of this class and has parts of these names."""
-    if type(each) is not kind or (kind is not slice and not equal(_value(each), value)):
+def _matching_parts(structure: Any, kind: type, names: list, value: Any) -> list | None:
+    """The parts of a structure if its class, value and part names are these, else None."""
+    if type(structure) is not kind or (kind is not slice and not equal(_plain_value(structure), value)):
         return None
-    now = keys(each)
-    same = len(now) == len(names) and all(
-        one is two or (is_plain_key(two) and type(one) is type(two) and one == two) for one, two in zip(now, names)
+    current_keys = keys(structure)
+    equal_keys = len(current_keys) == len(names) and all(
+        current is expected or (is_plain_key(expected) and type(current) is type(expected) and current == expected)
+        for current, expected in zip(current_keys, names)
     )
-    return parts(each) if same else None
+    return parts(structure) if equal_keys else None
 
 
-def _steady(sources: Sequence, guards: Sequence[Guard]) -> dict[int, Settings]:
-    """Sources whose numbers depend only on the settings of one optimizer group, each with the guard of these
-    settings.
-    """
+def _settings_guards(sources: Sequence, guards: Sequence[Guard]) -> dict[int, Settings]:
+    """Sources whose numbers depend only on the settings of one optimizer group, each with the guard of its settings."""
     settings = [guard for guard in guards if isinstance(guard, Settings) and guard.plain]
-    found: dict[int, Settings] = {}
+    guard_of_source: dict[int, Settings] = {}
     for k, source in enumerate(sources):
         cells = getattr(source, "__closure__", None) or ()
         guard = next(
             (setting for setting in settings if len(cells) == 1 and cells[0].cell_contents is setting.group), None
         )
-        if guard is not None and guard not in found.values():
-            found[k] = guard
-    return found
+        if guard is not None and guard not in guard_of_source.values():
+            guard_of_source[k] = guard
+    return guard_of_source

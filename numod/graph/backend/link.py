@@ -1,10 +1,10 @@
-"""Links kernel calls into one native function: each kernel's text becomes a function, and a main function calls them in
-order, in loops where they repeat.
+"""Links kernel calls into one native function.
 
-Sizes and strides are literals, so that the compiler unrolls and specialises; or, if one function serves many sizes,
-entries of `table`. Memory is passed as addresses in `table`, so that a call costs the same for three tensors and for
-three hundred. Weights are arguments, never constants. The table can also list words of memory to check first: fields of
-Python's objects that guards watch, and reference counts, which tell whether memory of an earlier call may be reused.
+Each kernel's text becomes a function. A main function calls them in order, in loops where they repeat. Sizes and
+strides are literals, which the compiler can use to unroll and specialise, or entries of `table` if one function serves
+many sizes. Memory is passed as addresses in `table`, so the cost of a call does not grow with the number of tensors.
+Weights are never constants. The table can also list words of memory to check first: fields of Python objects that
+guards watch, and reference counts, which show whether memory of an earlier call can be reused.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from ...kernel import bind, build, writer
 from .lower import Buffer, Call, Integer, Number, Span, Test
-from ..ir.repetition import key_of_call, stretches
+from ..ir.repetition import key_of_call, repeated_runs
 
 # layout of the table: address of the local memory, start and end of the watched words, first entry
 ARENA, WATCH, END, FIRST = 0, 1, 2, 3
@@ -29,11 +29,10 @@ _HEAD = f"""\
 
 @dataclass
 class Linked:
-    """The native function `launch(address of the table, *arrays, *numbers)`, its text, and the table's entries after
-    its head.
+    """The native function `launch(address of the table, *arrays, *numbers)`, and its table's entries from FIRST on.
 
-    It returns 0, or having done nothing, the number of a failed check or minus the position of a watched word that
-    differs.
+    It returns 0, the number of a failed check, or minus the position of a watched word that differs. In the last two
+    cases it has no side effects.
     """
 
     kernel: build.Kernel
@@ -50,26 +49,24 @@ def link(
 ) -> Linked:
     """One native function for these calls.
 
-    `places`: byte offsets of local buffers in the arena; `arrays`: the buffers given as arguments.
-
-    If `dynamic`, its text has no sizes in it: the same calls over other sizes give the same text, which is compiled
-    once.
+    `places`: byte offsets of local buffers in the arena. `arrays`: the buffers passed as arguments.
+    `dynamic`: the text contains no sizes, so equal calls over other sizes reuse the compiled function.
     """
     return Linker(places, arrays, dynamic).build(calls, name)
 
 
 class Linker:
-    """Writes the main function's text.
+    """Generates the main function's text.
 
-    A subclass may name memory otherwise than by entries of the table (`export.link`).
+    Subclasses may refer to memory in other ways than by table entries (`export.link`).
     """
 
-    first = FIRST  # of the table's entries
+    first = FIRST  # position of the first table entry
 
     def __init__(self, places: dict[Buffer, int], arrays: Sequence[Buffer], dynamic: bool) -> None:
         self.places, self.arrays, self.dynamic = places, {array: f"array{k}" for k, array in enumerate(arrays)}, dynamic
         self.slots: list[Buffer | int] = []
-        self.known: dict[Buffer, int] = {}
+        self.slot_of: dict[Buffer, int] = {}
         self.addresses: dict[Buffer, int] = {}  # table slots from which loops read the addresses of array arguments
         self.functions: dict[tuple, str] = {}
         self.texts: list[str] = []
@@ -97,25 +94,25 @@ class Linker:
         )
 
     def _lines(self, calls: Sequence[Call | Test]) -> list[str]:
-        """The statements that call the kernels. It adds the kernels' own texts to `texts`."""
+        """The statements that call the kernels. The kernels' own texts are added to `texts`."""
         lines, tests = [], 0
-        for first, period, turns in stretches([*map(key_of_call, calls)]):
-            each = calls[first]
-            if turns > 1:
+        for first, period, trip_count in repeated_runs([*map(key_of_call, calls)]):
+            call = calls[first]
+            if trip_count > 1:
                 lines += self._loop(
-                    [calls[first + turn * period : first + (turn + 1) * period] for turn in range(turns)]
+                    [calls[first + turn * period : first + (turn + 1) * period] for turn in range(trip_count)]
                 )
-            elif isinstance(each, Test):
+            elif isinstance(call, Test):
                 tests += 1
-                lines += [f"    if {self._span(each.span)}[0] != {_plain(each.found)}:", f"        return {tests}"]
+                lines += [f"    if {self._span(call.span)}[0] != {_plain(call.expected)}:", f"        return {tests}"]
             else:
-                lines.append(f"    {self._function(each)}({', '.join(map(self._argument, each.arguments))})")
+                lines.append(f"    {self._function(call)}({', '.join(map(self._argument, call.arguments))})")
         return lines
 
-    def _loop(self, turns: list[Sequence[Call]]) -> list[str]:
+    def _loop(self, iterations: list[Sequence[Call]]) -> list[str]:
         """Lines of a loop over equal calls.
 
-        Arguments that change between iterations are in the table, a row per iteration.
+        Arguments that change between iterations are read from the table, one row per iteration.
         """
         columns: list[list[int]] = []
 
@@ -126,26 +123,28 @@ class Linker:
             return f"table[ROW + {len(columns) - 1}]"
 
         lines = []
-        for same in zip(*turns):
-            arguments = ", ".join(self._arguments(each, cell) for each in zip(*(call.arguments for call in same)))
-            lines.append(f"        {self._function(same[0])}({arguments})")
+        for calls_in_place in zip(*iterations):
+            arguments = ", ".join(
+                self._arguments(variants, cell) for variants in zip(*(call.arguments for call in calls_in_place))
+            )
+            lines.append(f"        {self._function(calls_in_place[0])}({arguments})")
         row = f"{self.first + len(self.slots)} + turn * {len(columns)}"
-        self.slots += [column[turn] for turn in range(len(turns)) for column in columns]
-        return [f"    for turn in range({len(turns)}):", *(line.replace("ROW", row) for line in lines)]
+        self.slots += [column[turn] for turn in range(len(iterations)) for column in columns]
+        return [f"    for turn in range({len(iterations)}):", *(line.replace("ROW", row) for line in lines)]
 
-    def _arguments(self, turns: tuple, cell: Callable[[list[int]], str]) -> str:
-        """The text of an argument for all iterations."""
-        if type(turns[0]) is int:
-            return cell(list(turns))
-        if not isinstance(turns[0], Span):
-            return self._argument(turns[0])
-        address = self._address_in_loop([each.buffer for each in turns], cell)
-        size, offset = cell([each.size for each in turns]), cell([self._offset(each) for each in turns])
-        return f"view_{turns[0].storage.name}({address} + {offset}, {size})"
+    def _arguments(self, variants: tuple, cell: Callable[[list[int]], str]) -> str:
+        """The text of an argument, given its variant in each iteration."""
+        if type(variants[0]) is int:
+            return cell(list(variants))
+        if not isinstance(variants[0], Span):
+            return self._argument(variants[0])
+        address = self._address_in_loop([span.buffer for span in variants], cell)
+        size, offset = cell([span.size for span in variants]), cell([self._offset(span) for span in variants])
+        return f"view_{variants[0].storage.name}({address} + {offset}, {size})"
 
-    def _address_in_loop(self, turns: list[Buffer], cell: Callable[[list[int]], str]) -> str:
-        """The text of the address of a buffer that may be another in each iteration."""
-        bases = [*map(self._base, turns)]
+    def _address_in_loop(self, buffers: list[Buffer], cell: Callable[[list[int]], str]) -> str:
+        """The text of a buffer's address, where the buffer may change between iterations."""
+        bases = [*map(self._base, buffers)]
         return f"table[{bases[0] if len(set(bases)) == 1 else cell(bases)}]"
 
     def _base(self, buffer: Buffer) -> int:
@@ -162,25 +161,27 @@ class Linker:
         return span.offset * span.storage.itemsize + self.places.get(span.buffer, 0)
 
     def _function(self, call: Call) -> str:
-        """The name of the call's kernel function, whose text is added at its first use."""
+        """The name of the call's kernel function. Its text is added at the first use."""
         kernel = call.kernel
         key = (kernel.source, kernel.signature, kernel.real, kernel.fastmath)
         if key not in self.functions:
             self.functions[key] = f"{kernel.name}_{len(self.functions)}"
             flags = f"@device_function(fastmath={sorted(kernel.fastmath)!r})\n".replace("[", "{").replace("]", "}")
-            helpers, head, main = kernel.function(self.functions[key]).rpartition(f"def {self.functions[key]}(")
-            for each in (*re.split(r"(?=^@\w+_function)", helpers, flags=re.M), flags + head + main):
-                if each not in self.texts:  # helpers are shared by kernels
-                    self.texts.append(each)
+            helpers, decorated, main = kernel.function(self.functions[key]).rpartition(f"def {self.functions[key]}(")
+            for definition in (*re.split(r"(?=^@\w+_function)", helpers, flags=re.M), flags + decorated + main):
+                if definition not in self.texts:  # helpers are shared by kernels
+                    self.texts.append(definition)
         return self.functions[key]
 
-    def _argument(self, each: object) -> str:
-        if isinstance(each, Span):
-            return self._span(each)
-        if isinstance(each, (Number, Integer)):
-            kind = "float64" if isinstance(each, Number) else "int64"
-            return self.numbers.setdefault((each.source, each.index), (f"number{each.source}_{each.index}", kind))[0]
-        return self._size(each) if type(each) is int else _plain(each)
+    def _argument(self, argument: object) -> str:
+        if isinstance(argument, Span):
+            return self._span(argument)
+        if isinstance(argument, (Number, Integer)):
+            kind = "float64" if isinstance(argument, Number) else "int64"
+            return self.numbers.setdefault(
+                (argument.source, argument.index), (f"number{argument.source}_{argument.index}", kind)
+            )[0]
+        return self._size(argument) if type(argument) is int else _plain(argument)
 
     def _size(self, number: int) -> str:
         """An integer: a literal, or a table entry if the function serves all sizes."""
@@ -202,11 +203,11 @@ class Linker:
             return f"address_of({self.arrays[buffer]})"
         return f"table[{ARENA}]" if buffer.kind == "local" else f"table[{self._slot(buffer)}]"
 
-    def _slot(self, each: Buffer) -> int:
-        if each not in self.known:
-            self.slots.append(each)
-            self.known[each] = self.first + len(self.slots) - 1
-        return self.known[each]
+    def _slot(self, buffer: Buffer) -> int:
+        if buffer not in self.slot_of:
+            self.slots.append(buffer)
+            self.slot_of[buffer] = self.first + len(self.slots) - 1
+        return self.slot_of[buffer]
 
 
 def _plain(value: float | int | bool) -> str:

@@ -1,8 +1,7 @@
-"""Lowers a recorded program to kernel calls over buffers: each op's own launch is run once, with placeholders (spans)
-for arrays.
+"""Lowers a recorded program to kernel calls over buffers.
 
-So every op is lowered by means of its eager kernels. A launch that needs actual arrays (NumPy's LAPACK, say) remains a
-call on the host. Nothing is compiled here: `link` and `run` do that.
+Each op's eager launch runs once, with placeholders (spans) for arrays, and its kernel calls are recorded. A launch that
+needs actual arrays, such as NumPy's LAPACK, becomes a call on the host. Kernels are compiled later, by `section`.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ from ..ir.program import EMPTY, Check, Program, Step, Value
 class Buffer:
     """A flat range of memory.
 
-    `kind`: "input" (argument k of the call), "held" (a tensor that existed), "result" (allocated by every run) or
-    "local".
+    `kind`: "input" (memory of input `number`), "held" (memory of an existing `tensor`), "result" and "gradient"
+    (allocated by every run) or "local" (within a run).
     """
 
     kind: str
@@ -47,9 +46,9 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Span:
-    """A buffer from an element on: the placeholder for an array in a launch.
+    """The elements of a buffer from `offset` on: the placeholder for an array in a launch.
 
-    Complex numbers are read as pairs of real ones where it is `paired`.
+    `paired`: complex numbers are viewed as pairs of real numbers.
     """
 
     buffer: Buffer
@@ -70,11 +69,11 @@ class Span:
 
     @property
     def size(self) -> int:
-        """How many there are."""
+        """The number of elements."""
         return self.buffer.size * (2 if self.paired else 1) - self.offset
 
     def of(self, array: Any) -> Any:
-        """The part of the buffer's array that it stands for."""
+        """The span's part of the buffer's array."""
         array = array.view(self.storage) if self.paired else array
         return array[self.offset :] if self.offset else array
 
@@ -104,7 +103,7 @@ class Call:
 
     kernel: bind.Unbuilt | None
     arguments: tuple
-    position: int  # source line of its step in the program
+    position: int  # index of its step in the program
     step: Step
     reads: tuple[Buffer, ...]
     writes: tuple[Buffer, ...]
@@ -113,12 +112,12 @@ class Call:
 
 @dataclass
 class Test:
-    """A check recorded from the library: the value at `span` must equal `found`."""
+    """A check recorded from the library: the value at `span` must equal `expected`."""
 
     position: int
     span: Span
     layout: Layout
-    found: float | int | bool
+    expected: float | int | bool
     where: str
 
 
@@ -131,13 +130,13 @@ class Lowered:
     layouts: dict[Value, Layout] = field(default_factory=dict)
     # sources of run-time numbers: a Draw, or a function that returns a tuple
     sources: list = field(default_factory=list)
-    widths: list[int] = field(default_factory=list)  # how many numbers each source gives
+    widths: list[int] = field(default_factory=list)  # the number of values that each source returns
 
 
 def lower(program: Program) -> Lowered:
     """The kernel calls of a program.
 
-    Raises RuntimeError for what only the interpreter can run (moves between devices).
+    Raises CannotRepeat for moves between devices, which only the interpreter can run.
     """
     return _Lowering(program).result
 
@@ -202,12 +201,12 @@ class _Lowering:
         if step.in_place:
             targets = [self.result.places[result] for result in step.results]
             into = tuple(self.result.layouts[result] for result in step.results)
-            places = [
+            located_inputs = [
                 (self.result.places[input], self.result.layouts[input]) if issubclass(type(input), Value) else None
                 for input in step.inputs
             ]
             over = tuple(
-                places.index(pair) if (pair := (span, layout)) in places else None
+                located_inputs.index(located) if (located := (span, layout)) in located_inputs else None
                 for span, layout in zip(targets, into)
             )
             outputs = [span for span, position in zip(targets, over) if position is None]
@@ -229,7 +228,7 @@ class _Lowering:
         """An optimizer's step, as the launches of `apply_updates`."""
         numbers, count, recorded = step.parameters
         size = len(step.inputs) // max(count, 1)
-        values = [_number(each, len(self.result.sources), k) for k, each in enumerate(recorded)]
+        values = [_number(recorded_value, len(self.result.sources), k) for k, recorded_value in enumerate(recorded)]
         self.result.sources.append(numbers)
         self.result.widths.append(len(recorded))
         for first in range(0, count, step.op.together):
@@ -244,33 +243,31 @@ class _Lowering:
 
             self._run(step, plan, spans, [], written, values)
 
-    def _drawn(self, inputs: tuple) -> list:
-        """A step's parameters, with seed and offset of a random op replaced by those of its draw."""
-        numbers = list(inputs)
+    def _with_draws(self, inputs: tuple) -> list:
+        """A step's numbers, with the seed and offset of a random op replaced by run-time numbers."""
+        arguments = list(inputs)
         for k, input in enumerate(inputs):
             if isinstance(input, Draw):
                 if id(input) not in self.draws:
                     self.draws[id(input)] = len(self.result.sources)
                     self.result.sources.append(input)
                     self.result.widths.append(2)
-                numbers[k - 1], numbers[k] = (
+                arguments[k - 1], arguments[k] = (
                     _number(inputs[j], self.draws[id(input)], n) for n, j in enumerate((k - 1, k))
                 )
-        return [number for number in numbers if not issubclass(type(number), Value) and number is not None]
+        return [number for number in arguments if not issubclass(type(number), Value) and number is not None]
 
     def _run(
         self, step: Step, prepare: Callable, spans: list, outputs: list, targets: list, numbers: list | None = None
     ) -> None:
-        """Run the plan's launch with spans and record the kernels it calls; a launch that needs arrays becomes a host
-        call.
-        """
-        numbers = self._drawn(step.inputs) if numbers is None else numbers
+        """Run the plan's launch with spans and record its kernel calls, or a host call if it needs arrays."""
+        numbers = self._with_draws(step.inputs) if numbers is None else numbers
         reads, writes = tuple(span.buffer for span in spans), tuple(target.buffer for target in targets)
         with bind.unbuilt() as log:
             plan = prepare()
             try:
                 plan.launch(*spans, *outputs, *numbers, *plan.constants)
-            except Exception:  # whatever it does with an array, it is not ours to link
+            except Exception:  # the launch needs arrays
                 log = None
         if log is None:
             plan = prepare()
@@ -287,29 +284,27 @@ class _Lowering:
             )
             return
         for kernel, arguments in log:
-            given = tuple(self._argument(argument, kernel.device) for argument in arguments)
-            self.result.calls.append(Call(kernel, given, self.position, step, reads, writes))
+            lowered_arguments = tuple(self._argument(argument, kernel.device) for argument in arguments)
+            self.result.calls.append(Call(kernel, lowered_arguments, self.position, step, reads, writes))
 
-    def _argument(self, each: object, device: object) -> object:
-        """An argument of a recorded call: spans and numbers as they are; an array that the launch allocated becomes a
-        local buffer.
-        """
-        if isinstance(each, (Span, int, float, complex)):
-            return each
-        if id(each) not in self.scratch:
+    def _argument(self, argument: object, device: object) -> object:
+        """An argument of a recorded call. An array that the launch allocated becomes a local buffer."""
+        if isinstance(argument, (Span, int, float, complex)):
+            return argument
+        if id(argument) not in self.scratch:
             # the array is kept alive so that its id is not reused
-            self.scratch[id(each)] = Buffer("local", each.size, np.dtype(each.dtype), device), each
-        return Span(self.scratch[id(each)][0])
+            self.scratch[id(argument)] = Buffer("local", argument.size, np.dtype(argument.dtype), device), argument
+        return Span(self.scratch[id(argument)][0])
 
 
 def _in_pairs(layout: Layout) -> Layout:
-    """A complex tensor's layout as one of real numbers: optimizers take both parts as numbers like any others."""
+    """The layout of a complex tensor viewed as real numbers, as optimizers update it; other layouts unchanged."""
     return as_real.prepare((layout,), ()).layout if layout.dtype.is_complex else layout
 
 
 def _number(value: float, source: int, index: int) -> Number | Integer:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         value = float(value)
-    found = Integer(value) if isinstance(value, int) else Number(value)
-    found.source, found.index, found.kind = source, index, "int64" if isinstance(value, int) else "float64"
-    return found
+    number = Integer(value) if isinstance(value, int) else Number(value)
+    number.source, number.index, number.kind = source, index, "int64" if isinstance(value, int) else "float64"
+    return number

@@ -20,42 +20,42 @@ def plan(lowered: Lowered, boundary: int | None = None, alignment: int = ALIGNME
 
     Buffers alive across step `boundary` stay allocated to the end: a backward pass may run twice."""
     alive = lifetimes(lowered, boundary)
-    by_birth, by_size = sorted(alive, key=alive.get), sorted(alive, key=lambda each: (-each.nbytes, alive[each]))
-    return min((_placed(order, alive, alignment) for order in (by_birth, by_size)), key=lambda found: found[1])
+    by_birth, by_size = sorted(alive, key=alive.get), sorted(alive, key=lambda buffer: (-buffer.nbytes, alive[buffer]))
+    return min((_placed(order, alive, alignment) for order in (by_birth, by_size)), key=lambda placement: placement[1])
 
 
 def _placed(
     order: list[Buffer], alive: dict[Buffer, tuple[int, int]], alignment: int = ALIGNMENT
 ) -> tuple[dict[Buffer, int], int]:
-    """First-fit offsets of the buffers in the given order, and the total size."""
-    places: dict[Buffer, int] = {}
-    # offset, end, first call and last call of each buffer placed, in order of offsets: a step may have thousands
-    taken = np.empty((4, len(order)), np.int64)
+    """First-fit offsets of the buffers in this order, and the total size."""
+    offsets: dict[Buffer, int] = {}
+    # rows: offset, end, first call, last call; columns: placed buffers by offset. An array, as there may be thousands
+    placed = np.empty((4, len(order)), np.int64)
     for count, buffer in enumerate(order):
         first, last = alive[buffer]
-        begins, untils = taken[2:, :count]
-        starts, ends = taken[:2, :count][:, (begins <= last) & (first <= untils)]
-        # where the space before each of these begins, and that after the last
-        free = np.maximum.accumulate(np.concatenate([[0], ends]))
-        fitting = np.flatnonzero(starts - free[:-1] >= buffer.nbytes)
-        offset = int(free[fitting[0] if len(fitting) else -1])
-        place = int(np.searchsorted(taken[0, :count], offset, "right"))
-        taken[:, place + 1 : count + 1] = taken[:, place:count]
-        taken[:, place] = offset, offset + -(-buffer.nbytes // alignment) * alignment, first, last
-        places[buffer] = offset
-    return places, int(taken[1].max(initial=0))
+        begins, untils = placed[2:, :count]
+        starts, ends = placed[:2, :count][:, (begins <= last) & (first <= untils)]
+        # the start of the gap before each live buffer, and of the space after the last one
+        gap_starts = np.maximum.accumulate(np.concatenate([[0], ends]))
+        fits = np.flatnonzero(starts - gap_starts[:-1] >= buffer.nbytes)
+        offset = int(gap_starts[fits[0] if len(fits) else -1])
+        index = int(np.searchsorted(placed[0, :count], offset, "right"))
+        placed[:, index + 1 : count + 1] = placed[:, index:count]
+        placed[:, index] = offset, offset + -(-buffer.nbytes // alignment) * alignment, first, last
+        offsets[buffer] = offset
+    return offsets, int(placed[1].max(initial=0))
 
 
 def arena(size: int) -> np.ndarray:
-    """Uninitialised bytes aligned to a cache line: vectors that straddle two lines cost twice."""
+    """Uninitialised bytes, aligned to a cache line: vectors that straddle two lines are slower."""
     memory = by_numpy(max(size, 1) + ALIGNMENT, _BYTES)
     start = -address(memory) % ALIGNMENT
     return memory[start : start + max(size, 1)]
 
 
 def lifetimes(lowered: Lowered, boundary: int | None = None) -> dict[Buffer, tuple[int, int]]:
-    """The first and the last call that touch each local buffer."""
-    found: dict[Buffer, tuple[int, int]] = {}
+    """The first and last call that access each local buffer."""
+    alive: dict[Buffer, tuple[int, int]] = {}
     for number, call in enumerate(lowered.calls):
         buffers = (
             [call.span.buffer]
@@ -64,14 +64,17 @@ def lifetimes(lowered: Lowered, boundary: int | None = None) -> dict[Buffer, tup
         )
         for buffer in buffers:
             if buffer.kind == "local":
-                found[buffer] = found.get(buffer, (number, number))[0], number
+                alive[buffer] = alive.get(buffer, (number, number))[0], number
     if boundary is None:
-        return found
-    across = crossing(lowered, boundary)
-    return {each: (first, len(lowered.calls) if each in across else last) for each, (first, last) in found.items()}
+        return alive
+    crossing_buffers = crossing(lowered, boundary)
+    return {
+        local: (first, len(lowered.calls) if local in crossing_buffers else last)
+        for local, (first, last) in alive.items()
+    }
 
 
 def crossing(lowered: Lowered, boundary: int) -> set[Buffer]:
-    """The local buffers that calls before step `boundary` touch and later ones too."""
+    """The local buffers that are accessed both before step `boundary` and after it."""
     split = next((k for k, call in enumerate(lowered.calls) if call.position >= boundary), len(lowered.calls))
-    return {each for each, (first, last) in lifetimes(lowered).items() if first < split <= last}
+    return {buffer for buffer, (first, last) in lifetimes(lowered).items() if first < split <= last}

@@ -1,9 +1,8 @@
-"""Memory reuse between calls of a linked program: results that nobody references any more, and gradients that only
-their parameters reference.
+"""Memory reuse between calls of a linked program.
 
-References are detected by Python's reference counts. The native function compares them, as words at the objects'
-addresses, before it does anything: this adds little to its cost, whereas a check in Python would take longer than the
-program itself. It compares words of guards first.
+Results without references are reused, and gradients that only their parameters reference. References are detected by
+Python's reference counts. The native function first compares watched words of guards, then the reference counts, both
+at their addresses: this is cheap, whereas a check in Python can take longer than the program.
 """
 
 from __future__ import annotations
@@ -27,19 +26,18 @@ LARGEST = 1 << 16
 _probe = [object()]
 # reference count of an object with one owner besides this module; -1 if the interpreter has no usable counts
 _UNSHARED = 2 if c_ssize_t.from_address(id(_probe[0])).value == 1 else -1
-Formers = Sequence[tuple[Tensor, "Tensor | None"]]
+FormerGradients = Sequence[tuple[Tensor, "Tensor | None"]]
 
 
 class Memory:
-    """The tables for a program's calls, and the memory they refer to.
+    """The tables for a program's calls, and the memory that they refer to.
 
-    `leaves`: the tensors whose gradients the buffers `gradients` are, with their layouts.
+    `leaves`: per buffer of `gradients`, the leaf tensor and the gradient's layout.
+    `space`: the calling function's global names. The gradients' tensors are gradient0, gradient1 ... there.
+    `words`: (address, expected value) of each word that guards watch.
 
-    The gradients' tensors are gradient0, gradient1 ... in `space`, the names of the function that makes the calls.
-    `words` are addresses of words that guards watch, each with what it must hold.
-
-    A call takes a pack from `packs` for itself: (the table's address, the table, arrays to keep alive, *storages of the
-    results).
+    During a call, one pack is taken from `packs`: (the table's address, the table, arrays to keep alive, *storages of
+    the results).
     """
 
     def __init__(
@@ -53,35 +51,39 @@ class Memory:
         words: Sequence[tuple[int, int]],
     ) -> None:
         self.space, self.section, self.results, self.gradients, self.leaves = space, section, results, gradients, leaves
-        self.slots = [section.places_of[result] for result in results]
+        self.slots = [section.position_of[result] for result in results]
         first = section.table.size
-        # entries before it watch what guards do, those after it gradients' memory, and from `split` on results' memory
-        self.guarded = first + 2 * len(words)
-        self.split = self.guarded + 6 * len(gradients)
-        self.end = self.split + 4 * len(results)
+        # positions of watched words in the table: guards' words, then gradients' memory, then results' memory
+        self.gradient_words = first + 2 * len(words)
+        self.result_words = self.gradient_words + 6 * len(gradients)
+        self.end = self.result_words + 4 * len(results)
         self.template = np.zeros(self.end, np.int64)
         self.template[:first] = section.table
         self.template[[ARENA, WATCH, END]] = address(arena), first, self.end
-        self.template[first : self.guarded] = [each for word in words for each in word]
-        self.template[self.guarded + 1 :: 2] = _UNSHARED
-        self._renew()
+        self.template[first : self.gradient_words] = [part for word in words for part in word]
+        self.template[self.gradient_words + 1 :: 2] = _UNSHARED
+        self._allocate_gradients()
 
-    def _renew(self) -> None:
-        """Allocate new memory for all gradients, and so new tables.
+    def _allocate_gradients(self) -> None:
+        """Allocate new memory for all gradients, and discard all packs.
 
-        Running calls return their packs to the old ones.
+        Running calls return their packs to the old deque.
         """
         self.packs: deque[tuple] = deque()
         current = [
             wrap(Storage(gradient.device.empty(gradient.size, gradient.storage)), layout, 0)
             for gradient, (_, layout) in zip(self.gradients, self.leaves)
         ]
-        self.space.update((f"gradient{k}", each) for k, each in enumerate(current))
-        self.kept = [(each._storage, each._storage.data) for each in current]
-        watched = [id(thing) for each, (storage, data) in zip(current, self.kept) for thing in (each, storage, data)]
-        self.template[self.guarded : self.split : 2] = watched
-        for buffer, (_, data) in zip(self.gradients, self.kept):
-            self.template[self.section.places_of[buffer]] = address(data)
+        self.space.update((f"gradient{k}", tensor) for k, tensor in enumerate(current))
+        self.gradient_memory = [(tensor._storage, tensor._storage.data) for tensor in current]
+        watched = [
+            id(watched_object)
+            for tensor, (storage, data) in zip(current, self.gradient_memory)
+            for watched_object in (tensor, storage, data)
+        ]
+        self.template[self.gradient_words : self.result_words : 2] = watched
+        for buffer, (_, data) in zip(self.gradients, self.gradient_memory):
+            self.template[self.section.position_of[buffer]] = address(data)
 
     def make(self) -> tuple:
         """A new pack, with new memory for results."""
@@ -89,42 +91,43 @@ class Memory:
         for k, (buffer, slot) in enumerate(zip(self.results, self.slots)):
             array = buffer.device.empty(buffer.size, buffer.storage)
             storage = Storage(array)
-            place = self.split + 4 * k
-            table[place], table[place + 2], table[slot] = id(storage), id(array), address(array)
+            position = self.result_words + 4 * k
+            table[position], table[position + 2], table[slot] = id(storage), id(array), address(array)
             arrays.append(array)
             storages.append(storage)
-        return address(table), table, (arrays, self.kept), *storages
+        return address(table), table, (arrays, self.gradient_memory), *storages
 
-    def renew(self, place: int, pack: tuple, formers: Formers) -> tuple[tuple, Formers]:
-        """Replace a pack whose memory is still referenced, as its word at `-place` showed; the new one watches nothing
-        until `watch` is called.
+    def renew(self, place: int, pack: tuple, former_gradients: FormerGradients) -> tuple[tuple, FormerGradients]:
+        """Replace a pack whose memory is still referenced, according to its word at `-place`.
+
+        The new pack watches nothing until `watch` is called.
         """
-        if -place < self.split:
-            formers = [*formers, *((leaf, leaf._grad) for leaf, _ in self.leaves)]
-            self._renew()
+        if -place < self.result_words:
+            former_gradients = [*former_gradients, *((leaf, leaf._grad) for leaf, _ in self.leaves)]
+            self._allocate_gradients()
             self.settle()
         elif not self.packs:
-            # memory for the results of two calls in turn, for callers that keep the last result during the next call
+            # a second pack, for callers that keep the last result during the next call
             self.packs.append(pack)
         pack = self.make()
         pack[1][END] = 0
-        return pack, formers
+        return pack, former_gradients
 
     def watch(self, pack: tuple) -> None:
-        """Make calls with this pack check whether its memory is referenced."""
+        """Check reference counts in calls with this pack."""
         pack[1][END] = self.end
 
-    def settle(self) -> Formers:
-        """Set the leaves' gradients to this memory; returns the previous ones."""
-        formers = []
+    def settle(self) -> FormerGradients:
+        """Set the leaves' gradients to this memory. Returns the previous ones."""
+        former_gradients = []
         for k, (leaf, _) in enumerate(self.leaves):
             if leaf._grad is not self.space[f"gradient{k}"]:
-                formers.append((leaf, leaf._grad))
+                former_gradients.append((leaf, leaf._grad))
                 leaf._grad = self.space[f"gradient{k}"]
-        return formers
+        return former_gradients
 
 
-def restore(formers: Formers) -> None:
+def restore(former_gradients: FormerGradients) -> None:
     """Undo `settle` and `renew`."""
-    for leaf, gradient in reversed(formers):
+    for leaf, gradient in reversed(former_gradients):
         leaf._grad = gradient

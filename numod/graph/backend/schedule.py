@@ -1,5 +1,6 @@
-"""Orders kernel calls so that checks, and the calls they depend on, come first: a run stopped by a failed check has
-then changed nothing.
+"""Moves checks, and the calls that they depend on, to the front of a run.
+
+If a check fails, the run has then not changed any external memory.
 """
 
 from __future__ import annotations
@@ -12,53 +13,55 @@ FIRST = -1  # the position of calls that were moved forward
 
 
 def checks_first(calls: Sequence[Call | Test], shared: Sequence[int], inputs: int | None = None) -> list[Call | Test]:
-    """The calls, with each check and the calls it depends on moved to the front if dependencies allow it.
+    """Move each check and the calls that it depends on to the front, if their data dependencies allow it.
 
-    `shared`: for each input, the first one with the same memory. `inputs`: how many inputs are known at the start.
+    `shared`: for each input, the first one with the same memory. `inputs`: number of inputs available at the start.
     """
     front, rest = [], list(calls)
     for test in [call for call in calls if isinstance(call, Test)]:
-        part = _part(test, rest, shared, inputs)
-        if part is not None:
-            front += [each for each in rest if id(each) in part]
-            rest = [each for each in rest if id(each) not in part]
-    for each in front:
-        each.position = FIRST
+        moved = _dependencies(test, rest, shared, inputs)
+        if moved is not None:
+            front += [entry for entry in rest if id(entry) in moved]
+            rest = [entry for entry in rest if id(entry) not in moved]
+    for moved_call in front:
+        moved_call.position = FIRST
     return front + rest
 
 
-def may_fail(each: Call | Test) -> bool:
-    """Whether it is a check, or runs on the host, which raises where a matrix has no factor, say."""
-    return isinstance(each, Test) or each.host is not None
+def may_fail(call: Call | Test) -> bool:
+    """Whether the call is a check, or runs on the host and may raise (at a singular matrix, for example)."""
+    return isinstance(call, Test) or call.host is not None
 
 
 def written_before_checks(calls: Sequence[Call | Test]) -> list[Buffer]:
-    """External memory that is written to before the last check, or call that may raise, has passed."""
-    last = max((k for k, call in enumerate(calls) if may_fail(call)), default=0)
-    written = dict.fromkeys(buffer for call in calls[:last] if isinstance(call, Call) for buffer in call.writes)
-    return [each for each in written if each.kind in ("input", "held")]
+    """The external buffers that are written before the last call that may fail."""
+    last_check = max((k for k, call in enumerate(calls) if may_fail(call)), default=0)
+    written = dict.fromkeys(buffer for call in calls[:last_check] if isinstance(call, Call) for buffer in call.writes)
+    return [buffer for buffer in written if buffer.kind in ("input", "held")]
 
 
-def _part(test: Test, calls: list[Call | Test], shared: Sequence[int], inputs: int | None) -> set[int] | None:
-    """Ids of the check and of the earlier calls it depends on.
+def _dependencies(test: Test, calls: list[Call | Test], shared: Sequence[int], inputs: int | None) -> set[int] | None:
+    """Ids of the check and of the earlier calls that it depends on.
 
-    None if they write to external memory, or would overtake a call that reads what they write.
+    None if they write to external memory, or if moving them would cross a conflicting call.
     """
     part, needed, written = {id(test)}, _memory([test.span.buffer], shared), set()
-    known = {test.span.buffer}
-    place = next(k for k, call in enumerate(calls) if call is test)
-    for each in reversed([call for call in calls[:place] if isinstance(call, Call)]):
-        writes, touches = _memory(_writes(each), shared), _memory(_touched(each), shared)
+    accessed = {test.span.buffer}
+    position = next(k for k, call in enumerate(calls) if call is test)
+    for earlier in reversed([call for call in calls[:position] if isinstance(call, Call)]):
+        writes, touches = _memory(_all_writes(earlier), shared), _memory(_accessed(earlier), shared)
         if not writes & needed:
             if touches & written:
                 return None
             continue
-        if any(buffer.kind in ("input", "held") for buffer in each.writes):
+        if any(buffer.kind in ("input", "held") for buffer in earlier.writes):
             return None
-        part.add(id(each))
-        needed, written, known = needed | touches, written | writes, known | _touched(each)
-    late = inputs is not None and any(each.kind == "input" and each.number >= inputs for each in known)
-    return None if late else part
+        part.add(id(earlier))
+        needed, written, accessed = needed | touches, written | writes, accessed | _accessed(earlier)
+    reads_late_input = inputs is not None and any(
+        buffer.kind == "input" and buffer.number >= inputs for buffer in accessed
+    )
+    return None if reads_late_input else part
 
 
 def _memory(buffers: Iterable[Buffer], shared: Sequence[int]) -> set[Buffer | int]:
@@ -66,10 +69,10 @@ def _memory(buffers: Iterable[Buffer], shared: Sequence[int]) -> set[Buffer | in
     return {shared[buffer.number] if buffer.kind == "input" else buffer for buffer in buffers}
 
 
-def _touched(call: Call) -> set[Buffer]:
+def _accessed(call: Call) -> set[Buffer]:
     return {*call.reads, *call.writes, *(argument.buffer for argument in call.arguments if isinstance(argument, Span))}
 
 
-def _writes(call: Call) -> set[Buffer]:
-    """What a call writes: its results, and buffers that its launch allocated."""
-    return {*call.writes, *(_touched(call) - set(call.reads))}
+def _all_writes(call: Call) -> set[Buffer]:
+    """The buffers that a call may write: its results, and buffers that its launch allocated."""
+    return {*call.writes, *(_accessed(call) - set(call.reads))}

@@ -1,5 +1,6 @@
-"""A sequence of kernel calls, ready to run: as one native function if the work is small, on a GPU as a graph of the
-driver's (`replay`), else kernel by kernel, as eager ops launch them.
+"""A sequence of kernel calls, ready to run.
+
+It runs as one native function if the work is small, as a CUDA graph on a GPU, else as separate launches.
 """
 
 from __future__ import annotations
@@ -20,24 +21,23 @@ from .link import ARENA, FIRST, link
 from .lower import Buffer, Call, Integer, Lowered, Number, Span, Test
 from .schedule import may_fail
 from .cuda_graph import Replay, suits
-from ..ir.repetition import key_of_call, stretches
+from ..ir.repetition import key_of_call, repeated_runs
 
 LINKED_WORK = 1 << 20  # maximum work (in elements of simple work) for linking calls into one serial function
 LINKED_CALLS = 400
 
 
 class CheckFailed(Exception):
-    """A check of the library found another value than when the program was recorded."""
+    """A check found another value than when the program was recorded."""
 
 
 @dataclass(frozen=True)
 class Form:
     """How calls are run.
 
-    `linked`: as one native function, or kernel by kernel; None decides by the work. `dynamic`: one function for all
-    sizes.
-
-    `freezing`: what depends only on tensors that the program holds and does not write is computed once (`freeze`).
+    `linked`: as one native function, or kernel by kernel; None chooses by the amount of work.
+    `dynamic`: one function for all sizes.
+    `freezing`: values that depend only on constant held tensors are computed once (`freeze`).
     """
 
     linked: bool | None = None
@@ -48,9 +48,8 @@ class Form:
 class Section:
     """Calls of a lowered program.
 
-    `arrays`: the buffers whose memory each run passes in, in order; held and local memory belongs to the section.
-
-    `places`, `size`: offsets of local memory in an arena, and its size.
+    `arrays`: the buffers whose memory each run passes in (inputs, results, gradients), in order.
+    `places`, `size`: offsets of local memory in an arena, and the arena's size.
     """
 
     def __init__(
@@ -65,7 +64,7 @@ class Section:
         self.name, self.calls, self.places, self.sources = name, list(calls), places, lowered.sources
         self.buffers = _buffers(self.calls)
         self.arrays = [buffer for buffer in self.buffers if buffer.kind not in ("held", "local")]
-        self.made = [array for array in self.arrays if array.kind != "input"]
+        self.outputs = [array for array in self.arrays if array.kind != "input"]
         self.held = [buffer for buffer in self.buffers if buffer.kind == "held"]
         self.tests = [call for call in self.calls if isinstance(call, Test)]
         self.may_fail = any(map(may_fail, self.calls))
@@ -74,7 +73,7 @@ class Section:
         self.linked = (
             form.linked is not False
             and _linkable(self.calls)
-            and (form.linked or (small(self.calls) and not _takes_lengths(self.calls)))
+            and (form.linked or (small(self.calls) and not _has_packed_sequences(self.calls)))
         )
         self.replay: Replay | None = None
         if self.linked:
@@ -90,25 +89,29 @@ class Section:
     def _link(self, name: str, dynamic: bool) -> None:
         """Link the calls.
 
-        Inputs are arguments; addresses of results and gradients are filled into the table by each call.
+        Inputs are arguments. Each run writes the addresses of results and gradients into its table.
         """
         self.inputs = [array for array in self.arrays if array.kind == "input"]
         linked = link(self.calls, self.places, self.inputs, name, dynamic)
         self.kernel, self.launch, self.slots = linked.kernel, linked.launch, linked.slots
-        self.places_of = {
-            slot: place
-            for place, slot in enumerate(self.slots, FIRST)
+        self.position_of = {
+            slot: position
+            for position, slot in enumerate(self.slots, FIRST)
             if isinstance(slot, Buffer) and slot.kind != "held"
         }
-        self.listed = [(each, self.places_of[each]) for each in self.made if each in self.places_of]
-        self.listed_inputs = [(input.number, self.places_of[input]) for input in self.inputs if input in self.places_of]
+        self.output_positions = [
+            (output, self.position_of[output]) for output in self.outputs if output in self.position_of
+        ]
+        self.input_positions = [
+            (input.number, self.position_of[input]) for input in self.inputs if input in self.position_of
+        ]
         self.table = np.zeros(FIRST + len(self.slots), np.int64)
-        for place, slot in enumerate(self.slots, FIRST):
-            if slot not in self.places_of:
-                self.table[place] = address(slot.tensor._storage.data) if isinstance(slot, Buffer) else slot
+        for position, slot in enumerate(self.slots, FIRST):
+            if slot not in self.position_of:
+                self.table[position] = address(slot.tensor._storage.data) if isinstance(slot, Buffer) else slot
 
     def kernels(self) -> list[build.Kernel]:
-        """The kernels it launches."""
+        """The section's kernels."""
         return (
             [self.kernel]
             if self.linked
@@ -118,34 +121,37 @@ class Section:
     def run(
         self, arena: np.ndarray, inputs: Sequence[Tensor], memory_of: dict[Buffer, Storage], values: Sequence
     ) -> None:
-        """Run with the inputs, memory for what is `made` and each source's run-time numbers. Raises CheckFailed."""
+        """Run the calls. Raises CheckFailed.
+
+        `memory_of`: memory of the outputs. `values`: the run-time numbers of each source.
+        """
         if self.linked:
             self._run_linked(arena, inputs, memory_of, values)
         else:
-            self._run_in_turn(arena, inputs, memory_of, values)
+            self._run_separately(arena, inputs, memory_of, values)
 
     def _run_linked(
         self, arena: np.ndarray, inputs: Sequence[Tensor], memory_of: dict[Buffer, Storage], values: Sequence
     ) -> None:
-        table = self.table.copy()  # a table of its own: another thread may be in this function
+        table = self.table.copy()  # other threads may be running this function
         table[ARENA] = address(arena)
-        for each, place in self.listed:
-            table[place] = address(memory_of[each].data)
-        for number, place in self.listed_inputs:
-            table[place] = address(_elements(inputs[number]))
-        given = [_elements(inputs[input.number]) for input in self.inputs]
-        failed = self.launch(address(table), *given, *[values[source][index] for source, index in self.numbers])
+        for output, position in self.output_positions:
+            table[position] = address(memory_of[output].data)
+        for number, position in self.input_positions:
+            table[position] = address(_elements(inputs[number]))
+        arrays = [_elements(inputs[input.number]) for input in self.inputs]
+        failed = self.launch(address(table), *arrays, *[values[source][index] for source, index in self.numbers])
         if failed:
             raise _failure(self.tests[failed - 1])
 
-    def _run_in_turn(
+    def _run_separately(
         self, arena: np.ndarray, inputs: Sequence[Tensor], memory_of: dict[Buffer, Storage], values: Sequence
     ) -> None:
         memory = {
             array: _elements(inputs[array.number]) if array.kind == "input" else memory_of[array].data
             for array in self.arrays
         }
-        memory.update((each, each.tensor._storage.data) for each in self.held)
+        memory.update((held_buffer, held_buffer.tensor._storage.data) for held_buffer in self.held)
         replay = self.replay
         if replay is not None and replay.backend.replaying and replay.lock.acquire(blocking=False):
             try:
@@ -160,7 +166,7 @@ class Section:
                 memory[buffer] = self.local(buffer, arena)
         for call, launch in zip(self.calls, self.launchers):
             if isinstance(call, Test):
-                _examine(call, memory)
+                _check(call, memory)
             else:
                 launch(*[_argument(a, memory, values) for a in call.arguments])
 
@@ -183,7 +189,7 @@ def draw(sources: Sequence) -> list[tuple]:
 
 
 def undraw(sources: Sequence, values: list[tuple]) -> None:
-    """Reset the random streams to before `draw` gave these values."""
+    """Reset the random streams to their state before these values were drawn."""
     for source, numbers in zip(reversed(sources), reversed(values)):
         if isinstance(source, Draw):
             source.generator.undraw(numbers[1], source.count)
@@ -196,7 +202,7 @@ def _linkable(calls: Sequence) -> bool:
         return False
     return (
         len(kernels) <= LINKED_CALLS
-        or sum(stretch.period for stretch in stretches([*map(key_of_call, calls)])) <= LINKED_CALLS
+        or sum(run.period for run in repeated_runs([*map(key_of_call, calls)])) <= LINKED_CALLS
     )
 
 
@@ -205,33 +211,34 @@ def small(calls: Sequence) -> bool:
     return sum(call.kernel.work for call in calls if isinstance(call, Call)) < LINKED_WORK
 
 
-def _takes_lengths(calls: Sequence) -> bool:
-    """Whether layers run over packed sequences of any lengths: some 50 kernels in one function take seconds to compile,
-    and save half of a short step.
+def _has_packed_sequences(calls: Sequence) -> bool:
+    """Whether recurrent layers run over packed sequences of any lengths.
+
+    Their kernels, about 50, would take seconds to compile as one function.
     """
     layers = [call.step for call in calls if isinstance(call, Call) and isinstance(call.step.op, Layer)]
     return any(is_room(layer.parameters[0]) for layer in layers)
 
 
 def _buffers(calls: Sequence) -> list[Buffer]:
-    found: dict[Buffer, None] = {}
+    buffers: dict[Buffer, None] = {}
     for call in calls:
         spans = [call.span] if isinstance(call, Test) else [a for a in call.arguments if isinstance(a, Span)]
-        found.update(dict.fromkeys(span.buffer for span in spans))
-    return list(found)
+        buffers.update(dict.fromkeys(span.buffer for span in spans))
+    return list(buffers)
 
 
-def _argument(each: Any, memory: dict, values: Sequence) -> Any:
-    if isinstance(each, Span):
-        return each.of(memory[each.buffer])
-    return values[each.source][each.index] if isinstance(each, (Number, Integer)) else each
+def _argument(argument: Any, memory: dict, values: Sequence) -> Any:
+    if isinstance(argument, Span):
+        return argument.of(memory[argument.buffer])
+    return values[argument.source][argument.index] if isinstance(argument, (Number, Integer)) else argument
 
 
-def _examine(test: Test, memory: dict) -> None:
+def _check(test: Test, memory: dict) -> None:
     buffer = test.span.buffer
-    if buffer.device.backend.download(memory[buffer][test.span.offset : test.span.offset + 1])[0] != test.found:
+    if buffer.device.backend.download(memory[buffer][test.span.offset : test.span.offset + 1])[0] != test.expected:
         raise _failure(test)
 
 
 def _failure(test: Test) -> CheckFailed:
-    return CheckFailed(f"the check at {test.where or 'an unknown line'} does not find {test.found}")
+    return CheckFailed(f"the check at {test.where or 'an unknown line'} found another value than {test.expected}")

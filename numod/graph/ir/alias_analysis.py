@@ -1,6 +1,4 @@
-"""Alias analysis for passes: the memory that a program's values are in, the steps that write to it, and what outlives a
-run.
-"""
+"""Alias analysis for passes: the memory of a program's values, the steps that write to it, and the results of a run."""
 
 from __future__ import annotations
 
@@ -19,9 +17,10 @@ class Boundary:
 
 
 class Effects:
-    """For each value its `root`: the input or held tensor it is a view of, or the value that allocated the memory.
+    """The memory that a program's steps access.
 
-    `written`: for each root the positions of the steps that write to it. `leaving`: roots of results and gradients.
+    `root`: per value, the owner of its memory: an input, a held tensor, or the value that allocated it.
+    `written`: per root, the positions of the steps that write to it. `output_roots`: roots of results and gradients.
     """
 
     def __init__(self, program: Program) -> None:
@@ -33,10 +32,10 @@ class Effects:
             self.root[value] = "held", id(tensor._storage)
         for position, step in enumerate(program.steps):
             if isinstance(step, Step):
-                self._note(position, step)
-        self.leaving = {self.root[each] for each in leaving(program)}
+                self._record(position, step)
+        self.output_roots = {self.root[value] for value in program_outputs(program)}
 
-    def _note(self, position: int, step: Step) -> None:
+    def _record(self, position: int, step: Step) -> None:
         for result in step.results:
             if step.in_place:
                 self.written.setdefault(self.root[result], []).append(position)
@@ -50,25 +49,29 @@ class Effects:
     def private(self, value: Value) -> bool:
         """Whether the memory was allocated by the program and is not visible after the run."""
         root = self.root[value]
-        return isinstance(root, Value) and root not in self.leaving
+        return isinstance(root, Value) and root not in self.output_roots
 
 
-def leaving(program: Program) -> list[Value]:
+def program_outputs(program: Program) -> list[Value]:
     """The values of results and gradients."""
-    found: list[Value] = [gradient for gradient in program.gradients.values() if gradient is not None]
-    replace(program.outputs, lambda each: found.append(each) if issubclass(type(each), Value) else None)
-    return found
+    values: list[Value] = [gradient for gradient in program.gradients.values() if gradient is not None]
+    replace(program.outputs, lambda part: values.append(part) if issubclass(type(part), Value) else None)
+    return values
 
 
-def used(step: Step | Check) -> list[Value]:
+def accessed_values(step: Step | Check) -> list[Value]:
     """The values a step reads, including those it writes in place."""
     if not isinstance(step, Step):
         return [step.value] if isinstance(step, Check) else []
-    return [each for each in (*step.inputs, *(step.results if step.in_place else ())) if issubclass(type(each), Value)]
+    return [
+        operand
+        for operand in (*step.inputs, *(step.results if step.in_place else ()))
+        if issubclass(type(operand), Value)
+    ]
 
 
-def described(step: Step, layouts: dict[Value, Layout]) -> tuple:
-    """A step's inputs as its op's `prepare` takes them: layouts of tensors, types of numbers."""
+def prepare_arguments(step: Step, layouts: dict[Value, Layout]) -> tuple:
+    """A step's inputs as arguments of its op's `prepare`: layouts of tensors, types of numbers."""
     return tuple(
         [
             layouts[input] if issubclass(type(input), Value) else int if isinstance(input, Draw) else type(input)
@@ -77,19 +80,19 @@ def described(step: Step, layouts: dict[Value, Layout]) -> tuple:
     )
 
 
-def draws(step: Step) -> bool:
+def draws_random_numbers(step: Step) -> bool:
     """Whether the step draws random numbers."""
     return any(isinstance(input, Draw) for input in step.inputs)
 
 
-def pure(step: Step | Check) -> bool:
+def is_pure(step: Step | Check) -> bool:
     """Whether a step has no side effects and is deterministic."""
     return (
         isinstance(step, Step)
         and not step.in_place
         and step.op is not EMPTY
         and not isinstance(step.op, (Move, Update))
-        and not draws(step)
+        and not draws_random_numbers(step)
     )
 
 
@@ -120,6 +123,6 @@ def copied(program: Program, steps: list[Step | Check], names: dict[Value, Value
         for leaf, gradient in program.gradients.items()
     }
     result.outputs = replace(
-        program.outputs, lambda each: names.get(each, each) if issubclass(type(each), Value) else each
+        program.outputs, lambda part: names.get(part, part) if issubclass(type(part), Value) else part
     )
     return result

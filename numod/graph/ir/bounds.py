@@ -1,9 +1,7 @@
-"""Steps that check what indices a program reads with, for one that comes from a file and need not have those that it
-was recorded with.
+"""Adds bounds checks of indices to a program that was loaded from a file.
 
-Eager functions check an index before they launch an op, and a recorded program has these checks. Here each op is asked
-what its inputs may hold (`ops.contract.index_limits`); where no check has just said so, the same steps are added before
-it.
+A recorded program contains the checks of the eager functions, but a file may have been changed. For each op,
+`ops.contract.index_limits` returns the limits of its index inputs. If no earlier step checks them, the check is added.
 """
 
 from __future__ import annotations
@@ -20,24 +18,24 @@ from .alias_analysis import Effects, copied
 from .program import Check, Program, Step, Value
 from .verify import arguments_of
 
-_Limit = tuple[Value, int]  # a value of indices, and what each of them is below
+_Limit = tuple[Value, int]  # (indices, upper bound of their elements)
 
 
 def bounded(program: Program) -> Program:
-    """The verified program with checks of all indices that its ops read memory by."""
+    """The verified program with checks of all indices that its ops use to access memory."""
     return _Bounding(program).run()
 
 
 class _Bounding:
     def __init__(self, program: Program) -> None:
         self.program, self.effects = copied(program, []), Effects(program)
-        self.before = program.steps
-        self.next = 1 + max((layout.number for layout in program.layouts), default=0)
+        self.recorded_steps = program.steps
+        self.next_number = 1 + max((layout.number for layout in program.layouts), default=0)
 
     def run(self) -> Program:
-        """The program with further steps."""
+        """The program with the added checks."""
         total, proven, pending = reduction.closing(table.bounds), set(), {}
-        for step in self.before:
+        for step in self.recorded_steps:
             if isinstance(step, Check):
                 if step.value in pending and step.found == 0:
                     proven.add(pending[step.value])
@@ -53,73 +51,75 @@ class _Bounding:
         return self.program
 
     def _checks(self, step: Step, proven: set[_Limit]) -> Iterator[Step | Check]:
-        """The steps that check a step's indices, but for those that are `proven`."""
+        """The steps that check a step's indices, except those that are already `proven`."""
         limits = contract.index_limits(step.op, arguments_of(step, self.program.layouts), step.parameters)
         for position, limit in limits.items():
-            size, spared = limit if isinstance(limit, tuple) else (limit, None)
+            size, ignored = limit if isinstance(limit, tuple) else (limit, None)
             value = step.inputs[position]
-            if not isinstance(value, Value) or any(known == value and below <= size for known, below in proven):
+            if not isinstance(value, Value) or any(
+                checked_value == value and bound <= size for checked_value, bound in proven
+            ):
                 continue
-            if not self._is_index(value):  # `bounds` counts in integers of 64 bits
-                wide = self._made(table.copy, (value,), (dtypes.int64,), step)
-                yield wide
-                value = wide.results[0]
-            if spared is not None:
-                spare = self._made(table.eq, (value, spared), (), step)
-                yield spare
-                chosen = self._made(table.where, (spare.results[0], 0, value), (), step)
-                yield chosen
-                value = chosen.results[0]
-            total = self._made(reduction.closing(table.bounds), (value, 0, size), (1,), step)
+            if not self._is_index(value):  # `bounds` takes int64
+                as_int64 = self._new_step(table.copy, (value,), (dtypes.int64,), step)
+                yield as_int64
+                value = as_int64.results[0]
+            if ignored is not None:
+                is_ignored = self._new_step(table.eq, (value, ignored), (), step)
+                yield is_ignored
+                masked = self._new_step(table.where, (is_ignored.results[0], 0, value), (), step)
+                yield masked
+                value = masked.results[0]
+            total = self._new_step(reduction.closing(table.bounds), (value, 0, size), (1,), step)
             yield total
             yield Check(total.results[0], 0, step.where)
-            if spared is None:
+            if ignored is None:
                 proven.add((value, size))
 
     def _is_index(self, value: object) -> bool:
         return isinstance(value, Value) and self.program.layouts[value].dtype is dtypes.int64
 
     def _with_known_values(self, step: Step) -> Step:
-        """The step with inputs whose values its attributes tell: as they are where they are known to have these values;
-        else others.
+        """The step with inputs that are determined by its attributes replaced by constants, unless they are known to be
+        equal.
         """
         inputs = list(step.inputs)
         for position, values in step.op.known_values(step.parameters).items():
             if self._values_of(inputs[position]) != values:
-                inputs[position] = self._held(values)
+                inputs[position] = self._hold(values)
         return Step(step.op, tuple(inputs), step.parameters, step.results, step.in_place, step.where)
 
     def _values_of(self, value: Value) -> tuple | None:
-        """The elements of a value, where it is held or filled with a number, and no step writes to it."""
+        """The elements of a value that is held or filled with a number and never modified, else None."""
         if not self.effects.fixed(value):
             return None
-        filled = next(
+        fill_step = next(
             (
                 step
-                for step in self.before
+                for step in self.recorded_steps
                 if isinstance(step, Step) and step.results == (value,) and step.op is table.fill
             ),
             None,
         )
-        if filled is not None:
-            return (filled.inputs[0],) * self.program.layouts[value].size
+        if fill_step is not None:
+            return (fill_step.inputs[0],) * self.program.layouts[value].size
         return tuple(self.program.held[value].tolist()) if value in self.program.held else None
 
-    def _held(self, values: tuple[int, ...]) -> Value:
-        made = tensor(values, dtype=dtypes.int64, device="cpu")
-        value = self._new(made._layout)
-        self.program.held = {**self.program.held, value: made}
+    def _hold(self, values: tuple[int, ...]) -> Value:
+        held_tensor = tensor(values, dtype=dtypes.int64, device="cpu")
+        value = self._new_value(held_tensor._layout)
+        self.program.held = {**self.program.held, value: held_tensor}
         return value
 
-    def _made(self, op: Op, inputs: tuple, attributes: tuple, before: Step) -> Step:
+    def _new_step(self, op: Op, inputs: tuple, attributes: tuple, before: Step) -> Step:
         described = tuple(
             [self.program.layouts[input] if isinstance(input, Value) else type(input) for input in inputs]
         )
         with bind.unbuilt():
             layout = op.prepare(described, attributes).layout
-        return Step(op, inputs, attributes, (self._new(layout),), False, before.where)
+        return Step(op, inputs, attributes, (self._new_value(layout),), False, before.where)
 
-    def _new(self, layout: object) -> Value:
-        value, self.next = Value(self.next), self.next + 1
+    def _new_value(self, layout: object) -> Value:
+        value, self.next_number = Value(self.next_number), self.next_number + 1
         self.program.layouts[value] = layout
         return value

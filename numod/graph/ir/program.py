@@ -1,10 +1,10 @@
-"""A program: what a function did, as steps over numbered values.
+"""A program: the steps of a recorded function over numbered values.
 
-It is recorded by `trace`, made smaller by `passes`, and run here op by op, which is its meaning.
+It is recorded by `trace`, optimised by `passes`, and can be run here op by op, which defines its semantics.
 
-Tensors that existed before (parameters, buffers, optimizer state) are held as themselves, so a run updates them as the
-function would. Random draws are drawn anew, hyper-parameters read anew. A run with other shapes, or a check with
-another outcome, is an error: never a silently different answer.
+Existing tensors (parameters, buffers, optimizer state) are held, so a run updates them as the function would. Each run
+draws new random numbers and reads current hyper-parameters. Inputs of other shapes, or a check with another outcome,
+raise an error.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ class Step:
     parameters: tuple
     results: tuple[Value, ...]
     in_place: bool
-    where: str = ""  # the line of the user's code it came from
+    where: str = ""  # its line in the user's code
 
 
 @dataclass
 class Check:
-    """A value the library looked at while recording, and what it found."""
+    """A value that the library read during recording, and the number it found. A run must find an equal number."""
 
     value: Value
     found: float | int | bool
@@ -79,15 +79,15 @@ class Program:
         self.outputs: Any = None
 
     def __call__(self, *inputs: Tensor) -> Any:
-        """Run the steps. Raises RuntimeError where the inputs, or a check's outcome, are not those recorded."""
+        """Run the steps. Raises RuntimeError if inputs or the outcome of a check differ from those recorded."""
         self._expect(inputs)
         values = {**self.held, **dict(zip(self.inputs, inputs))}
         with no_grad():
             for step in self.steps:
                 _run(step, values, self.layouts)
-        for held, gradient in self.gradients.items():
-            values[held]._grad = None if gradient is None else values[gradient]
-        return replace(self.outputs, lambda each: values[each] if issubclass(type(each), Value) else each, compute)
+        for leaf, gradient in self.gradients.items():
+            values[leaf]._grad = None if gradient is None else values[gradient]
+        return replace(self.outputs, lambda leaf: values[leaf] if issubclass(type(leaf), Value) else leaf, compute)
 
     def _expect(self, inputs: tuple) -> None:
         if len(inputs) != len(self.inputs):
@@ -97,41 +97,41 @@ class Program:
         for number, input in enumerate(inputs):
             layout = self.layouts[self.inputs[number]]
             if not isinstance(input, Tensor) or not same(input._layout, layout):
-                came = (
+                received = (
                     f"{tuple(input.shape)} {input.dtype} on {input.device}"
                     if isinstance(input, Tensor)
                     else type(input).__name__
                 )
                 raise RuntimeError(
                     f"input {number} was recorded as {tuple(layout.shape)} {layout.dtype} on {layout.device}, got "
-                    f"{came}; trace again"
+                    f"{received}; trace again"
                 )
 
     def __str__(self) -> str:
-        """The program as text, a line per step, with the user's lines."""
+        """The program as text, one line per step, with positions in the user's code."""
         from ..report.explain import text
 
         return text(self)
 
     def dot(self) -> str:
-        """The program as a graph in Graphviz's language: `dot -Tsvg`."""
+        """The program as a Graphviz graph: `dot -Tsvg`."""
         from ..report.graphviz import dot
 
         return dot(self)
 
 
 def _run(step: Step | Check, values: dict[Value, Tensor], layouts: dict[Value, Layout]) -> None:
-    """Run one step, whose results are put into `values`."""
+    """Run one step, and add its results to `values`."""
     if isinstance(step, Check):
-        found = values[step.value]._observe()
-        if found != step.found:
+        observed = values[step.value]._observe()
+        if observed != step.found:
             raise RuntimeError(
-                f"a check found {found} where {step.found} was recorded (indices out of range, masks of another size, "
-                "ignored targets); trace again"
+                f"a check found {observed} where {step.found} was recorded (indices out of range, masks of another "
+                "size, ignored targets); trace again"
             )
         return
     inputs = tuple([values[input] if issubclass(type(input), Value) else input for input in step.inputs])
-    inputs = _drawn_anew(inputs, values)
+    inputs = _with_draws(inputs, values)
     if isinstance(step.op, Update):
         numbers, count, _ = step.parameters
         size = len(inputs) // max(count, 1)
@@ -144,23 +144,21 @@ def _run(step: Step | Check, values: dict[Value, Tensor], layouts: dict[Value, L
     elif step.in_place:
         dispatch.apply_into(step.op, inputs, tuple(values[result] for result in step.results), step.parameters)
     else:
-        found = dispatch.apply(step.op, inputs, step.parameters)
-        values.update(zip(step.results, found if step.op.outputs else (found,)))
+        outputs = dispatch.apply(step.op, inputs, step.parameters)
+        values.update(zip(step.results, outputs if step.op.outputs else (outputs,)))
 
 
-def _drawn_anew(inputs: tuple, values: dict) -> tuple:
-    """Seed and offset of a random op, replaced by the generator's next: one draw per run, which a gradient shares with
-    its op.
-    """
+def _with_draws(inputs: tuple, values: dict) -> tuple:
+    """The inputs with a draw's seed and offset replaced by new ones. Steps that share a draw get equal numbers."""
     for k, input in enumerate(inputs):
         if isinstance(input, Draw):
-            drawn = values.get(("draw", id(input)))
-            if drawn is None:
-                drawn = values["draw", id(input)] = input.generator.draw(input.count)
-            return (*inputs[: k - 1], *drawn, *inputs[k + 1 :])
+            numbers = values.get(("draw", id(input)))
+            if numbers is None:
+                numbers = values["draw", id(input)] = input.generator.draw(input.count)
+            return (*inputs[: k - 1], *numbers, *inputs[k + 1 :])
     return inputs
 
 
-def name(each: object) -> str:
-    """A value as programs are printed: %3."""
-    return f"%{each.number}" if issubclass(type(each), Value) else repr(each)
+def name(value: object) -> str:
+    """A value as text, as in printed programs: %3."""
+    return f"%{value.number}" if issubclass(type(value), Value) else repr(value)

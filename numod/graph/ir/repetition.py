@@ -1,5 +1,6 @@
-"""Finds repetitions in a list of calls (the steps of a recurrent layer, the blocks of a network), which are compiled
-once, as a loop over their arguments.
+"""Finds repetitions in a list of calls, which are compiled once, as a loop over their arguments.
+
+Examples are the steps of a recurrent layer and the blocks of a network.
 """
 
 from __future__ import annotations
@@ -9,70 +10,70 @@ from typing import NamedTuple
 
 from ..backend.lower import Call, Integer, Number, Span, Test
 
-PERIOD = 64  # maximum number of calls per iteration
-TURNS = 3  # minimum number of iterations
-SPARED = 6  # minimum number of calls that a loop must save
+MAX_PERIOD = 64  # maximum number of calls per iteration
+MIN_TRIP_COUNT = 3  # minimum number of iterations
+MIN_SAVED_CALLS = 6  # minimum number of calls that a loop must save
 
 
 class RepeatedRun(NamedTuple):
-    """A repetition: the `period` calls from `first` on, `turns` times."""
+    """A repetition: the `period` calls from `first` on, `trip_count` times."""
 
     first: int
     period: int
-    turns: int
+    trip_count: int
 
 
-def stretches(keys: Sequence[Hashable], limit: int = PERIOD) -> list[RepeatedRun]:
-    """The items with these keys as loops of at most `limit` items and single items, in order.
+def repeated_runs(keys: Sequence[Hashable], limit: int = MAX_PERIOD) -> list[RepeatedRun]:
+    """The items with these keys as loops (period at most `limit`) and single items, in order.
 
-    At each position the loop that saves most is chosen.
+    At each position, the loop that saves most items is chosen.
     """
     numbers: dict[Hashable, int] = {}
     items = [numbers.setdefault(key, len(numbers)) for key in keys]
-    following, found, first = _following(items), [], 0
+    next_equal, runs, first = _next_equal_positions(items), [], 0
     while first < len(items):
-        best, other = RepeatedRun(first, 1, 1), following[first]
-        # a loop's first item comes again where its second iteration begins
-        while other is not None and other - first <= limit:
-            turns = _turns(items, first, other - first)
-            if turns >= TURNS and (turns - 1) * (other - first) >= max(SPARED, (best.turns - 1) * best.period + 1):
-                best = RepeatedRun(first, other - first, turns)
-            other = following[other]
-        found.append(best)
-        first += best.period * best.turns
-    return found
+        best, candidate = RepeatedRun(first, 1, 1), next_equal[first]
+        # the second iteration starts with an item equal to the first
+        while candidate is not None and candidate - first <= limit:
+            trip_count = _trip_count(items, first, candidate - first)
+            if trip_count >= MIN_TRIP_COUNT and (trip_count - 1) * (candidate - first) >= max(
+                MIN_SAVED_CALLS, (best.trip_count - 1) * best.period + 1
+            ):
+                best = RepeatedRun(first, candidate - first, trip_count)
+            candidate = next_equal[candidate]
+        runs.append(best)
+        first += best.period * best.trip_count
+    return runs
 
 
-def _following(items: list[int]) -> list[int | None]:
+def _next_equal_positions(items: list[int]) -> list[int | None]:
     """For each position the next one with an equal item."""
     last: dict[int, int] = {}
-    found: list[int | None] = [None] * len(items)
+    next_equal: list[int | None] = [None] * len(items)
     for position in reversed(range(len(items))):
-        found[position] = last.get(items[position])
+        next_equal[position] = last.get(items[position])
         last[items[position]] = position
-    return found
+    return next_equal
 
 
-def _turns(items: list[int], first: int, period: int) -> int:
-    turns, unit = 1, items[first : first + period]
-    while items[first + turns * period : first + (turns + 1) * period] == unit:
-        turns += 1
-    return turns
+def _trip_count(items: list[int], first: int, period: int) -> int:
+    trip_count, unit = 1, items[first : first + period]
+    while items[first + trip_count * period : first + (trip_count + 1) * period] == unit:
+        trip_count += 1
+    return trip_count
 
 
 def key_of_call(call: Call | Test) -> Hashable:
-    """What two calls must have in common to be iterations of one loop: the kernel, and all arguments except integers
-    and memory locations.
-    """
+    """A key that is equal for calls in one place of a loop: the kernel, and arguments without integers and memory."""
     if isinstance(call, Test) or call.kernel is None:
         return id(call)
     kernel = call.kernel
-    return kernel.source, kernel.signature, kernel.real, kernel.fastmath, *map(_kind, call.arguments)
+    return kernel.source, kernel.signature, kernel.real, kernel.fastmath, *map(_argument_key, call.arguments)
 
 
-def _kind(each: object) -> Hashable:
-    if isinstance(each, Span):
-        return Span, each.storage.name
-    if isinstance(each, (Number, Integer)):
-        return Number, each.source, each.index
-    return int if type(each) is int else (type(each), repr(each))
+def _argument_key(argument: object) -> Hashable:
+    if isinstance(argument, Span):
+        return Span, argument.storage.name
+    if isinstance(argument, (Number, Integer)):
+        return Number, argument.source, argument.index
+    return int if type(argument) is int else (type(argument), repr(argument))

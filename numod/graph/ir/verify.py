@@ -1,7 +1,7 @@
-"""Checks that a program is well formed, for passes and for programs loaded from a file. It executes nothing.
+"""Checks that a program is well formed, for tests of passes and for programs loaded from a file. It executes nothing.
 
-Each step must fit its op's contract (`ops.contract`), each view the memory it is a view of, each result the layout that
-its op plans. Which values indices have is known at run time only: `bounds` adds the steps that check them.
+Each step must fit its op's contract (`ops.contract`), each view the memory of its base, each result the layout that its
+op plans. The values of indices are known only at run time: `bounds` adds steps that check them.
 """
 
 from __future__ import annotations
@@ -17,152 +17,152 @@ from ...ops import contract
 from ...ops.op import Op
 from ...ops.pointwise import OverComplex, Pointwise
 from ...ops.update import Update
-from .alias_analysis import described
+from .alias_analysis import prepare_arguments
 from .program import EMPTY, Check, Program, Step, Value, name
 from ..values.pytree import replace
 
-_Room = tuple[int, int]  # where a value begins in the memory it is a view of, and how many elements that has
+_Extent = tuple[int, int]  # (offset of a value in its base's memory, number of elements of this memory)
 
 
 def verify(program: Program) -> Program:
-    """Return the program.
+    """Check a program and return it.
 
-    Raises ValueError, naming the step, if a value is used before its definition, defined twice, or has another layout
-    than its op plans, and if a step does not fit its op.
+    Raises ValueError with the step's number if a value is used before its definition, defined twice, or differs from
+    the layout that its op plans, or if a step does not fit its op.
     """
-    with bind.unbuilt():  # plans are made for their layouts: no kernel is compiled
+    with bind.unbuilt():  # only the plans' layouts are needed: compile no kernels
         return _verified(program)
 
 
 def _verified(program: Program) -> Program:
-    known = {*program.inputs, *program.held}
-    _check_ends(program, known)
-    rooms = _first_rooms(program)
+    defined = {*program.inputs, *program.held}
+    _check_ends(program, defined)
+    extents = _initial_extents(program)
     for number, step in enumerate(program.steps):
-        place = f"step {number}"
+        label = f"step {number}"
         if isinstance(step, Check):
-            _expect(step.value in known, f"{place} checks {name(step.value)}, which is not there yet")
+            _expect(step.value in defined, f"{label} checks {name(step.value)}, which is not defined yet")
             _expect(
-                program.layouts[step.value].size == 1, f"{place} checks {name(step.value)}, which has not one element"
+                program.layouts[step.value].size == 1, f"{label} checks {name(step.value)}, which must have one element"
             )
             continue
-        place += f" ({step.op.name})"
-        _check_values(program, step, known, place)
-        _check_step(program, step, place)
-        _check_rooms(program, step, rooms, place)
-        known.update(step.results)
+        label += f" ({step.op.name})"
+        _check_values(program, step, defined, label)
+        _check_step(program, step, label)
+        _check_extents(program, step, extents, label)
+        defined.update(step.results)
     for leaf, gradient in program.gradients.items():
         _expect(
-            leaf in known and (gradient is None or gradient in known),
-            f"the gradient {name(gradient)} of {name(leaf)} is not there",
+            leaf in defined and (gradient is None or gradient in defined),
+            f"the gradient {name(gradient)} of {name(leaf)} is not defined",
         )
         fits = gradient is None or _kind_of(program.layouts[leaf]) == _kind_of(program.layouts[gradient])
         _expect(fits, f"the gradient {name(gradient)} of {name(leaf)} has another shape or dtype")
     replace(
         program.outputs,
-        lambda each: _expect(
-            not issubclass(type(each), Value) or each in known, f"the result {name(each)} is not there"
+        lambda result: _expect(
+            not issubclass(type(result), Value) or result in defined, f"the result {name(result)} is not defined"
         ),
     )
     return program
 
 
 def arguments_of(step: Step, layouts: dict[Value, Layout]) -> list:
-    """A step's inputs as contracts take them: layouts of tensors, numbers as they are, and any number for one that is
-    drawn.
-    """
+    """A step's inputs as arguments of its contract: layouts, and numbers (0 for random draws)."""
     return [
         layouts[input] if isinstance(input, Value) else 0 if isinstance(input, Draw) else input for input in step.inputs
     ]
 
 
-def _check_ends(program: Program, known: set[Value]) -> None:
+def _check_ends(program: Program, defined: set[Value]) -> None:
     """Check inputs and held tensors."""
-    _expect(len(known) == len(program.inputs) + len(program.held), "a value is an input, or held, twice")
-    _expect(all(each in program.layouts for each in known), "an input or held tensor has no layout")
+    _expect(len(defined) == len(program.inputs) + len(program.held), "a value is an input or held more than once")
+    _expect(all(value in program.layouts for value in defined), "an input or held tensor has no layout")
     shared = program.shared
-    _expect(not shared or len(shared) == len(program.inputs), "it does not say of each input whose memory it has")
+    _expect(not shared or len(shared) == len(program.inputs), "`shared` must have one entry per input")
     _expect(
-        all(0 <= each <= k and shared[each] == each for k, each in enumerate(shared)),
-        "an input has the memory of one that is not there",
+        all(0 <= first <= number and shared[first] == first for number, first in enumerate(shared)),
+        "an input shares memory with an undefined input",
     )
     for value, tensor in program.held.items():
         _expect(
             program.layouts[value] is tensor._layout,
-            f"the held tensor {name(value)} has another layout than the program says",
+            f"the layout of the held tensor {name(value)} differs from the program's",
         )
 
 
-def _first_rooms(program: Program) -> dict[Value, _Room]:
-    """The rooms of inputs, of whose memory nothing is known but their own elements, and of held tensors."""
-    rooms = {input: (0, program.layouts[input].extent) for input in program.inputs}
-    return {**rooms, **{value: (tensor._offset, len(tensor._storage.data)) for value, tensor in program.held.items()}}
+def _initial_extents(program: Program) -> dict[Value, _Extent]:
+    """The extents of inputs, whose memory is assumed to have only their own elements, and of held tensors."""
+    extents = {input: (0, program.layouts[input].extent) for input in program.inputs}
+    return {**extents, **{value: (tensor._offset, len(tensor._storage.data)) for value, tensor in program.held.items()}}
 
 
-def _check_values(program: Program, step: Step, known: set[Value], place: str) -> None:
-    """Check that a step's inputs are there, and its results not yet, or there if they are written over."""
+def _check_values(program: Program, step: Step, defined: set[Value], label: str) -> None:
+    """Check that a step's inputs are defined, and that its results are not, unless it writes in place."""
     for k, input in enumerate(step.inputs):
-        _expect(not isinstance(input, Value) or input in known, f"{place} uses {name(input)}, which is not there yet")
+        _expect(
+            not isinstance(input, Value) or input in defined, f"{label} uses {name(input)}, which is not defined yet"
+        )
         if isinstance(input, Draw):
-            _expect(k and type(step.inputs[k - 1]) is int, f"{place} draws an offset without a seed before it")
-    _expect(len(set(step.results)) == len(step.results), f"{place} makes a value twice")
+            _expect(k and type(step.inputs[k - 1]) is int, f"{label} draws an offset without a seed before it")
+    _expect(len(set(step.results)) == len(step.results), f"{label} defines a value twice")
     for result in step.results:
-        verb, state = ("writes over", "not there") if step.in_place else ("makes", "there already")
-        _expect((result in known) is step.in_place, f"{place} {verb} {name(result)}, which is {state}")
-        _expect(result in program.layouts, f"{place}: {name(result)} has no layout")
+        verb, state = ("overwrites", "not defined") if step.in_place else ("defines", "already defined")
+        _expect((result in defined) is step.in_place, f"{label} {verb} {name(result)}, which is {state}")
+        _expect(result in program.layouts, f"{label}: {name(result)} has no layout")
 
 
-def _check_step(program: Program, step: Step, place: str) -> None:
-    """Check that a step fits its op, and that the results' layouts are those the op plans."""
-    found = [program.layouts[result] for result in step.results]
+def _check_step(program: Program, step: Step, label: str) -> None:
+    """Check that a step fits its op, and that its results have the layouts that the op plans."""
+    layouts = [program.layouts[result] for result in step.results]
     if step.op is EMPTY:
-        fits = not step.in_place and not step.inputs and not step.parameters and len(found) == 1 and found[0].dense
-        return _expect(fits, f"{place} must make one dense tensor of nothing")
+        fits = not step.in_place and not step.inputs and not step.parameters and len(layouts) == 1 and layouts[0].dense
+        return _expect(fits, f"{label} must have no inputs and one dense result")
     if isinstance(step.op, (Move, Update)) or not isinstance(step.op, Op):
         return None
     if step.op.takes is not None:
         try:
             contract.check(step.op, arguments_of(step, program.layouts), step.parameters)
         except ValueError as problem:
-            raise ValueError(f"{place}: {problem}") from None
+            raise ValueError(f"{label}: {problem}") from None
     if step.in_place:
-        return _check_write(program, step, found, place)
-    planned: Any = step.op.prepare(described(step, program.layouts), step.parameters).layout
+        return _check_write(program, step, layouts, label)
+    planned: Any = step.op.prepare(prepare_arguments(step, program.layouts), step.parameters).layout
     planned = planned if isinstance(planned, tuple) else (planned,)
-    _expect(len(planned) == len(found), f"{place} makes {len(planned)} results, not {len(found)}")
-    for value, own, layout in zip(step.results, found, planned):
+    _expect(len(planned) == len(layouts), f"{label} has {len(planned)} results, not {len(layouts)}")
+    for value, actual, layout in zip(step.results, layouts, planned):
         _expect(
-            same(own, layout),
-            f"{place}: {name(value)} is {own.dtype} {tuple(own.shape)}, and the op gives {layout.dtype} "
+            same(actual, layout),
+            f"{label}: {name(value)} is {actual.dtype} {tuple(actual.shape)}, but its op plans {layout.dtype} "
             f"{tuple(layout.shape)}",
         )
     return None
 
 
-def _check_write(program: Program, step: Step, targets: list[Layout], place: str) -> None:
-    """Check a step that writes over values: pointwise ops over any one, others over their first input."""
+def _check_write(program: Program, step: Step, targets: list[Layout], label: str) -> None:
+    """Check an in-place step. Pointwise ops can overwrite any input, others only the first."""
     over = tuple([next((k for k, input in enumerate(step.inputs) if input == target), None) for target in step.results])
     _expect(
         len(over) == 1 and (isinstance(step.op, Pointwise | OverComplex) or over == (0,)),
-        f"{place} writes over a value that is not its first input",
+        f"{label} overwrites a value that is not its first input",
     )
-    step.op.prepare_into(described(step, program.layouts), step.parameters, tuple(targets), over)
+    step.op.prepare_into(prepare_arguments(step, program.layouts), step.parameters, tuple(targets), over)
 
 
-def _check_rooms(program: Program, step: Step, rooms: dict[Value, _Room], place: str) -> None:
-    """Note where results lie. Check that views lie within the memory of what they are views of."""
+def _check_extents(program: Program, step: Step, extents: dict[Value, _Extent], label: str) -> None:
+    """Record the extents of results. Check that views lie within the memory of their base."""
     if not step.op.is_view:
-        rooms.update({result: (0, program.layouts[result].extent) for result in step.results if not step.in_place})
+        extents.update({result: (0, program.layouts[result].extent) for result in step.results if not step.in_place})
         return
     (source,), (result,) = step.inputs, step.results
-    plan, (begin, room) = step.op.prepare((program.layouts[source],), step.parameters), rooms[source]
+    plan, (begin, size) = step.op.prepare((program.layouts[source],), step.parameters), extents[source]
     begin += plan.offset
-    reaches = begin + plan.layout.extent
+    end = begin + plan.layout.extent
     _expect(
-        not plan.layout.size or (begin >= 0 and reaches <= room),
-        f"{place} makes a view of elements {begin} to {reaches} of {room}",
+        not plan.layout.size or (begin >= 0 and end <= size),
+        f"{label} makes a view of elements {begin} to {end} of {size}",
     )
-    rooms[result] = begin, room
+    extents[result] = begin, size
 
 
 def _kind_of(layout: Layout) -> tuple:

@@ -1,10 +1,9 @@
-"""Freezing: what a program computes of nothing but tensors that it holds and does not write (weights, running
-statistics) is computed once, before it runs.
+"""Freezing: values that depend only on constant held tensors (weights, running statistics) are computed once.
 
-It is computed again when one of those tensors was written to: tensors count their writes. Products take weights packed
-as their tiles read them, and convolutions by Winograd's method take theirs transformed; others read them as they lie,
-which is as fast. What is frozen is held by the program like any tensor that existed before: its machine code has no
-weights in it.
+They are computed again after one of these tensors was written to: tensors count their writes. Weights of matrix
+products are packed for the kernels' tiles, and weights of Winograd convolutions are transformed. Other kernels read
+weights in their own layout, which is as fast. The program holds frozen values like other tensors: its machine code
+contains no weights.
 """
 
 from __future__ import annotations
@@ -15,103 +14,102 @@ from weakref import WeakValueDictionary
 from ...autograd import inference_mode, no_grad
 from ...core.tensor import OwnCount, Tensor
 from ...ops import table
-from ..ir.alias_analysis import Effects, copied, described, leaving, pure, used
+from ..ir.alias_analysis import Effects, copied, prepare_arguments, program_outputs, is_pure, accessed_values
 from ..ir.program import Check, Program, Step, Value
 from .simplify import exactly
 
 
 class Frozen:
-    """A value that `program` computes of the tensors it holds:
-
-    `tensor`. `versions` counts the writes to these, `seen` those that it knows of.
-    """
+    """A value that `program` computes from held tensors: `tensor`, computed at version `computed_at` of these."""
 
     def __init__(self, program: Program) -> None:
         self.program, self.lock = program, Lock()
         self.storages = list(dict.fromkeys(value._storage for value in program.held.values()))
-        self.seen, self.tensor = self.versions(), self._computed()
+        self.computed_at, self.tensor = self.versions(), self._computed()
 
     def versions(self) -> int:
-        """How often the tensors have been written to, and, since they do not count those, how often any tensor was
-        through `.data`.
-        """
+        """The number of writes to held tensors, plus all writes through `.data`, which are not counted per tensor."""
         return sum([storage.version for storage in self.storages]) + OwnCount.total
 
     def refresh(self) -> None:
-        """Compute the value again if a tensor has been written to since."""
-        if self.versions() == self.seen:
+        """Compute the value again if a held tensor was written to."""
+        if self.versions() == self.computed_at:
             return
         with self.lock, inference_mode(False), no_grad():
-            found = self.versions()
-            if found != self.seen:
+            versions = self.versions()
+            if versions != self.computed_at:
                 self.tensor.copy_(self._computed())
-                self.seen = found
+                self.computed_at = versions
 
     def _computed(self) -> Tensor:
         with inference_mode(False):
             return self.program()
 
 
-# programs for other sizes of the inputs share what they compute alike
+# programs for different input sizes share equal frozen values
 _frozen: WeakValueDictionary[tuple, Frozen] = WeakValueDictionary()
 
 
 def freeze(program: Program) -> tuple[Program, list[Frozen]]:
-    """(the program without the steps that are frozen, what they compute).
+    """(the program without frozen steps, the frozen values, whose tensors it holds instead).
 
-    It holds the tensors of that instead. The program must be `simplified`.
+    The program must be `simplified`.
     """
-    program = _packed(program)
-    known = _constant(program)
-    needed, steps = set(leaving(program)), []
+    program = _with_packed_weights(program)
+    constants = _constants(program)
+    needed, steps = set(program_outputs(program)), []
     for step in reversed(program.steps):
-        if not _is_constant(step, known) or (_free(step) and needed.intersection(step.results)):
-            needed.update(used(step))
+        if not _is_constant(step, constants) or (_costs_nothing(step) and needed.intersection(step.results)):
+            needed.update(accessed_values(step))
             steps.append(step)
     needed -= {result for step in steps if isinstance(step, Step) for result in step.results}
     frozen = {
-        each: _value(program, each, known)
-        for each in sorted(needed & known - program.held.keys(), key=lambda value: value.number)
+        needed_value: _frozen_value(program, needed_value, constants)
+        for needed_value in sorted(needed & constants - program.held.keys(), key=lambda value: value.number)
     }
     result = copied(program, steps[::-1])
-    result.held = {**program.held, **{value: each.tensor for value, each in frozen.items()}}
+    result.held = {**program.held, **{value: frozen_value.tensor for value, frozen_value in frozen.items()}}
     return result, list(dict.fromkeys(frozen.values()))
 
 
-def _constant(program: Program) -> set[Value]:
-    """The values that depend only on tensors which the program holds and does not write, and that it neither writes nor
-    returns.
-    """
+def _constants(program: Program) -> set[Value]:
+    """The values that depend only on unmodified held tensors, and that the program neither modifies nor returns."""
     effects = Effects(program)
-    known = {each for each in program.held if effects.fixed(each)}
+    constants = {value for value in program.held if effects.fixed(value)}
     for step in program.steps:
-        settled = pure(step) and known.issuperset(used(step)) and all(effects.fixed(result) for result in step.results)
-        if settled and (step.op.is_view or effects.leaving.isdisjoint(effects.root[result] for result in step.results)):
-            known.update(step.results)
-    return known
+        settled = (
+            is_pure(step)
+            and constants.issuperset(accessed_values(step))
+            and all(effects.fixed(result) for result in step.results)
+        )
+        if settled and (
+            step.op.is_view or effects.output_roots.isdisjoint(effects.root[result] for result in step.results)
+        ):
+            constants.update(step.results)
+    return constants
 
 
-def _is_constant(step: Step | Check, known: set[Value]) -> bool:
-    return isinstance(step, Step) and known.issuperset(step.results)
+def _is_constant(step: Step | Check, constants: set[Value]) -> bool:
+    return isinstance(step, Step) and constants.issuperset(step.results)
 
 
-def _free(step: Step) -> bool:
-    """Whether a step costs nothing where it is used: a view, and what loops have as a literal."""
+def _costs_nothing(step: Step) -> bool:
+    """Whether a step costs nothing: it is a view, or a fill, which loops read as a literal."""
     return step.op.is_view or step.op is table.fill
 
 
-def _packed(program: Program) -> Program:
-    """The program with weights packed by steps of their own, for products whose kernels read them so."""
-    known, program = _constant(program), copied(program, program.steps)
+def _with_packed_weights(program: Program) -> Program:
+    """The program with separate steps that pack weights, for products whose kernels read packed weights."""
+    constants, program = _constants(program), copied(program, program.steps)
     packed: dict[tuple, Value] = {}
     steps: list[Step | Check] = []
     for step in program.steps:
         packing = (
-            step.op.prepack(described(step, program.layouts), step.parameters)
-            if pure(step) and not _is_constant(step, known)
+            step.op.prepack(prepare_arguments(step, program.layouts), step.parameters)
+            if is_pure(step) and not _is_constant(step, constants)
             else None
         )
-        if packing is not None and step.inputs[packing.position] in known:
+        if packing is not None and step.inputs[packing.position] in constants:
             key = packing.op, packing.parameters, step.inputs[packing.position]
             if key not in packed:
                 packed[key] = value = Value(max(layout.number for layout in program.layouts) + 1)
@@ -123,28 +121,39 @@ def _packed(program: Program) -> Program:
     return program
 
 
-def _value(program: Program, value: Value, known: set[Value]) -> Frozen:
-    """What computes a value: a former one, where that does the same, or a new one."""
+def _frozen_value(program: Program, value: Value, constants: set[Value]) -> Frozen:
+    """The frozen value of a program's value; equal ones are shared."""
     needed, steps = {value}, []
     for step in reversed(program.steps):
-        if _is_constant(step, known) and needed.intersection(step.results):
-            needed.update(used(step))
+        if _is_constant(step, constants) and needed.intersection(step.results):
+            needed.update(accessed_values(step))
             steps.append(step)
-    part = copied(program, steps[::-1])
-    part.inputs, part.shared, part.gradients, part.outputs = [], [], {}, value
-    part.held = {each: tensor for each, tensor in program.held.items() if each in needed}
+    constant_program = copied(program, steps[::-1])
+    constant_program.inputs, constant_program.shared, constant_program.gradients, constant_program.outputs = (
+        [],
+        [],
+        {},
+        value,
+    )
+    constant_program.held = {held_value: tensor for held_value, tensor in program.held.items() if held_value in needed}
     names = {
-        each: (id(tensor._storage), id(tensor._storage.data), tensor._offset, tensor._layout)
-        for each, tensor in part.held.items()
+        held_value: (id(tensor._storage), id(tensor._storage.data), tensor._offset, tensor._layout)
+        for held_value, tensor in constant_program.held.items()
     }
-    names |= {each: number for number, each in enumerate(made for step in part.steps for made in step.results)}
-    inputs = [tuple(names.get(input, (type(input), repr(input))) for input in step.inputs) for step in part.steps]
+    results = (result for step in constant_program.steps for result in step.results)
+    names |= {result: number for number, result in enumerate(results)}
+    inputs = [
+        tuple(names.get(input, (type(input), repr(input))) for input in step.inputs) for step in constant_program.steps
+    ]
     key = (
         names[value],
-        *((step.op, *map(exactly, step.parameters), *given) for step, given in zip(part.steps, inputs)),
+        *(
+            (step.op, *map(exactly, step.parameters), *operands)
+            for step, operands in zip(constant_program.steps, inputs)
+        ),
     )
-    found = _frozen.get(key)
-    if found is None:
-        found = _frozen[key] = Frozen(part)
-    found.refresh()
-    return found
+    frozen = _frozen.get(key)
+    if frozen is None:
+        frozen = _frozen[key] = Frozen(constant_program)
+    frozen.refresh()
+    return frozen

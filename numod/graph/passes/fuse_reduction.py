@@ -1,7 +1,7 @@
-"""Fuses pointwise loops with a reduction that is the only use of their result, so that the elements are never stored.
+"""Fuses a pointwise loop with a reduction that is the only use of its result, so the elements are never stored.
 
-Applies to contiguous elements whose last dimensions are reduced. Small ones are left alone, so that their results equal
-eager's bit for bit.
+This applies to contiguous elements whose last dimensions are reduced. Small tensors are not fused, so their results
+equal eager's bit for bit.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ...kernel.expression import Symbol, substitute
 from ...ops.reduce import reduction
 from ...ops.op import Op, Plan
 from ...ops.reduce.reduction import Reduction
-from ..ir.alias_analysis import Effects, copied, leaving, used
+from ..ir.alias_analysis import Effects, copied, program_outputs, accessed_values
 from .fuse_pointwise import LARGE, Fused
 from ..ir.program import Check, Program, Step, Value
 
@@ -29,13 +29,13 @@ class FusedReduction(Op):
         self.rows, self.inputs, self.row, self.x, self.out = loop.rows, loop.inputs, row, x, out
         fold, (output,) = row.fold(x, parameters[2]), loop.loop.outputs
         symbol = Symbol("x")
-        each = (
+        element = (
             substitute(row.each(symbol), {symbol: output.expression})
             if row.each(symbol) is not symbol
             else output.expression
         )
         self.fold = folds.Fold(
-            each, fold.combine, fold.finish, fold.identity, fold.source, fold.dtype, fold.wide, fold.result
+            element, fold.combine, fold.finish, fold.identity, fold.source, fold.dtype, fold.wide, fold.result
         )
         self.loop = loop.loop
 
@@ -50,55 +50,55 @@ class FusedReduction(Op):
         )
 
 
-def close(program: Program) -> Program:
+def fuse_reductions(program: Program) -> Program:
     """The program with loops fused into the reductions of their results."""
     effects = Effects(program)
-    outside, users = set(leaving(program)), {}
+    outputs, users = set(program_outputs(program)), {}
     for step in program.steps:
-        for each in used(step):
-            users.setdefault(each, []).append(step)
-    makers = {step.results[0]: step for step in program.steps if isinstance(step, Step) and isinstance(step.op, Fused)}
-    gone, joined = set(), {}
+        for value in accessed_values(step):
+            users.setdefault(value, []).append(step)
+    loop_of = {step.results[0]: step for step in program.steps if isinstance(step, Step) and isinstance(step.op, Fused)}
+    fused_loops, fused_reductions = set(), {}
     for step in program.steps:
-        maker = (
-            makers.get(step.inputs[0])
+        loop = (
+            loop_of.get(step.inputs[0])
             if isinstance(step, Step) and isinstance(step.op, Reduction) and not step.in_place
             else None
         )
         if (
-            maker is not None
+            loop is not None
             and users[step.inputs[0]] == [step]
-            and step.inputs[0] not in outside
-            and _fits(maker, step, program, effects)
+            and step.inputs[0] not in outputs
+            and _can_fuse(loop, step, program, effects)
         ):
-            gone.add(id(maker))
-            joined[id(step)] = _joined(maker, step, program)
-    steps: list[Step | Check] = [joined.get(id(step), step) for step in program.steps if id(step) not in gone]
+            fused_loops.add(id(loop))
+            fused_reductions[id(step)] = _fuse(loop, step, program)
+    steps: list[Step | Check] = [
+        fused_reductions.get(id(step), step) for step in program.steps if id(step) not in fused_loops
+    ]
     return copied(program, steps)
 
 
-def _fits(maker: Step, step: Step, program: Program, effects: Effects) -> bool:
-    """Whether the reduction reads the loop's elements in order, and nothing modifies its inputs between loop and
-    reduction.
-    """
-    x, (dims, _, wanted) = program.layouts[step.inputs[0]], step.parameters
-    tensors = [input for input in maker.inputs if issubclass(type(input), Value)]
-    last = tuple(dims) == tuple(range(x.ndim - len(dims), x.ndim))
+def _can_fuse(loop: Step, step: Step, program: Program, effects: Effects) -> bool:
+    """Whether the reduction reads the loop's elements in order, and no step modifies the loop's inputs."""
+    x, (dims, _, dtype) = program.layouts[step.inputs[0]], step.parameters
+    tensors = [input for input in loop.inputs if issubclass(type(input), Value)]
+    reduces_last_dims = tuple(dims) == tuple(range(x.ndim - len(dims), x.ndim))
     dense = x.dense and all(
         program.layouts[tensor].dense and program.layouts[tensor].shape == x.shape for tensor in tensors
     )
-    whole = len(maker.results) == 1 and prod(x.shape[d] for d in dims) > 0 and x.size >= LARGE
+    worthwhile = len(loop.results) == 1 and prod(x.shape[d] for d in dims) > 0 and x.size >= LARGE
     return (
-        last
+        reduces_last_dims
         and dense
-        and whole
+        and worthwhile
         and bool(tensors)
-        and step.op.fold(x, wanted).dtype is maker.op.loop.dtype
+        and step.op.fold(x, dtype).dtype is loop.op.loop.dtype
         and all(map(effects.fixed, tensors))
     )
 
 
-def _joined(maker: Step, step: Step, program: Program) -> Step:
+def _fuse(loop: Step, step: Step, program: Program) -> Step:
     x, out = program.layouts[step.inputs[0]], program.layouts[step.results[0]]
-    op = FusedReduction(maker.op, step.op, x, out, step.parameters)
-    return Step(op, maker.inputs, (), step.results, False, step.where)
+    op = FusedReduction(loop.op, step.op, x, out, step.parameters)
+    return Step(op, loop.inputs, (), step.results, False, step.where)

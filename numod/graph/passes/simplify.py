@@ -1,8 +1,6 @@
-"""Simplification passes: common subexpressions, no-ops, dead code; and one that turns in-place writes to the program's
-own memory into new values.
+"""Simplification passes: common subexpressions, no-ops, dead code, and in-place writes to local memory.
 
-Each returns a program that computes the same, bit for bit, with the same random draws and the same writes to external
-memory.
+Results are equal bit for bit. Random draws and writes to external memory are unchanged.
 """
 
 from __future__ import annotations
@@ -13,22 +11,29 @@ from typing import Any
 from ...device import Layout
 from ...ops import table
 from ...ops.pointwise import Pointwise
-from ..ir.alias_analysis import Effects, copied, described, draws, leaving, pure, renamed, used
+from ..ir.alias_analysis import (
+    Effects,
+    copied,
+    prepare_arguments,
+    draws_random_numbers,
+    program_outputs,
+    is_pure,
+    renamed,
+    accessed_values,
+)
 from ..ir.program import EMPTY, Check, Program, Step, Value
 
 
 def out_of_place(program: Program) -> Program:
-    """Pointwise in-place writes to the program's own memory become new values, unless something else reads the old
-    contents.
-    """
+    """Replace pointwise in-place writes to local memory by new values, unless a view is used later."""
     last_view: dict[Value, int] = {}
     effects = Effects(program)
     for position, step in enumerate(program.steps):
-        for each in used(step):
-            if effects.root[each] != each:
-                last_view[effects.root[each]] = position
+        for value in accessed_values(step):
+            if effects.root[value] != value:
+                last_view[effects.root[value]] = position
     last_view.update(
-        {effects.root[each]: len(program.steps) for each in leaving(program) if effects.root[each] != each}
+        {effects.root[value]: len(program.steps) for value in program_outputs(program) if effects.root[value] != value}
     )
     names: dict[Value, Value] = {}
     steps: list[Step | Check] = []
@@ -39,13 +44,13 @@ def out_of_place(program: Program) -> Program:
             step.results[0] if isinstance(step, Step) and step.in_place and isinstance(step.op, Pointwise) else None
         )
         step = renamed(step, names)
-        own = target is not None and effects.root[target] == target and target not in program.held
-        if own and not (target in viewed and last_view.get(target, -1) >= position):
+        is_local = target is not None and effects.root[target] == target and target not in program.held
+        if is_local and not (target in viewed and last_view.get(target, -1) >= position):
             if _planned(step, layouts) is layouts[target]:
-                fresh = Value(max(layout.number for layout in layouts) + 1)
-                layouts[fresh] = layouts[target]
-                names[target] = fresh
-                step = Step(step.op, step.inputs, step.parameters, (fresh,), False, step.where)
+                renamed_target = Value(max(layout.number for layout in layouts) + 1)
+                layouts[renamed_target] = layouts[target]
+                names[target] = renamed_target
+                step = Step(step.op, step.inputs, step.parameters, (renamed_target,), False, step.where)
         elif isinstance(step, Step) and not step.in_place and step.op.is_view:
             viewed.add(effects.root[program.steps[position].results[0]])
         steps.append(step)
@@ -56,7 +61,7 @@ def out_of_place(program: Program) -> Program:
 
 def _planned(step: Step, layouts: dict[Value, Layout]) -> Layout | None:
     """The layout of the op's result if computed out of place."""
-    arguments = described(step, layouts)
+    arguments = prepare_arguments(step, layouts)
     if not any(isinstance(argument, Layout) for argument in arguments):
         return None
     try:
@@ -68,34 +73,34 @@ def _planned(step: Step, layouts: dict[Value, Layout]) -> Layout | None:
 def without_repeats(program: Program) -> Program:
     """Common subexpression elimination, and removal of steps that return their input and of checks made before."""
     effects = Effects(program)
-    outside = set(leaving(program))
+    outputs = set(program_outputs(program))
     names: dict[Value, Value] = {}
-    known: dict[tuple, tuple[Value, ...]] = {}
+    results_of_key: dict[tuple, tuple[Value, ...]] = {}
     checked: set[tuple[Value, str]] = set()
     steps: list[Step | Check] = []
     for step in program.steps:
         step = renamed(step, names)
         if isinstance(step, Check) and effects.fixed(step.value):
             if (step.value, repr(step.found)) in checked:
-                continue  # that indices are in range is asked again by the backward pass
+                continue  # the backward pass repeats checks of indices
             checked.add((step.value, repr(step.found)))
-        if not pure(step) or outside.intersection(step.results):
+        if not is_pure(step) or outputs.intersection(step.results):
             steps.append(step)
             continue
-        same = _unchanged(step, program.layouts, effects)
-        if same is None and (step.op.is_view or _settled(step, effects)):
-            found = known.setdefault(_key(step), step.results)
-            same = found if found is not step.results else None
-        if same is None:
+        replacement = _unchanged(step, program.layouts, effects)
+        if replacement is None and (step.op.is_view or _settled(step, effects)):
+            earlier = results_of_key.setdefault(_key(step), step.results)
+            replacement = earlier if earlier is not step.results else None
+        if replacement is None:
             steps.append(step)
         else:
-            names.update(zip(step.results, same))
+            names.update(zip(step.results, replacement))
     return copied(program, steps, names)
 
 
 def _settled(step: Step, effects: Effects) -> bool:
     """Whether a step's inputs and results are never modified, and its results do not leave the program."""
-    return all(effects.fixed(each) for each in (*used(step), *step.results)) and all(
+    return all(effects.fixed(value) for value in (*accessed_values(step), *step.results)) and all(
         effects.private(result) for result in step.results
     )
 
@@ -108,22 +113,26 @@ def _key(step: Step) -> tuple:
     )
 
 
-def exactly(each: Any) -> Any:
-    """A parameter as part of a key, which distinguishes 1, 1.0 and True."""
-    if isinstance(each, (tuple, list)):
-        return type(each), *map(exactly, each)
-    return (type(each), repr(each)) if isinstance(each, (bool, int, float, str)) else (type(each), id(each))
+def exactly(attribute: Any) -> Any:
+    """An attribute as part of a key, which distinguishes 1, 1.0 and True."""
+    if isinstance(attribute, (tuple, list)):
+        return type(attribute), *map(exactly, attribute)
+    return (
+        (type(attribute), repr(attribute))
+        if isinstance(attribute, (bool, int, float, str))
+        else (type(attribute), id(attribute))
+    )
 
 
 def _unchanged(step: Step, layouts: dict[Value, Layout], effects: Effects) -> tuple[Value, ...] | None:
-    """The input that a step's result equals, as a view of all its elements or as unmodified values; None if there is
-    none.
-    """
+    """The input that a step's result equals, as a view of all elements or with unmodified values, or None."""
     tensors = [input for input in step.inputs if issubclass(type(input), Value)]
     if len(tensors) != 1 or len(step.results) != 1 or layouts[tensors[0]] is not layouts[step.results[0]]:
         return None
     if step.op.is_view:
-        return tuple(tensors) if step.op.prepare(described(step, layouts), step.parameters).offset == 0 else None
+        return (
+            tuple(tensors) if step.op.prepare(prepare_arguments(step, layouts), step.parameters).offset == 0 else None
+        )
     rule = _IDENTITIES.get(step.op)
     if rule is None or not rule(step.inputs) or not _settled(step, effects):
         return None
@@ -144,24 +153,22 @@ _IDENTITIES = {
 
 
 def without_dead(program: Program) -> Program:
-    """Dead code elimination: keeps steps that results, gradients, checks, random streams or external memory depend
-    on.
-    """
+    """Dead code elimination. Keeps steps that affect results, gradients, checks, random streams or external memory."""
     effects = Effects(program)
-    needed = set(leaving(program))
-    roots = {effects.root[each] for each in needed}
-    kept: list[Step | Check] = []
+    needed = set(program_outputs(program))
+    roots = {effects.root[value] for value in needed}
+    kept_steps: list[Step | Check] = []
     for step in reversed(program.steps):
         if isinstance(step, Step) and not _needed(step, needed, roots, effects):
             continue
-        kept.append(step)
-        needed.update(used(step))
-        roots.update(effects.root[each] for each in used(step))
-    return copied(program, kept[::-1])
+        kept_steps.append(step)
+        needed.update(accessed_values(step))
+        roots.update(effects.root[value] for value in accessed_values(step))
+    return copied(program, kept_steps[::-1])
 
 
 def _needed(step: Step, needed: set[Value], roots: set, effects: Effects) -> bool:
-    if draws(step) or step.op.reports:
+    if draws_random_numbers(step) or step.op.reports:
         return True
     if step.in_place:
         return not step.results or any(

@@ -1,1 +1,1 @@
-"""A program for people: as text and as a picture."""
+"""Shows a program as text and as a graph."""

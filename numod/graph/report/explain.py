@@ -11,7 +11,7 @@ from ...ops import cost
 from ...ops.op import Op
 from ...ops.update import ACTION
 from ..passes.fuse_reduction import FusedReduction
-from ..ir.alias_analysis import described
+from ..ir.alias_analysis import prepare_arguments
 from ..passes.fuse_epilogue import WithEpilogue
 from ..passes.freezing import Frozen
 from ..passes.fuse_pointwise import Fused
@@ -26,9 +26,7 @@ WIDE = 160  # columns
 
 
 def explain(executable: Executable, source: bool = False, assembly: bool = False, llvm: bool = False) -> str:
-    """A full report on a program; optionally with its kernels' generated source, vector widths, assembly and LLVM
-    IR.
-    """
+    """A full report on a program; optionally with its kernels' generated source, assembly and LLVM IR."""
     sections = [executable.section, *([executable.backward] if hasattr(executable, "backward") else [])]
     before, after = (
         sum(isinstance(step, Step) for step in program.steps) for program in (executable.recorded, executable.program)
@@ -50,10 +48,9 @@ def explain(executable: Executable, source: bool = False, assembly: bool = False
 
 
 def text(program: Program, costs: bool = False, boundary: int | None = None) -> str:
-    """One line per step: its source line, operation, inputs, results and their sizes; the rows of a fused loop follow
-    it.
+    """One line per step: source line, op, inputs, results and their shapes. The rows of a fused loop follow it.
 
-    `costs`: with flops and bytes. `boundary`: where the backward pass begins.
+    `costs`: with flops and bytes. `boundary`: the step where the backward pass starts.
     """
     lines = [f"inputs {_names(program.inputs, program)}", f"held   {_names(list(program.held), program)}"]
     for number, step in enumerate(program.steps):
@@ -63,7 +60,7 @@ def text(program: Program, costs: bool = False, boundary: int | None = None) -> 
             if isinstance(step, Step)
             else [f"{step.where:24} check {name(step.value)} == {step.found}"]
         )
-    lines += [f"{'':24} {name(held)}.grad = {name(gradient)}" for held, gradient in program.gradients.items()]
+    lines += [f"{'':24} {name(leaf)}.grad = {name(gradient)}" for leaf, gradient in program.gradients.items()]
     lines.append(f"{'':24} return {_structure(program.outputs if boundary is None else program.outputs[:2])}")
     if costs:
         flops, moved = work(program)
@@ -72,9 +69,9 @@ def text(program: Program, costs: bool = False, boundary: int | None = None) -> 
 
 
 def work(program: Program) -> tuple[int, int]:
-    """Floating-point operations of a run, and the bytes that its steps read and write."""
+    """(floating-point operations of a run, bytes that its steps read and write)."""
     flops, moved = (
-        sum(each(program, step) for step in program.steps if isinstance(step, Step)) for each in (_flops, _bytes)
+        sum(cost_of(program, step) for step in program.steps if isinstance(step, Step)) for cost_of in (_flops, _bytes)
     )
     return flops, moved
 
@@ -93,22 +90,22 @@ def _step(step: Step, program: Program, costs: bool) -> list[str]:
 
 
 def _arguments(step: Step) -> str:
-    shown = [name(input) for input in step.inputs[:8]] + ["..."] * (len(step.inputs) > 8)
-    return ", ".join(shown + [_parameter(parameter) for parameter in step.parameters if not callable(parameter)])
+    inputs = [name(input) for input in step.inputs[:8]] + ["..."] * (len(step.inputs) > 8)
+    return ", ".join(inputs + [_attribute_text(attribute) for attribute in step.parameters if not callable(attribute)])
 
 
-def _parameter(each: Any) -> str:
-    shown = repr(each)
-    return shown if len(shown) <= 60 else f"{shown[:57]}..."
+def _attribute_text(attribute: Any) -> str:
+    text = repr(attribute)
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def _rows(step: Step) -> list[str]:
-    """The rows of a fused loop, each with its arguments: inputs of the step, earlier rows (r0, r1 ...), constants."""
+    """The rows of a fused loop with their arguments: inputs of the step, earlier rows (r0, r1 ...), constants."""
     lines = []
     for number, (op, arguments, _) in enumerate(step.op.rows):
-        told = {"in": lambda k: name(step.inputs[k]), "row": "r{}".format, "product": lambda _: "the product"}
-        given = ", ".join(told.get(kind, repr)(k) for kind, k in arguments)
-        lines.append(f"{'':24}   | r{number} = {op.name}({given})")
+        format_of = {"in": lambda k: name(step.inputs[k]), "row": "r{}".format, "product": lambda _: "the product"}
+        arguments_text = ", ".join(format_of.get(kind, repr)(k) for kind, k in arguments)
+        lines.append(f"{'':24}   | r{number} = {op.name}({arguments_text})")
     if isinstance(step.op, FusedReduction):
         lines.append(f"{'':24}   | {step.op.row.name} of r{len(lines) - 1}")
     return lines
@@ -124,41 +121,43 @@ def _names(values: list[Value], program: Program) -> str:
 
 
 def _structure(outputs: Any) -> str:
-    shown = str(replace(outputs, name)).replace("'", "")
-    return shown if len(shown) <= WIDE else f"{shown[:WIDE]}..."
+    text = str(replace(outputs, name)).replace("'", "")
+    return text if len(text) <= WIDE else f"{text[:WIDE]}..."
 
 
 def _flops(program: Program, step: Step) -> int:
     results = tuple([program.layouts[result] for result in step.results])
     if isinstance(step.op, (Fused, FusedReduction)):
-        closing = isinstance(step.op, FusedReduction)
-        return (sum(cost.functions(op) for op, *_ in step.op.rows) + closing) * (
-            step.op.x.size if closing else results[0].size
+        reduces = isinstance(step.op, FusedReduction)
+        return (sum(cost.functions(op) for op, *_ in step.op.rows) + reduces) * (
+            step.op.x.size if reduces else results[0].size
         )
     if isinstance(step.op, WithEpilogue):
         count = len(step.op.product.inputs)
-        multiplied = cost.flops(step.op.product, described(step, program.layouts)[:count], step.parameters, results)
+        multiplied = cost.flops(
+            step.op.product, prepare_arguments(step, program.layouts)[:count], step.parameters, results
+        )
         return multiplied + sum(cost.functions(op) for op, *_ in step.op.rows) * results[0].size
     if not isinstance(step.op, Op) or step.op is ACTION:
         return 0
     parameters = step.parameters
-    # an optimizer's step: its number of scalars, number of members, the scalars
+    # an optimizer step: (function that returns the scalars, number of parameters, recorded scalars)
     if step.parameters and callable(step.parameters[0]):
         parameters = (len(step.inputs) // step.parameters[1],)
-    return cost.flops(step.op, described(step, program.layouts), parameters, results)
+    return cost.flops(step.op, prepare_arguments(step, program.layouts), parameters, results)
 
 
 def _bytes(program: Program, step: Step) -> int:
     return cost.bytes_moved(
-        step.op, described(step, program.layouts), tuple([program.layouts[result] for result in step.results])
+        step.op, prepare_arguments(step, program.layouts), tuple([program.layouts[result] for result in step.results])
     )
 
 
 def frozen(values: list[Frozen]) -> str:
-    """The values that are computed once, each with the steps that compute it."""
+    """The frozen values, each with the steps that compute it."""
     lines = [
-        f"Frozen: {len(values)} values, {sum(each.tensor.nbytes for each in values):,} bytes, computed once, and "
-        "again after a write to what they depend on"
+        f"Frozen: {len(values)} values, {sum(value.tensor.nbytes for value in values):,} bytes, computed once, and "
+        "again after a write to a tensor that they depend on"
     ]
     return "\n".join(
         lines + [line for value in values for step in value.program.steps for line in _step(step, value.program, False)]
@@ -174,7 +173,7 @@ def _kernels(section: Section) -> str:
     form = f"{len(calls)} launches {'in turn' if section.replay is None else 'as one graph'}"
     if section.linked:
         form = f"one native function, {section.kernel.name}{', from the disk cache' if section.kernel.cached else ''}"
-    lines = [f"Kernels: {form}", *(f"  {count:4} x {each}" for each, count in counts.most_common())]
+    lines = [f"Kernels: {form}", *(f"  {count:4} x {kernel_name}" for kernel_name, count in counts.most_common())]
     checks = sum(isinstance(call, Test) for call in section.calls)
     return "\n".join(
         lines + ([f"  {checks:4} checks, each of which can stop the run before anything is written"] if checks else [])
@@ -184,8 +183,8 @@ def _kernels(section: Section) -> str:
 def _code(kernel: Kernel, assembly: bool, llvm: bool) -> str:
     code = inspection.machine_code(kernel)
     if code is None:
-        return f"{kernel.name}: no machine code of the CPU"
-    widths = [f"{bits}-bit vectors" if bits else "one number at a time" for bits, _ in code.loops]
+        return f"{kernel.name}: no CPU machine code"
+    widths = [f"{bits}-bit vectors" if bits else "scalar code" for bits, _ in code.loops]
     loops = [
         f"  loop {number}: {width}, {length} instructions"
         for number, (width, (_, length)) in enumerate(zip(widths, code.loops))
@@ -212,27 +211,27 @@ def memory(executable: Executable) -> str:
     if not totals["local"]:
         return "\n".join(lines)
     lines.append(
-        f"  {executable.arena_size:12,} arena that holds them, the peak: buffers that are never alive together share it"
+        f"  {executable.arena_size:12,} arena that holds them, the peak: buffers with disjoint lifetimes share memory"
     )
     return "\n".join(lines + _plan(lowered, executable.places))
 
 
-def _plan(lowered: Lowered, places: dict[Buffer, int], most: int = 40) -> list[str]:
+def _plan(lowered: Lowered, places: dict[Buffer, int], max_lines: int = 40) -> list[str]:
     values = {span.buffer: value for value, span in reversed(lowered.places.items())}
     alive = lifetimes(lowered)
-    shown = {place: name(values[place]) if place in values else "scratch" for place in places if place.nbytes}
+    name_of = {placed: name(values[placed]) if placed in values else "scratch" for placed in places if placed.nbytes}
     lines = [
-        f"    {places[each]:12,} + {each.nbytes:<12,} {known:8} calls {alive[each][0]} to {alive[each][1]}"
-        for each, known in shown.items()
+        f"    {places[buffer]:12,} + {buffer.nbytes:<12,} {value_name:8} calls {alive[buffer][0]} to {alive[buffer][1]}"
+        for buffer, value_name in name_of.items()
     ]
     return [
         "         offset + bytes",
-        *lines[:most],
-        *([f"    ... and {len(lines) - most} more"] if len(lines) > most else []),
+        *lines[:max_lines],
+        *([f"    ... and {len(lines) - max_lines} more"] if len(lines) > max_lines else []),
     ]
 
 
 _KINDS = {
-    "input": "inputs", "held": "tensors that existed: parameters, buffers, optimizer state",
-    "result": "results, new at every call", "gradient": "gradients", "local": "values in between",
+    "input": "inputs", "held": "held tensors: parameters, buffers, optimizer state",
+    "result": "results, allocated by every call", "gradient": "gradients", "local": "intermediate values",
 }  # fmt: skip

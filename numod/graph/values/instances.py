@@ -1,9 +1,8 @@
-"""Plain objects that hold tensors, made anew by every call and kept in an attribute:
+"""Plain objects with tensors that every call creates and stores in an attribute.
 
-`self.last = Output(loss, logits)`, `self.distribution = Normal(mean, scale)`.
-
-A program takes and returns them in parts, as `Instance`s. What is put back after a run has the same class and the same
-attributes; the class's code does not run.
+Examples: `self.last = Output(loss, logits)`, `self.distribution = Normal(mean, scale)`. A program takes and
+returns them as `Instance`s. After a run, an object with equal class and attributes is created without running code of
+the class.
 """
 
 from __future__ import annotations
@@ -20,41 +19,37 @@ from . import objects
 from .kinds import PACKAGE, is_module, is_optimizer, is_schedule, is_simple, of_library, package_of
 from .lazy_scalar import LazyScalar, look
 
-_DEPTH = 6  # of objects and containers in an object
+_MAX_DEPTH = 6  # of nested objects and containers
 
 
 class Instance(NamedTuple):
-    """A plain object in parts."""
+    """A plain object, taken apart."""
 
     kind: type
     attributes: dict[str, Any]
 
 
 class Unchanged(NamedTuple):
-    """In the stead of an object that lies where it lay before the call."""
+    """Placeholder for an object that the call did not replace."""
 
 
 class Returned(NamedTuple):
-    """In the stead of an object that is also part of what the function returns: its number among the containers
-    there.
-    """
+    """Placeholder for an object that the function also returns: its number among the returned containers."""
 
     number: int
 
 
 def is_instance(value: Any) -> bool:
-    """Whether it is a plain object that holds tensors, and else only numbers, texts, containers and such objects."""
+    """Whether the value is a plain object that contains tensors, and otherwise only constants, containers and such."""
     return (
         _is_plain_object(value)
-        and any(issubclass(type(leave), Tensor) for leave in _leaves(value))
-        and _is_kept(value, _DEPTH)
+        and any(issubclass(type(leaf), Tensor) for leaf in _leaves(value))
+        and _holds_only_data(value, _MAX_DEPTH)
     )
 
 
 def _is_plain_object(value: Any) -> bool:
-    """Whether there is nothing to an object but the attributes that can be seen: another with the same ones is like
-    it.
-    """
+    """Whether an object's state consists only of its attributes, so a copy of these is equivalent."""
     kind = type(value)
     return (
         kind is not LazyScalar
@@ -65,7 +60,7 @@ def _is_plain_object(value: Any) -> bool:
 
 @lru_cache
 def _has_attributes_only(kind: type) -> bool:
-    """Whether instances of a class have no memory that only C knows, nor code that runs when they go or are called."""
+    """Whether instances have no hidden state in C, and no `__del__` or `__call__`."""
     if (
         issubclass(kind, Tensor)
         or objects.base_of(kind) not in (object, types.SimpleNamespace)
@@ -74,18 +69,20 @@ def _has_attributes_only(kind: type) -> bool:
         return False
     if of_library(kind) and package_of(kind) != PACKAGE and kind is not types.SimpleNamespace:
         return False
-    return not any(of_library(each) and vars(each).get("__slots__") for each in kind.__mro__)
+    return not any(of_library(base) and vars(base).get("__slots__") for base in kind.__mro__)
 
 
-def _is_kept(value: Any, depth: int) -> bool:
+def _holds_only_data(value: Any, depth: int) -> bool:
     if type(value) is LazyScalar or depth == 0:
         return False
     if issubclass(type(value), Tensor) or is_simple(value):
         return True
     if _is_container(value):
-        return all(_is_kept(each, depth - 1) for each in (value.values() if issubclass(type(value), dict) else value))
+        return all(
+            _holds_only_data(item, depth - 1) for item in (value.values() if issubclass(type(value), dict) else value)
+        )
     return _is_plain_object(value) and all(
-        _is_kept(attribute, depth - 1) for attribute in objects.attributes(value).values()
+        _holds_only_data(attribute, depth - 1) for attribute in objects.attributes(value).values()
     )
 
 
@@ -94,15 +91,15 @@ def _is_container(value: Any) -> bool:
 
 
 def is_tuple(value: Any) -> bool:
-    """Whether it is a tuple, or one with names."""
+    """Whether the value is a tuple or a named tuple."""
     kind = type(value)
     return kind is tuple or (issubclass(kind, tuple) and hasattr(kind, "_fields") and not objects.has_attributes(kind))
 
 
-def _leaves(value: Any, depth: int = _DEPTH) -> Iterator[Any]:
-    """What lies in plain objects and containers.
+def _leaves(value: Any, depth: int = _MAX_DEPTH) -> Iterator[Any]:
+    """The leaves of nested plain objects and containers.
 
-    Modules of Python, for one, are not looked into: all the process can be reached from there.
+    Other objects, such as Python modules, count as leaves: the whole process is reachable from them.
     """
     if (
         type(value) is LazyScalar
@@ -112,43 +109,46 @@ def _leaves(value: Any, depth: int = _DEPTH) -> Iterator[Any]:
     ):
         yield value
         return
-    inside = (
+    children = (
         value.values() if type(value) is dict else value if _is_container(value) else objects.attributes(value).values()
     )
-    for each in inside:
-        yield from _leaves(each, depth - 1)
+    for child in children:
+        yield from _leaves(child, depth - 1)
 
 
-def taken(value: Any, found: list | None = None) -> Any:
-    """The value with objects in parts. These, and lists and dictionaries around and in them, are added to `found`."""
-    return _taken(value, [] if found is None else found) if holds_objects(value) else value
+def taken(value: Any, containers: list | None = None) -> Any:
+    """The value with plain objects as `Instance`s.
+
+    The objects, and the lists and dictionaries around and in them, are appended to `containers`.
+    """
+    return _take_apart(value, [] if containers is None else containers) if holds_objects(value) else value
 
 
 def holds_objects(value: Any) -> bool:
-    """Whether it is a plain object that holds tensors, or a container of such."""
+    """Whether the value is a plain object with tensors, or a container of one."""
     if _is_container(value):
         return any(map(holds_objects, value.values() if issubclass(type(value), dict) else value))
     return is_instance(value)
 
 
-def _taken(value: Any, found: list) -> Any:
+def _take_apart(value: Any, containers: list) -> Any:
     if issubclass(type(value), Tensor) or is_simple(value):
         return value
     if not is_tuple(value):
-        found.append(value)
+        containers.append(value)
     if type(value) is dict:
-        return {key: _taken(each, found) for key, each in value.items()}
+        return {key: _take_apart(item, containers) for key, item in value.items()}
     if type(value) is list:
-        return [_taken(each, found) for each in value]
+        return [_take_apart(item, containers) for item in value]
     if is_tuple(value):
-        return tuple.__new__(type(value), [_taken(each, found) for each in value])
+        return tuple.__new__(type(value), [_take_apart(item, containers) for item in value])
     return Instance(
-        type(value), {key: _taken(attribute, found) for key, attribute in objects.attributes(value).items()}
+        type(value), {key: _take_apart(attribute, containers) for key, attribute in objects.attributes(value).items()}
     )
 
 
 def made(value: Any) -> Any:
-    """The opposite of `taken`."""
+    """The inverse of `taken`: create the objects."""
     if type(value) is Instance:
         result = objects.base_of(value.kind).__new__(value.kind)
         objects.set_attributes(result, {key: made(attribute) for key, attribute in value.attributes.items()})
@@ -156,44 +156,44 @@ def made(value: Any) -> Any:
     if not holds_parts(value):
         return value
     if issubclass(type(value), dict):
-        return {key: made(each) for key, each in value.items()}
+        return {key: made(item) for key, item in value.items()}
     return [*map(made, value)] if type(value) is list else tuple.__new__(type(value), map(made, value))
 
 
 def holds_parts(value: Any) -> bool:
-    """Whether something in it is an object in parts."""
+    """Whether the value is an `Instance`, or a container of one."""
     return type(value) is Instance or (
         _is_container(value) and any(map(holds_parts, value.values() if issubclass(type(value), dict) else value))
     )
 
 
-def look_at_numbers(value: Any, depth: int = _DEPTH) -> None:
-    """Put values in the stead of numbers that are not known yet, which gives up the recording."""
-    for key, each in objects.attributes(value).items() if depth and _is_plain_object(value) else ():
-        if type(each) is LazyScalar:
-            objects.write_attribute(value, key, look(each))
+def look_at_numbers(value: Any, depth: int = _MAX_DEPTH) -> None:
+    """Replace lazy scalars in an object by their values, which ends the recording."""
+    for key, attribute in objects.attributes(value).items() if depth and _is_plain_object(value) else ():
+        if type(attribute) is LazyScalar:
+            objects.write_attribute(value, key, look(attribute))
         else:
-            look_at_numbers(each, depth - 1)
+            look_at_numbers(attribute, depth - 1)
 
 
-def same(one: Any, two: Any) -> bool:
-    """Whether two values `taken` are of the same tensors and equal numbers and texts."""
-    if type(one) is not type(two):
+def same(first: Any, second: Any) -> bool:
+    """Whether two values returned by `taken` have identical tensors and equal constants."""
+    if type(first) is not type(second):
         return False
-    if type(one) is dict:
-        return list(one) == list(two) and all(map(same, one.values(), two.values()))
-    if _is_container(one):
-        return len(one) == len(two) and all(map(same, one, two))
-    return one is two or (is_simple(one) and (one == two or one != one))
+    if type(first) is dict:
+        return list(first) == list(second) and all(map(same, first.values(), second.values()))
+    if _is_container(first):
+        return len(first) == len(second) and all(map(same, first, second))
+    return first is second or (is_simple(first) and (first == second or first != first))
 
 
-def known_elsewhere(found: list) -> bool:
-    """Whether any of these, which are let go of, has more than one owner, who would see that it is another after a run.
+def known_elsewhere(containers: list) -> bool:
+    """Whether any of these containers has other references, which would still refer to the old object after a run.
 
-    An object of one owner shows how one is counted.
+    The list of containers is cleared. A sample object shows the reference count of an object with one reference.
     """
-    owner = [object()]
-    objects = [owner[0], *found]
-    found.clear()
-    counts = [sys.getrefcount(object_) for object_ in objects]
-    return any(count != counts[0] for count in counts) or any(map(weakref.getweakrefcount, objects))
+    sample = [object()]
+    counted_objects = [sample[0], *containers]
+    containers.clear()
+    counts = [sys.getrefcount(object_) for object_ in counted_objects]
+    return any(count != counts[0] for count in counts) or any(map(weakref.getweakrefcount, counted_objects))

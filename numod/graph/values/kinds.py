@@ -1,7 +1,6 @@
-"""What guards need to know of an object: whether it is a module, an optimizer, a schedule or a library's, and what lies
-in it.
+"""Classifies objects for guards: modules, optimizers, learning rate schedulers, library objects, constants.
 
-Modules and optimizers are known by their attributes, since this folder cannot import their classes, which are above it.
+Modules and optimizers are recognised by their attributes, since this folder cannot import their classes.
 """
 
 from __future__ import annotations
@@ -37,17 +36,17 @@ _SIMPLE = (
     slice,
     type(Ellipsis),
 )
-_KEPT_BY_C = types.GetSetDescriptorType, types.MemberDescriptorType
+_DESCRIPTORS = types.GetSetDescriptorType, types.MemberDescriptorType
 PACKAGE = __name__.partition(".")[0]
-# where the folder, or the archive, of Python's own modules lies
-_PYTHON = os.path.dirname(os.path.dirname(os.__file__))
+# the folder or archive that contains Python's standard library
+_STANDARD_LIBRARY = os.path.dirname(os.path.dirname(os.__file__))
 LIBRARIES = {*sys.stdlib_module_names, PACKAGE, "numpy", "numba", "builtins"}
 
 
 def is_simple(value: Any) -> bool:
-    """Whether it is a number, a text or another constant: nothing but its value.
+    """Whether the value is a number, a string or another constant.
 
-    An instance of a user's class derived from one has attributes and methods.
+    Instances of user classes derived from these do not count: they have attributes and methods.
     """
     kind = type(value)
     return _is_simple(kind) and (
@@ -61,49 +60,52 @@ def _is_simple(kind: type) -> bool:
 
 
 def is_plain_key(key: Any) -> bool:
-    """Whether it is a constant, or a tuple of these."""
+    """Whether the key is a constant, or a tuple of constants."""
     return is_simple(key) or (type(key) is tuple and all(map(is_plain_key, key)))
 
 
 @lru_cache(maxsize=4096)
 def dictionary_of(kind: type) -> Any:
-    """What gives the dictionary of a class's instances."""
-    return next((found for each in kind.__mro__ if isinstance(found := vars(each).get("__dict__"), _KEPT_BY_C)), None)
+    """The descriptor that reads the `__dict__` of a class's instances, or None."""
+    return next(
+        (descriptor for base in kind.__mro__ if isinstance(descriptor := vars(base).get("__dict__"), _DESCRIPTORS)),
+        None,
+    )
 
 
 def dictionary(value: Any) -> dict | None:
-    """The dictionary that an object's attributes are in."""
-    found = dictionary_of(type(value))
-    return None if found is None else found.__get__(value)
+    """An object's `__dict__`, or None."""
+    descriptor = dictionary_of(type(value))
+    return None if descriptor is None else descriptor.__get__(value)
 
 
 def _has(value: Any, name: str) -> bool:
-    """Whether an object has an attribute of its own or of its class. A user's code is not asked."""
-    return name in (dictionary(value) or ()) or any(name in vars(each) for each in type(value).__mro__)
+    """Whether an object or its class has an attribute. It runs no user code."""
+    return name in (dictionary(value) or ()) or any(name in vars(base) for base in type(value).__mro__)
 
 
 def is_module(value: Any) -> bool:
-    """Whether it is a module of layers."""
+    """Whether the value is an `nn.Module`."""
     return _has(value, "_modules") and _has(value, "_parameters")
 
 
 def is_compiled(value: Any) -> bool:
-    """Whether it is a compiled function."""
+    """Whether the value is a compiled function."""
     return _has(value, "versions") and _has(value, "function")
 
 
 def is_optimizer(value: Any) -> bool:
-    """Whether it is an optimizer."""
+    """Whether the value is an optimizer."""
     return _has(value, "param_groups") and _has(value, "state")
 
 
 def parameters_of(optimizer: Any) -> list[Tensor]:
-    """The parameters of all groups."""
-    return [each for group in optimizer.param_groups for each in group["params"]]
+    """The parameters of all groups of an optimizer."""
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 
 def step_hooks(optimizer: Any) -> dict[tuple[str, int], Callable]:
-    """The hooks around an optimizer's steps."""
+    """The hooks before and after an optimizer's steps, by (when, id)."""
     return {
         (when, number): hook
         for when in ("pre", "post")
@@ -112,19 +114,21 @@ def step_hooks(optimizer: Any) -> dict[tuple[str, int], Callable]:
 
 
 def methods_put_into(optimizer: Any) -> dict[str, Any]:
-    """What an optimizer has been given in the stead of its class's methods."""
-    return {key: each for key, each in getattr(optimizer, "__dict__", {}).items() if hasattr(type(optimizer), key)}
+    """The instance attributes of an optimizer that override attributes of its class."""
+    return {
+        attribute: override
+        for attribute, override in getattr(optimizer, "__dict__", {}).items()
+        if hasattr(type(optimizer), attribute)
+    }
 
 
 def is_schedule(value: Any) -> bool:
-    """Whether it is a schedule of an optimizer's rates."""
+    """Whether the value is a learning rate scheduler."""
     return _has(value, "_last_lr") and _has(value, "optimizer")
 
 
 def counts_of(schedules: Sequence) -> list[dict]:
-    """The dictionaries with the numbers that steps of schedules change: their attributes, those of schedules in them,
-    and optimizers' groups.
-    """
+    """The dictionaries that scheduler steps modify: attributes of (nested) schedulers, and optimizers' groups."""
     inner = [part for schedule in schedules for part in getattr(schedule, "_schedulers", ())]
     return [
         *map(vars, schedules),
@@ -134,19 +138,17 @@ def counts_of(schedules: Sequence) -> list[dict]:
 
 
 def hooks_on(tensor: Tensor) -> list[tuple[int, Callable]]:
-    """The hooks of a leaf, with their keys."""
+    """The hooks of a leaf, by key."""
     return [pair for table in (tensor._hooks, tensor._after_hooks) for pair in (table or {}).items()]
 
 
 def attributes_of(tensor: Tensor) -> list[tuple[str, Any]]:
-    """The attributes that a user has given a tensor."""
+    """The attributes that a user has set on a tensor."""
     return [pair for pair in vars(tensor).items() if pair[0][0] != "_"]
 
 
 def is_plain(tensor: Tensor, leaf: bool) -> bool:
-    """Whether a backward pass that reaches the tensor calls no hooks of it, and, if it is to be a `leaf`, ends
-    there.
-    """
+    """Whether a tensor has no hooks that a backward pass would call. With `leaf`, it must also be a leaf."""
     node = tensor.grad_fn
     hooks = (
         (tensor._hooks, tensor._after_hooks)
@@ -158,25 +160,25 @@ def is_plain(tensor: Tensor, leaf: bool) -> bool:
     return (node is None or not leaf) and not any(hooks)
 
 
-def package_of(thing: Any) -> str:
-    """The package that a thing is from."""
-    name = getattr(thing, "__module__", None)  # Cython's metaclasses have a descriptor there
-    return (name if name and isinstance(name, str) else getattr(thing, "__name__", "")).partition(".")[0]
+def package_of(definition: Any) -> str:
+    """The package that defines a class, function or module."""
+    name = getattr(definition, "__module__", None)  # a descriptor for Cython's metaclasses
+    return (name if name and isinstance(name, str) else getattr(definition, "__name__", "")).partition(".")[0]
 
 
-def of_library(thing: Any) -> bool:
-    """Whether it is part of a library whose code holds no state that a function could see change."""
-    return is_library(package_of(thing))
+def of_library(definition: Any) -> bool:
+    """Whether a class, function or module belongs to a library without state that affects compiled functions."""
+    return is_library(package_of(definition))
 
 
 @cache
 def is_library(name: str) -> bool:
-    """Whether a package is such a library, and not a module of the user's that has the name of one."""
+    """Whether a package is such a library, and not a user's module with the name of a standard module."""
     file = getattr(sys.modules.get(name), "__file__", None)
-    own = file is None or (file.startswith(_PYTHON) and "-packages" not in file)
-    return name in LIBRARIES and (own or name not in sys.stdlib_module_names)
+    installed_file = file is None or (file.startswith(_STANDARD_LIBRARY) and "-packages" not in file)
+    return name in LIBRARIES and (installed_file or name not in sys.stdlib_module_names)
 
 
 def worded(key: Any) -> str:
-    """A key of a dictionary, as it is told. Tensors can be keys, whose values nobody shall read."""
+    """A dictionary key as text. For tensors this is the class, so that their values are not read."""
     return repr(key) if is_simple(key) else f"a {type(key).__name__}"

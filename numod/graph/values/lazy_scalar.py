@@ -1,12 +1,10 @@
-"""Values that a recorded function reads in Python and only returns:
+"""Lazy scalars: numbers that a recorded function reads from tensors with `.item()`, `.tolist()` or `.numpy()`.
 
-`return loss.item()`. Runs of its program read them when they have ended.
+During recording, the function gets a `LazyScalar` instead of the number. Arithmetic with numbers returns another lazy
+scalar, arithmetic with tensors returns a tensor. Any other use needs the value: it raises, or ends the recording and
+returns the value. A program computes the scalars that it returns at the end of each run.
 
-While it is recorded, the function gets a `LazyScalar` in the value's stead. Arithmetic with numbers makes another one,
-arithmetic with tensors makes it a tensor; whatever else looks at it raises, or is given the value where the recording
-is given up instead.
-
-Another thread may find one in a module's attribute. To that it is the number that it stands for.
+Another thread may find a lazy scalar in a module's attribute. There it acts as the number that it represents.
 """
 
 from __future__ import annotations
@@ -33,22 +31,22 @@ from ...core.convert.transfer import peek
 from ...ops.pointwise import Pointwise
 
 _PACKAGE = os.path.dirname(os.path.abspath(errors.__file__)) + os.sep
-# whose code asks for the class before it knows what it has
+# files that read `__class__` of any operand, without using the value
 _TRUSTED = apply.__code__.co_filename, operators.__file__, indexing.__file__, __file__
-METHODS = ("item", "tolist", "numpy")  # of a tensor
+METHODS = ("item", "tolist", "numpy")  # methods of a tensor that return a lazy scalar
 _ARITHMETIC = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "neg", "pos", "abs", "round")
 _FLOATS = {dtypes.float32, dtypes.float64}
-_WIDE = {each: dtypes.float64 for each in _FLOATS} | {
-    each: dtypes.int64 for each in (dtypes.uint8, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64)
+_WIDE = {dtype: dtypes.float64 for dtype in _FLOATS} | {
+    dtype: dtypes.int64 for dtype in (dtypes.uint8, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64)
 }
 _DIVISIONS = "truediv", "floordiv", "mod"
-_LARGEST = 1 << 53  # to which float64 has all integers
-# of numbers, which are the same for tensors of float64
+_LARGEST = 1 << 53  # float64 represents all integers up to this one
+# operations with equal results on numbers and on float64 tensors
 _ON_TENSORS = ("add", "sub", "mul", "truediv", "neg", "pos", "abs")
 # ops that take integers of any sign and size
 _ON_INTEGERS = ("add", "sub", "mul", "div", "lt", "le", "gt", "ge", "eq", "ne", "where")
 _COMPARISONS = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__")
-_LOOKS = (
+_READING_METHODS = (
     "__int__",
     "__float__",
     "__complex__",
@@ -76,8 +74,9 @@ _LOOKS = (
 
 
 class ScalarExpression(NamedTuple):
-    """What is had of others when a run has ended, in a program's outputs: by a method of a tensor, an operation of
-    Python, or `view_of`, on `operands`.
+    """A scalar that a program returns: an operation on operands, computed at the end of a run.
+
+    The operation is a method of a tensor, a Python operator, a function of `math`, or `view_of`.
     """
 
     operation: str
@@ -85,25 +84,25 @@ class ScalarExpression(NamedTuple):
 
 
 class Itself:
-    """Gives a thing that is the same at every run, whose parts nobody looks into."""
+    """A function that returns a constant object, whose parts are not inspected."""
 
-    def __init__(self, thing: Any) -> None:
-        self.thing = thing
+    def __init__(self, value: Any) -> None:
+        self.value = value
 
     def __call__(self) -> Any:
-        return self.thing
+        return self.value
 
 
 def view_of(x: Tensor, source: Tensor, unrecorded: bool) -> Tensor:
-    """`x` with what the tape knows of a view of `source`, or of what that is a view of."""
-    if x._base is None:  # else it was returned twice, or the run is the recorded one
+    """Return `x`, registered as a view of the base of `source`."""
+    if x._base is None:  # otherwise x is returned twice, or this is the recorded run
         x._base, x._seen = source if source._base is None else source._base, x._storage.version
         x._unrecorded = unrecorded or source._unrecorded
     return x
 
 
 def function_of(operation: str) -> Callable:
-    """What computes a reading from its operands."""
+    """The function that computes an expression from its operands."""
     if operation == "view_of":
         return view_of
     if operation.startswith("math."):
@@ -116,32 +115,37 @@ def function_of(operation: str) -> Callable:
 
 
 def compute(operation: str, operands: Iterable) -> Any:
-    """The value of a reading."""
+    """Compute an expression's value."""
     return function_of(operation)(*operands)
 
 
 class LazyScalar:
-    """Stands for a reading while the function runs.
+    """A number whose value is known only after a run. During recording it represents a `ScalarExpression`.
 
-    `look` is called by whatever looks at it, and raises, unless it is given a flag: a condition that can be a guard.
-    `made` collects all that are alive, with their looks.
+    `on_read` is called before the value is read. It raises, or takes a flag: a condition that can become a guard.
+    `alive` collects all lazy scalars of a recording, each with its `on_read`.
+    `known_early`: the value is known before a run starts, so comparisons with it can be checked at the start.
     """
 
-    __slots__ = ("__weakref__", "_early", "_look", "_made", "_reading", "_thread")
+    __slots__ = ("__weakref__", "_alive", "_expression", "_known_early", "_on_read", "_thread")
 
     def __init__(
-        self, reading: ScalarExpression, look: Callable, made: list[tuple[ref, Callable]], given: bool = False
+        self,
+        expression: ScalarExpression,
+        on_read: Callable,
+        alive: list[tuple[ref, Callable]],
+        known_early: bool = False,
     ) -> None:
-        self._reading, self._look, self._made = reading, look, made
-        self._early = given  # whether it is known before a run begins, so that what it is compared with may be checked
-        self._thread = get_ident()  # that is recorded
-        made.append((ref(self), look))
+        self._expression, self._on_read, self._alive = expression, on_read, alive
+        self._known_early = known_early
+        self._thread = get_ident()  # the recorded thread
+        alive.append((ref(self), on_read))
 
     @property
     def __class__(self) -> type:
-        """What isinstance() looks at.
+        """The number's class, for isinstance().
 
-        A module's `__setattr__`, which only tells parameters and modules from the rest, may, and so may the waist.
+        The dispatcher and a module's `__setattr__`, which test all values, get `LazyScalar`.
         """
         code = sys._getframe(1).f_code
         if code.co_filename in _TRUSTED or (code.co_name == "__setattr__" and code.co_filename.startswith(_PACKAGE)):
@@ -149,259 +153,260 @@ class LazyScalar:
         return (_class_of(reading_of(self)) if _is_early(self) else None) or type(look(self))
 
     def __hash__(self) -> int:
-        # no plan of the waist is of this
+        # the dispatcher caches plans by hash: a plan must not depend on the number
         return id(self) if sys._getframe(1).f_code.co_filename == _TRUSTED[0] else hash(look(self))
 
     def __tensor__(self) -> Tensor | None:
-        """What indexing and creation take for it, if it is known before a run begins."""
-        return _exact(reading_of(self)) if _is_early(self) else None
+        """The scalar as a tensor for indexing and creation, if it is known before a run starts."""
+        return _as_tensor(reading_of(self)) if _is_early(self) else None
 
     def __number__(self, op: Any, inputs: tuple) -> Tensor | float:
-        """What an op on these inputs gets: in pointwise ones of floats a tensor without dimensions, that does to them
-        what the number does.
-        """
+        """The operand that an op gets: a zero-dimensional tensor for pointwise ops, else the number."""
         kinds = {input.dtype for input in inputs if isinstance(input, Tensor) and input.dtype is not dtypes.bool_}
-        taken = (
+        becomes_tensor = (
             isinstance(op, Pointwise)
             and any(input is self for input in inputs)
             and len(kinds) == 1
-            and not _is_foreign(self)
+            and not _of_other_thread(self)
         )
-        found = _among(self, kinds.pop()) if taken else None
-        return look(self) if found is None or (found.dtype is dtypes.int64 and op.name not in _ON_INTEGERS) else found
+        operand = _as_operand(self, kinds.pop()) if becomes_tensor else None
+        return (
+            look(self)
+            if operand is None or (operand.dtype is dtypes.int64 and op.name not in _ON_INTEGERS)
+            else operand
+        )
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *operands: Any, **named: Any) -> Any:
-        """What NumPy's functions get: the number, whose class decides the result's dtype."""
-        return getattr(ufunc, method)(*map(value_of_looked_at, operands), **named)
+    def __array_ufunc__(self, ufunc: Any, method: str, *operands: Any, **kwargs: Any) -> Any:
+        """Call a NumPy function with the number, whose class decides the result's dtype."""
+        return getattr(ufunc, method)(*map(read_number, operands), **kwargs)
 
 
-def reading_of(later: LazyScalar) -> ScalarExpression:
-    """What a Later stands for."""
-    return LazyScalar._reading.__get__(later)
+def reading_of(scalar: LazyScalar) -> ScalarExpression:
+    """The expression that a lazy scalar represents."""
+    return LazyScalar._expression.__get__(scalar)
 
 
-def early(later: LazyScalar, first: Callable[[], None]) -> LazyScalar:
-    """The same, as a number that is known before a run begins.
+def early(scalar: LazyScalar, before_read: Callable[[], None]) -> LazyScalar:
+    """A copy of the lazy scalar that is known before a run starts.
 
-    Whatever looks at it, but for comparisons, calls `first`.
+    Every read except comparisons calls `before_read` first.
     """
-    own = LazyScalar._look.__get__(later)
-    return LazyScalar(reading_of(later), lambda *flag: (first(), own(*flag)), LazyScalar._made.__get__(later), True)
-
-
-def _is_early(thing: Any) -> bool:
-    return type(thing) in (int, float) or (
-        type(thing) is LazyScalar and LazyScalar._early.__get__(thing) and not _is_foreign(thing)
+    on_read = LazyScalar._on_read.__get__(scalar)
+    return LazyScalar(
+        reading_of(scalar), lambda *flag: (before_read(), on_read(*flag)), LazyScalar._alive.__get__(scalar), True
     )
 
 
-def _is_foreign(thing: Any) -> bool:
-    """Whether it stands for a number in the recording of another thread."""
-    return type(thing) is LazyScalar and LazyScalar._thread.__get__(thing) != get_ident()
+def _is_early(value: Any) -> bool:
+    return type(value) in (int, float) or (
+        type(value) is LazyScalar and LazyScalar._known_early.__get__(value) and not _of_other_thread(value)
+    )
 
 
-def _as_number(thing: Any) -> Any:
-    """The number, of what stands for one in another thread's recording.
+def _of_other_thread(value: Any) -> bool:
+    """Whether the value is a lazy scalar of another thread's recording."""
+    return type(value) is LazyScalar and LazyScalar._thread.__get__(value) != get_ident()
 
-    A recording of this thread finds another there when it is made again.
+
+def _as_number(value: Any) -> Any:
+    """Replace a lazy scalar of another thread's recording by its number; return other values unchanged.
+
+    Active recordings are marked as confused, which discards them: the number may differ at the next call.
     """
-    if not _is_foreign(thing):
-        return thing
+    if not _of_other_thread(value):
+        return value
     for active_listener in active_listeners():
         if hasattr(active_listener, "confused"):
             active_listener.confused = True
-    made = LazyScalar._made.__get__(thing)
-    # this thread may still hold it when the recording ends, which is no fault of the function
-    made[:] = [each for each in made if each[0]() is not thing]
-    return _value_untold(reading_of(thing))
+    alive = LazyScalar._alive.__get__(value)
+    # this thread may keep the scalar beyond the end of that recording, which is not an error there
+    alive[:] = [entry for entry in alive if entry[0]() is not value]
+    return _unobserved_value(reading_of(value))
 
 
-def _value_untold(thing: Any) -> Any:
-    """The value of a reading, of which listeners are not told."""
-    if type(thing) is not ScalarExpression:
-        return thing
+def _unobserved_value(value: Any) -> Any:
+    """Compute an expression without notifying listeners."""
+    if type(value) is not ScalarExpression:
+        return value
     return (
-        peek(*thing.operands)
-        if thing.operation == "item"
-        else compute(thing.operation, map(_value_untold, thing.operands))
+        peek(*value.operands)
+        if value.operation == "item"
+        else compute(value.operation, map(_unobserved_value, value.operands))
     )
 
 
-def _class_of(reading: Any) -> type | None:
-    """Whether a number is an integer or a float, where that does not depend on its value."""
-    if type(reading) is not ScalarExpression:
-        return type(reading)
-    if reading.operation == "item":
-        return float if reading.operands[0].dtype in _FLOATS else int
-    kinds = {*map(_class_of, reading.operands)}
-    if reading.operation.startswith("math."):
-        return int if reading.operation in _ROUNDING else float
-    if reading.operation == "truediv" or not kinds <= {int, float}:
+def _class_of(expression: Any) -> type | None:
+    """The expression's type, int or float, or None if it depends on the value."""
+    if type(expression) is not ScalarExpression:
+        return type(expression)
+    if expression.operation == "item":
+        return float if expression.operands[0].dtype in _FLOATS else int
+    kinds = {*map(_class_of, expression.operands)}
+    if expression.operation.startswith("math."):
+        return int if expression.operation in _ROUNDING else float
+    if expression.operation == "truediv" or not kinds <= {int, float}:
         return float if kinds <= {int, float} else None
-    if reading.operation == "round":
-        return _class_of(reading.operands[0]) if len(reading.operands) > 1 else int
-    if reading.operation != "pow":
+    if expression.operation == "round":
+        return _class_of(expression.operands[0]) if len(expression.operands) > 1 else int
+    if expression.operation != "pow":
         return float if float in kinds else int
-    base, exponent = reading.operands
-    if float in kinds:  # that of a negative number may be complex
+    base, exponent = expression.operands
+    if float in kinds:  # a power of a negative number may be complex
         return float if _class_of(exponent) is int or (type(base) in (int, float) and base > 0) else None
     return int if type(exponent) is int and exponent >= 0 else None
 
 
-def value_of(thing: Any) -> Any:
-    """A value now, of what may stand for one."""
-    reading = thing if type(thing) is ScalarExpression else reading_of(thing) if type(thing) is LazyScalar else None
-    return thing if reading is None else compute(reading.operation, map(value_of, reading.operands))
+def value_of(value: Any) -> Any:
+    """Compute lazy scalars and expressions now; return other values unchanged."""
+    expression = value if type(value) is ScalarExpression else reading_of(value) if type(value) is LazyScalar else None
+    return value if expression is None else compute(expression.operation, map(value_of, expression.operands))
 
 
 def look(self: LazyScalar) -> Any:
-    """The value, for what looks at it."""
-    if _is_foreign(self):
+    """Read the value, after calling `on_read`."""
+    if _of_other_thread(self):
         return _as_number(self)
-    LazyScalar._look.__get__(self)()
+    LazyScalar._on_read.__get__(self)()
     return value_of(self)
 
 
-def _among(self: LazyScalar, dtype: dtypes.dtype) -> Tensor | None:
-    """A tensor without dimensions that does to tensors of `dtype` what the number does."""
-    found = _exact(reading_of(self)) if dtype in _WIDE else None
-    if found is None or dtype in _FLOATS:
-        return None if found is None else found.to(dtype)
+def _as_operand(self: LazyScalar, dtype: dtypes.dtype) -> Tensor | None:
+    """The scalar as a zero-dimensional operand for tensors of `dtype`, or None if the result could differ."""
+    tensor = _as_tensor(reading_of(self)) if dtype in _WIDE else None
+    if tensor is None or dtype in _FLOATS:
+        return None if tensor is None else tensor.to(dtype)
     return (
-        found.to(dtypes.get_default_dtype())
-        if found.dtype is dtypes.float64
-        else found
+        tensor.to(dtypes.get_default_dtype())
+        if tensor.dtype is dtypes.float64
+        else tensor
         if dtype is dtypes.int64
         else None
     )
 
 
-def _exact(reading: Any) -> Tensor | float | int | None:
-    """A float as a tensor of float64, an integer as one of int64, if the reading is one.
+def _as_tensor(expression: Any) -> Tensor | float | int | None:
+    """The expression as a float64 or int64 tensor, or as a constant; None if it has no exact one.
 
-    Converted to a tensor's dtype, it does to that what the number does.
+    Converted to another tensor's dtype, it acts on that tensor as the number does.
     """
-    if type(reading) in (int, float):
-        return reading if type(reading) is float or abs(reading) < _LARGEST else None
-    if type(reading) is not ScalarExpression:
+    if type(expression) in (int, float):
+        return expression if type(expression) is float or abs(expression) < _LARGEST else None
+    if type(expression) is not ScalarExpression:
         return None
-    if reading.operation == "item":
-        (tensor,) = reading.operands
+    if expression.operation == "item":
+        (tensor,) = expression.operands
         if tensor.dtype is dtypes.int64 and ((tensor >= _LARGEST) | (tensor <= -_LARGEST))._observe():
             return None
         return tensor.to(_WIDE[tensor.dtype]).reshape(()) if tensor.dtype in _WIDE else None
-    operands = [_exact(operand) for operand in reading.operands]
+    operands = [_as_tensor(operand) for operand in expression.operands]
     if any(operand is None for operand in operands):
         return None
-    whole = all(
+    integers_only = all(
         type(operand) is int or (isinstance(operand, Tensor) and operand.dtype is dtypes.int64) for operand in operands
     )
-    if whole and reading.operation != "truediv" and not reading.operation.startswith("math."):
-        if reading.operation == "pow":
-            return _whole_power(*operands)
-        divides = reading.operation in ("floordiv", "mod")
-        known = (
-            (divides or reading.operation in _ON_TENSORS)
-            and _bound(reading) < 1 << 63
+    if integers_only and expression.operation != "truediv" and not expression.operation.startswith("math."):
+        if expression.operation == "pow":
+            return _integer_power(*operands)
+        divides = expression.operation in ("floordiv", "mod")
+        is_exact = (
+            (divides or expression.operation in _ON_TENSORS)
+            and _bound(expression) < 1 << 63
             and not (divides and _is_zero(operands[1]))
         )
-        return compute(reading.operation, operands) if known else None
+        return compute(expression.operation, operands) if is_exact else None
     operands = [
         float(operand) if type(operand) is int else operand.double() if isinstance(operand, Tensor) else operand
         for operand in operands
     ]
-    if reading.operation in ("pow", "math.pow"):
+    if expression.operation in ("pow", "math.pow"):
         return _power(*operands)
-    if reading.operation in _MATHEMATICS:
-        return _mathematics(reading.operation, *operands)
-    if reading.operation not in _ON_TENSORS or (reading.operation == "truediv" and _is_zero(operands[1])):
+    if expression.operation in _MATHEMATICS:
+        return _mathematics(expression.operation, *operands)
+    if expression.operation not in _ON_TENSORS or (expression.operation == "truediv" and _is_zero(operands[1])):
         return None
-    return compute(reading.operation, operands)
+    return compute(expression.operation, operands)
 
 
 def _mathematics(operation: str, x: Tensor | float) -> Tensor | float | None:
-    """A function of the math module where it raises no error: its argument is in its domain, and its result finite."""
+    """A function of the math module, or None where it would raise: outside its domain, or at an infinite result."""
     if not isinstance(x, Tensor):
         return compute(operation, [x])
     limits, formula = _MATHEMATICS[operation]
     if limits and not limits(x)._observe():
         return None
-    found = formula(x)
-    return found if operation in _ROUNDING or (abs(found) < float("inf"))._observe() else None
+    result = formula(x)
+    return result if operation in _ROUNDING or (abs(result) < float("inf"))._observe() else None
 
 
 def _is_zero(divisor: Tensor | float | int) -> bool:
-    """Python raises ZeroDivisionError, and so does a run in which a divisor becomes zero: its check fails."""
+    """Whether a divisor is zero. For tensors this records a check, so a run with a zero divisor fails."""
     return bool((divisor == 0)._observe() if isinstance(divisor, Tensor) else divisor == 0)
 
 
 def _may_be_zero(divisor: Any) -> bool:
-    """Whether a divisor is zero, or may be in another run.
-
-    Where it can be checked a run fails, before it has written anything.
-    """
-    found = _exact(divisor) if type(divisor) is ScalarExpression else divisor
-    return found is None or _is_zero(found)
+    """Whether a divisor is zero now, or may become zero in a run that cannot check it."""
+    value = _as_tensor(divisor) if type(divisor) is ScalarExpression else divisor
+    return value is None or _is_zero(value)
 
 
 def _power(base: Tensor | float, exponent: Tensor | float) -> Tensor | None:
-    """A power of a positive number. Of others it may be complex, and one that is too large is an error."""
+    """A finite power of a positive number; None for others, which may be complex or raise OverflowError."""
     if (base <= 0)._observe() if isinstance(base, Tensor) else base <= 0:
         return None
-    found = base**exponent
-    return None if (found == float("inf"))._observe() else found
+    result = base**exponent
+    return None if (result == float("inf"))._observe() else result
 
 
-def _whole_power(base: Tensor | int, exponent: Tensor | int) -> Tensor | None:
-    """A power of integers that is one, and that float64 has exactly."""
+def _integer_power(base: Tensor | int, exponent: Tensor | int) -> Tensor | None:
+    """A power of integers that is an integer and exact in float64, or None."""
     if (exponent < 0)._observe() if isinstance(exponent, Tensor) else exponent < 0:
         return None
-    floats = [each.double() if isinstance(each, Tensor) else float(each) for each in (base, exponent)]
+    floats = [operand.double() if isinstance(operand, Tensor) else float(operand) for operand in (base, exponent)]
     return base**exponent if (abs(floats[0]) ** floats[1] < _LARGEST)._observe() else None
 
 
-def _bound(reading: Any) -> int:
-    """How large the magnitudes of the integers in it can be."""
-    if type(reading) is not ScalarExpression:
-        return abs(reading) if type(reading) is int else 0
-    if reading.operation == "item":
-        dtype = reading.operands[0].dtype
+def _bound(expression: Any) -> int:
+    """An upper bound on the magnitudes of the integers in an expression."""
+    if type(expression) is not ScalarExpression:
+        return abs(expression) if type(expression) is int else 0
+    if expression.operation == "item":
+        dtype = expression.operands[0].dtype
         return 0 if dtype in _FLOATS else _LARGEST if dtype is dtypes.int64 else 1 << 31
-    if reading.operation == "pow" or reading.operation in _ROUNDING:
+    if expression.operation == "pow" or expression.operation in _ROUNDING:
         return _LARGEST
-    bounds = list(map(_bound, reading.operands))
-    return max(*bounds, math.prod(bounds) if reading.operation == "mul" else sum(bounds))
+    bounds = list(map(_bound, expression.operands))
+    return max(*bounds, math.prod(bounds) if expression.operation == "mul" else sum(bounds))
 
 
 def _arithmetic(operation: str, reflected: bool) -> Callable:
     def method(self: LazyScalar, *others: Any) -> Any:
         others = tuple(map(_as_number, others))
-        if _is_foreign(self):
+        if _of_other_thread(self):
             return compute(operation, (*others, _as_number(self)) if reflected else (_as_number(self), *others))
         other = others[0] if others and isinstance(others[0], Tensor) else None
         if (
             other is not None
-            and (number := _among(self, other.dtype)) is not None
+            and (number := _as_operand(self, other.dtype)) is not None
             and (other.dtype in _FLOATS or operation in _ON_TENSORS)
         ):
             return function_of(operation)(*((other, number) if reflected else (number, other)))
-        look = LazyScalar._look.__get__(self)
+        on_read = LazyScalar._on_read.__get__(self)
         if len(others) > 1 and operation == "pow":  # modulo a third number
-            return pow(value_of_looked_at(self), *map(value_of_looked_at, others))
-        operands = tuple(reading_of(each) if type(each) is LazyScalar else each for each in (self, *others))
-        known = all(
+            return pow(read_number(self), *map(read_number, others))
+        operands = tuple(reading_of(value) if type(value) is LazyScalar else value for value in (self, *others))
+        deferrable = all(
             type(operand) in (bool, int, float, complex)
             or (type(operand) is ScalarExpression and operand.operation != "numpy")
             for operand in operands
         )
-        if not known or (operation in _DIVISIONS and _may_be_zero(operands[0 if reflected else 1])):
-            look()  # an array shares the tensor's memory, which may change until the run has ended
+        if not deferrable or (operation in _DIVISIONS and _may_be_zero(operands[0 if reflected else 1])):
+            on_read()  # an array shares the tensor's memory, which may change before the run ends
             operands = list(map(value_of, operands))
             return compute(operation, operands[::-1] if reflected else operands)
         return LazyScalar(
             ScalarExpression(operation, operands[::-1] if reflected else operands),
-            look,
-            LazyScalar._made.__get__(self),
+            on_read,
+            LazyScalar._alive.__get__(self),
             all(map(_is_early, (self, *others))),
         )
 
@@ -411,87 +416,91 @@ def _arithmetic(operation: str, reflected: bool) -> Callable:
 def _comparison(name: str) -> Callable:
     def method(self: LazyScalar, other: Any) -> Any:
         operation, other = name[2:-2], _as_number(other)
-        if _is_foreign(self):
+        if _of_other_thread(self):
             return compute(operation, (_as_number(self), other))
-        if isinstance(other, Tensor) and (number := _among(self, other.dtype)) is not None:
+        if isinstance(other, Tensor) and (number := _as_operand(self, other.dtype)) is not None:
             return function_of(operation)(number, other)
-        found = _condition(operation, self, other)
-        return _called(look(self), name, (other,)) if found is None else found
+        outcome = _condition(operation, self, other)
+        return _call_method(look(self), name, (other,)) if outcome is None else outcome
 
     return method
 
 
 def _condition(operation: str, self: LazyScalar, other: Any) -> bool | None:
-    """What comes of comparing numbers.
+    """The outcome of a comparison, or None if it cannot be recorded.
 
-    Of those that are known before a run begins, runs check that it is the same; of others it may be a flag, a guard.
+    Runs check the outcome. For scalars that are not known before a run starts, the flag is passed to `on_read`.
     """
-    readings = [reading_of(each) if type(each) is LazyScalar else each for each in (self, other)]
-    if any(_bound(reading) > _LARGEST for reading in readings):
+    expressions = [reading_of(operand) if type(operand) is LazyScalar else operand for operand in (self, other)]
+    if any(_bound(expression) > _LARGEST for expression in expressions):
         return None
-    pair = [_exact(reading) for reading in readings]
-    if any(each is None for each in pair):
+    tensors = [_as_tensor(expression) for expression in expressions]
+    if any(operand is None for operand in tensors):
         return None
-    found = function_of(operation)(*[each.double() if isinstance(each, Tensor) else float(each) for each in pair])
+    outcome = function_of(operation)(
+        *[operand.double() if isinstance(operand, Tensor) else float(operand) for operand in tensors]
+    )
     if not (_is_early(self) and _is_early(other)):
-        LazyScalar._look.__get__(self)(found)
-    return bool(found._observe())
+        LazyScalar._on_read.__get__(self)(outcome)
+    return bool(outcome._observe())
 
 
-def _looking(name: str) -> Callable:
-    def method(self: LazyScalar, *arguments: Any, **named: Any) -> Any:
+def _reading_method(name: str) -> Callable:
+    def method(self: LazyScalar, *arguments: Any, **kwargs: Any) -> Any:
         value = look(self)
         if name == "__array__":
-            # NumPy also names what it leaves open
-            return np.array(value, *arguments, **{key: each for key, each in named.items() if each is not None})
-        return getattr(value, *arguments) if name == "__getattr__" else _called(value, name, arguments)
+            # NumPy also passes arguments that are None
+            return np.array(
+                value, *arguments, **{key: argument for key, argument in kwargs.items() if argument is not None}
+            )
+        return getattr(value, *arguments) if name == "__getattr__" else _call_method(value, name, arguments)
 
     return method
 
 
-def _function(name: str) -> Callable:
-    """A function of the math module that also takes what stands for numbers known before a run begins."""
+def _math_function(name: str) -> Callable:
+    """A function of the math module that also accepts lazy scalars known before a run starts."""
 
     def function(*operands: Any) -> Any:
         first = next((operand for operand in operands if type(operand) is LazyScalar), None)
         if first is None or not all(map(_is_early, operands)):
-            return getattr(math, name)(*map(value_of_looked_at, operands))
-        if name == "log" and len(operands) == 2:  # to a base, which Python computes so too
+            return getattr(math, name)(*map(read_number, operands))
+        if name == "log" and len(operands) == 2:  # Python computes log(x, base) as this quotient
             return function(operands[0]) / function(operands[1])
-        given = tuple(reading_of(operand) if type(operand) is LazyScalar else operand for operand in operands)
+        expressions = tuple(reading_of(operand) if type(operand) is LazyScalar else operand for operand in operands)
         return LazyScalar(
-            ScalarExpression(f"math.{name}", given),
-            LazyScalar._look.__get__(first),
-            LazyScalar._made.__get__(first),
+            ScalarExpression(f"math.{name}", expressions),
+            LazyScalar._on_read.__get__(first),
+            LazyScalar._alive.__get__(first),
             True,
         )
 
     return function
 
 
-def _function_that_looks(function: Callable) -> Callable:
-    """A function in C of the value of what stands for a number, which may refuse what is no number."""
-    return lambda *operands, **named: function(*map(value_of_looked_at, operands), **named)
+def _reading_function(function: Callable) -> Callable:
+    """Wrap a builtin so that it receives the concrete number."""
+    return lambda *operands, **kwargs: function(*map(read_number, operands), **kwargs)
 
 
-def value_of_looked_at(thing: Any) -> Any:
-    """The value of what stands for a number, which is looked at; and any other thing."""
-    return look(thing) if type(thing) is LazyScalar else thing
+def read_number(value: Any) -> Any:
+    """Read a lazy scalar's number; return other values unchanged."""
+    return look(value) if type(value) is LazyScalar else value
 
 
-def _called(value: Any, name: str, arguments: tuple) -> Any:
+def _call_method(value: Any, name: str, arguments: tuple) -> Any:
     arguments = tuple(map(value_of, arguments))
-    if name == "__complex__":  # which numbers do not have
+    if name == "__complex__":  # int and float have no such method
         return complex(value)
-    if name in _COMPARISONS:  # the method of an integer leaves that with a float to the float's
+    if name in _COMPARISONS:  # int.__lt__(float) returns NotImplemented; the operator tries the reflected method
         return function_of(name[2:-2])(value, *arguments)
-    found = getattr(value, name, None)
-    if found is None:
+    method = getattr(value, name, None)
+    if method is None:
         raise TypeError(f"'{type(value).__name__}' object has no {name}()")
-    return found(*arguments)
+    return method(*arguments)
 
 
-# of tensors of float64: where they are defined, and what they give
+# functions of float64 tensors: (domain, formula)
 _MATHEMATICS: dict[str, tuple[Callable | None, Callable]] = {
     "math.sqrt": (lambda x: x >= 0, Tensor.sqrt), "math.exp": (None, Tensor.exp), "math.expm1": (None, Tensor.expm1),
     "math.log": (lambda x: x > 0, Tensor.log), "math.log2": (lambda x: x > 0, Tensor.log2),
@@ -503,20 +512,22 @@ _MATHEMATICS: dict[str, tuple[Callable | None, Callable]] = {
         name=name: getattr(x, name)().to(dtypes.int64)) for name in ("floor", "ceil", "trunc")},
 }  # fmt: skip
 _ROUNDING = "math.floor", "math.ceil", "math.trunc"
-# of what the ids are of
-STAND_INS: dict[int, Any] = {id(getattr(math, each[5:])): _function(each[5:]) for each in (*_MATHEMATICS, "math.pow")}
-for _each in vars(math).values():
-    if isinstance(_each, types.BuiltinFunctionType):
-        STAND_INS.setdefault(id(_each), _function_that_looks(_each))
+# replacements by id of the replaced object
+STAND_INS: dict[int, Any] = {
+    id(getattr(math, name[5:])): _math_function(name[5:]) for name in (*_MATHEMATICS, "math.pow")
+}
+for _builtin in vars(math).values():
+    if isinstance(_builtin, types.BuiltinFunctionType):
+        STAND_INS.setdefault(id(_builtin), _reading_function(_builtin))
 STAND_INS[id(math)] = types.ModuleType("math")
-vars(STAND_INS[id(math)]).update({name: STAND_INS.get(id(each), each) for name, each in vars(math).items()})
-for _each in _ARITHMETIC:
-    setattr(LazyScalar, f"__{_each}__", _arithmetic(_each, False))
-    setattr(LazyScalar, f"__r{_each}__", _arithmetic(_each, True))
-for _each in _LOOKS:
-    setattr(LazyScalar, _each, _looking(_each))
-for _each in _COMPARISONS:
-    setattr(LazyScalar, _each, _comparison(_each))
+vars(STAND_INS[id(math)]).update({name: STAND_INS.get(id(value), value) for name, value in vars(math).items()})
+for _name in _ARITHMETIC:
+    setattr(LazyScalar, f"__{_name}__", _arithmetic(_name, False))
+    setattr(LazyScalar, f"__r{_name}__", _arithmetic(_name, True))
+for _name in _READING_METHODS:
+    setattr(LazyScalar, _name, _reading_method(_name))
+for _name in _COMPARISONS:
+    setattr(LazyScalar, _name, _comparison(_name))
 LazyScalar.__bool__ = lambda self: (
-    bool(look(self)) if _is_foreign(self) or (found := _condition("ne", self, 0)) is None else found
+    bool(look(self)) if _of_other_thread(self) or (outcome := _condition("ne", self, 0)) is None else outcome
 )

@@ -1,9 +1,9 @@
-"""The state of a Python object, read, written and rebuilt without running its class's code.
+"""Reads, writes and rebuilds the state of Python objects without running code of their classes.
 
-An object is what its `__dict__` and its slots hold and, where its class is derived from a built-in one, that one's
-content: items of a container, the value of a number or a text. Attributes are read past properties, descriptors and
-`__getattr__`, items by methods of the built-in class (`dict.items(batch)`). Another object like it is made by `__new__`
-of the built-in class. What instances of other classes in C keep to themselves is unknown: these are not rebuilt.
+An object's state is its `__dict__` and slots. If its class is derived from a built-in class, the state includes items
+of the container, or the value of the number or string. Attributes are read without properties, descriptors and
+`__getattr__`, items by methods of the built-in class (`dict.items(batch)`). Copies are created by the built-in class's
+`__new__`. Instances of other classes written in C may have hidden state, so they cannot be rebuilt.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE, of classes written in C
 
 
 class Attribute(str):
-    """The name of an attribute of a container, which is no key of an item."""
+    """The name of a container's attribute, which is never equal to the key of an item."""
 
     __slots__ = ()
     __hash__ = str.__hash__
@@ -42,88 +42,89 @@ class Attribute(str):
 
 
 def place_of(value: Any, name: str) -> str:
-    """The name of an attribute, in a container told from a key."""
+    """The name of an attribute, as an `Attribute` if the object also has items."""
     return Attribute(name) if issubclass(type(value), _CONTAINERS) else name
 
 
 @lru_cache(maxsize=4096)
 def base_of(kind: type) -> type | None:
-    """The class in C that decides what instances keep beside attributes:
+    """The built-in class that determines an instance's state besides attributes.
 
-    `object` if they keep nothing; None if that is not known.
+    `object` if there is no such state, None if it is unknown.
     """
-    base = next((each for each in kind.__mro__ if each in _WITH_CONTENT or each.__flags__ & _IMMUTABLE), object)
+    base = next(
+        (base_class for base_class in kind.__mro__ if base_class in _WITH_CONTENT or base_class.__flags__ & _IMMUTABLE),
+        object,
+    )
     return base if base in (*_WITH_CONTENT, object, types.SimpleNamespace) else None
 
 
 @lru_cache(maxsize=4096)
 def slots_of(kind: type) -> dict[str, Any]:
-    """The slots of a class and of its bases that are the user's, by the attributes' names."""
-    found: dict[str, Any] = {}
-    for each in kind.__mro__ if not issubclass(kind, type) else ():
-        for name, slot in vars(each).items() if not of_library(each) else ():
+    """The slots of a class and of its bases, except library classes, by attribute name."""
+    slots: dict[str, Any] = {}
+    for base_class in kind.__mro__ if not issubclass(kind, type) else ():
+        for name, slot in vars(base_class).items() if not of_library(base_class) else ():
             if isinstance(slot, types.MemberDescriptorType):
-                found.setdefault(name, slot)
-    return found
+                slots.setdefault(name, slot)
+    return slots
 
 
 def attributes(value: Any) -> dict[str, Any]:
-    """What an object's dictionary and slots hold."""
-    found = dict(dictionary(value) or ())
+    """The attributes in an object's dictionary and slots."""
+    values = dict(dictionary(value) or ())
     for name, slot in slots_of(type(value)).items():
         try:
-            found[name] = slot.__get__(value)
+            values[name] = slot.__get__(value)
         except AttributeError:
             pass  # not set
-    return found
+    return values
 
 
 def has_attributes(kind: type) -> bool:
-    """Whether instances can be given attributes of their own."""
+    """Whether instances have a dictionary or slots."""
     return dictionary_of(kind) is not None or bool(slots_of(kind))
 
 
 def read_attribute(value: Any, name: str) -> Any:
-    """One of them. Raises LookupError or AttributeError where it is not there."""
-    name = str.__str__(name)  # of an `Attribute`, which is equal to no key
+    """Read an attribute. Raises LookupError or AttributeError if it does not exist."""
+    name = str.__str__(name)  # an `Attribute` is not equal to any key
     slot = slots_of(type(value)).get(name)
     return slot.__get__(value) if slot is not None else (dictionary(value) or {})[name]
 
 
 def lacks(value: Any, name: str) -> bool:
-    """Whether an attribute is not there."""
+    """Whether an object does not have this attribute."""
     return name not in attributes(value)
 
 
 def write_attribute(value: Any, name: str, new: Any) -> None:
-    """Set one of them as the library's class of modules or optimizers does, which notes it; in other objects in its
-    place.
-    """
-    name = str.__str__(name)  # of an `Attribute`, which is equal to no key
+    """Set an attribute. Modules and optimizers set it by the library's `__setattr__`, which registers it."""
+    name = str.__str__(name)  # an `Attribute` is not equal to any key
     slot = slots_of(type(value)).get(name)
     if slot is not None:
         slot.__set__(value, new)
-    elif (own := _method_of_library(type(value), "__setattr__")) is not None:
-        own(value, name, new)
+    elif (setattr_method := _method_of_library(type(value), "__setattr__")) is not None:
+        setattr_method(value, name, new)
     else:
         dictionary(value)[name] = new
 
 
 def delete_attribute(value: Any, name: str) -> None:
-    """Remove one of them."""
-    name = str.__str__(name)  # of an `Attribute`, which is equal to no key
+    """Remove an attribute."""
+    name = str.__str__(name)  # an `Attribute` is not equal to any key
     slot = slots_of(type(value)).get(name)
     if slot is not None:
         slot.__delete__(value)
-    elif (own := _method_of_library(type(value), "__delattr__")) is not None:
-        own(value, name)
+    elif (delattr_method := _method_of_library(type(value), "__delattr__")) is not None:
+        delattr_method(value, name)
     else:
         del dictionary(value)[name]
 
 
 @lru_cache(maxsize=4096)
 def _method_of_library(kind: type, name: str) -> Any:
-    return next((vars(each)[name] for each in kind.__mro__ if package_of(each) == PACKAGE and name in vars(each)), None)
+    return next((vars(base)[name] for base in kind.__mro__ if package_of(base) == PACKAGE and name in vars(base)), None)
 
 
 def size_of(value: Any) -> int:
@@ -149,12 +150,12 @@ def values_of(value: Any) -> list:
 
 
 def value_at(value: Any, position: int) -> Any:
-    """The value of a dictionary's entry, without asking for hashes of keys."""
+    """The value of a dictionary's entry, without computing hashes of keys."""
     return values_of(value)[position]
 
 
 def read_item(value: Any, key: Any) -> Any:
-    """An item. Raises LookupError where there is none; a dictionary's `__missing__` is not asked."""
+    """Read an item. Raises LookupError if there is none, without calling a dictionary's `__missing__`."""
     base = base_of(type(value))
     if base in MAPPINGS and not dict.__contains__(value, key):
         raise KeyError(key)
@@ -172,28 +173,28 @@ def delete_item(value: Any, key: Any) -> None:
 
 
 def plain(value: Any) -> Any:
-    """The number or text that an instance of a class derived from one is."""
+    """The plain number or string of an instance of a derived class."""
     base = base_of(type(value))
     return base(*base.__getnewargs__(value))
 
 
 @lru_cache(maxsize=4096)
 def can_rebuild(kind: type) -> bool:
-    """Whether an object like an instance can be made of its items and attributes."""
+    """Whether instances can be rebuilt from items and attributes."""
     base = base_of(kind)
     if base in (None, deque, *MEMBERS) or issubclass(kind, (type, enum.Enum)):
         return False
-    if any("__call__" in vars(each) for each in kind.__mro__) or hasattr(kind, "__del__"):
+    if any("__call__" in vars(base_class) for base_class in kind.__mro__) or hasattr(kind, "__del__"):
         return False
     try:
         base.__new__(kind)
-    except TypeError:  # of an abstract class
+    except TypeError:  # an abstract class
         return False
     return True
 
 
-def rebuilt(value: Any, items: Iterable, inside: dict[str, Any]) -> Any:
-    """An object of the same class with other items, in the same places, and attributes."""
+def rebuilt(value: Any, items: Iterable, new_attributes: dict[str, Any]) -> Any:
+    """A copy of an object with other items, at equal keys, and other attributes."""
     kind, base = type(value), base_of(type(value))
     if base is tuple:
         result = tuple.__new__(kind, items)
@@ -208,31 +209,32 @@ def rebuilt(value: Any, items: Iterable, inside: dict[str, Any]) -> Any:
             DEFAULT.__set__(result, DEFAULT.__get__(value))
         for key, item in zip(members_of(value), items):
             base.__setitem__(result, key, item)
-    set_attributes(result, inside)
+    set_attributes(result, new_attributes)
     return result
 
 
-def set_attributes(result: Any, inside: dict[str, Any]) -> None:
-    """Give a new object its attributes."""
+def set_attributes(result: Any, new_attributes: dict[str, Any]) -> None:
+    """Set the attributes of a new object."""
     slots = slots_of(type(result))
-    for name, each in inside.items():
+    for name, value in new_attributes.items():
         if name in slots:
-            slots[name].__set__(result, each)
+            slots[name].__set__(result, value)
         else:
-            dictionary(result)[name] = each
+            dictionary(result)[name] = value
 
 
 @lru_cache(maxsize=4096)
 def reads_plainly(kind: type, name: str) -> bool:
-    """Whether `value.name` gives what the object's dictionary or slots hold, and runs no code of the user's."""
+    """Whether `value.name` reads the object's dictionary or slots, without running user code."""
     if any(
-        not of_library(each) and not {"__getattribute__", "__getattr__"}.isdisjoint(vars(each)) for each in kind.__mro__
+        not of_library(base_class) and not {"__getattribute__", "__getattr__"}.isdisjoint(vars(base_class))
+        for base_class in kind.__mro__
     ):
         return False
-    found = next((vars(each)[name] for each in kind.__mro__ if name in vars(each)), None)
-    return isinstance(found, types.MemberDescriptorType) or not hasattr(type(found), "__set__")
+    descriptor = next((vars(base_class)[name] for base_class in kind.__mro__ if name in vars(base_class)), None)
+    return isinstance(descriptor, types.MemberDescriptorType) or not hasattr(type(descriptor), "__set__")
 
 
 def is_data_class(kind: type) -> bool:
-    """Whether it is a user's dataclass."""
+    """Whether the class is a user's dataclass."""
     return dataclasses.is_dataclass(kind) and package_of(kind) != PACKAGE

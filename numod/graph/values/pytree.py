@@ -12,28 +12,28 @@ from . import objects
 from .kinds import is_simple, package_of, PACKAGE
 from .lazy_scalar import LazyScalar, ScalarExpression
 
-_WHOLE = {tuple, list, dict}  # classes whose instances have nothing but items
+_PLAIN_CONTAINERS = {tuple, list, dict}  # their instances have items and no attributes
 
 
-def is_data(each: Any) -> bool:
-    """Whether it is an instance of a user's dataclass that is nothing else."""
-    kind = type(each)
+def is_data(value: Any) -> bool:
+    """Whether the value is an instance of a user's dataclass without another built-in base."""
+    kind = type(value)
     return _is_structure(kind) and objects.base_of(kind) is object
 
 
 @lru_cache(maxsize=4096)
 def _is_structure(kind: type) -> bool:
-    """Whether instances are taken apart: containers, dataclasses and, as they have attributes, instances of a user's
-    class derived from that of a number or a text.
-    """
+    """Whether instances are structures: containers, dataclasses, and user classes derived from a number or string."""
     base = objects.base_of(kind)
-    known = base in (*objects.SEQUENCES, *objects.MAPPINGS, *objects.VALUES) or objects.is_data_class(kind)
-    return kind is slice or kind in _WHOLE or (known and objects.can_rebuild(kind))
+    is_container_or_data = base in (*objects.SEQUENCES, *objects.MAPPINGS, *objects.VALUES) or objects.is_data_class(
+        kind
+    )
+    return kind is slice or kind in _PLAIN_CONTAINERS or (is_container_or_data and objects.can_rebuild(kind))
 
 
-def is_structure(each: Any) -> bool:
-    """Whether it is a structure. A slice is one if there is something in it that is no constant."""
-    return _is_structure(type(each)) and not is_simple(each)
+def is_structure(value: Any) -> bool:
+    """Whether the value is a structure. A slice counts if it contains anything but constants."""
+    return _is_structure(type(value)) and not is_simple(value)
 
 
 @lru_cache(maxsize=4096)
@@ -41,9 +41,9 @@ def _has_items(kind: type) -> bool:
     return objects.base_of(kind) in (*objects.SEQUENCES, *objects.MAPPINGS)
 
 
-def fields_of(each: Any) -> list[str]:
-    """The names of a structure's attributes. Those of the library's own classes are not part of it."""
-    return list(objects.attributes(each)) if _has_fields(type(each)) else []
+def fields_of(structure: Any) -> list[str]:
+    """The names of a structure's attributes; none for classes of this package."""
+    return list(objects.attributes(structure)) if _has_fields(type(structure)) else []
 
 
 @lru_cache(maxsize=4096)
@@ -51,67 +51,71 @@ def _has_fields(kind: type) -> bool:
     return objects.has_attributes(kind) and package_of(kind) != PACKAGE
 
 
-def parts(each: Any) -> list | None:
-    """The items of a structure, in order, and then its attributes; None if it is not one."""
-    kind = type(each)
-    if kind in _WHOLE:
-        return list(each.values() if kind is dict else each)
-    if not is_structure(each):
+def parts(structure: Any) -> list | None:
+    """The items and then the attribute values of a structure, or None for other values."""
+    kind = type(structure)
+    if kind in _PLAIN_CONTAINERS:
+        return list(structure.values() if kind is dict else structure)
+    if not is_structure(structure):
         return None
-    each, kind = _exactly(each)
+    structure, kind = _unpacked(structure)
     if kind is slice:
-        return [each.start, each.stop, each.step]
+        return [structure.start, structure.stop, structure.step]
     return [
-        *(objects.values_of(each) if _has_items(kind) else ()),
-        *(objects.attributes(each).values() if _has_fields(kind) else ()),
+        *(objects.values_of(structure) if _has_items(kind) else ()),
+        *(objects.attributes(structure).values() if _has_fields(kind) else ()),
     ]
 
 
-def _exactly(each: Any) -> tuple[Any, type]:
-    """(a structure, its class), of one that has another form in a program (a packed sequence) as it is outside."""
-    each = each.exactly() if hasattr(type(each), "exactly") and package_of(type(each)) == PACKAGE else each
-    return each, type(each)
+def _unpacked(structure: Any) -> tuple[Any, type]:
+    """(the structure in its public form, its class). A packed sequence has another form within a program."""
+    structure = (
+        structure.exactly()
+        if hasattr(type(structure), "exactly") and package_of(type(structure)) == PACKAGE
+        else structure
+    )
+    return structure, type(structure)
 
 
-def remade(each: Any, new: list) -> Any:
-    """A copy of a structure with other parts, made without running its class's code."""
-    kind = type(each)
-    if kind in _WHOLE:
-        return dict(zip(each, new)) if kind is dict else kind(new)
+def remade(structure: Any, new_parts: list) -> Any:
+    """A copy of a structure with new parts. It does not run code of the structure's class."""
+    kind = type(structure)
+    if kind in _PLAIN_CONTAINERS:
+        return dict(zip(structure, new_parts)) if kind is dict else kind(new_parts)
     if kind is slice:
-        return slice(*new)
-    count = objects.size_of(each) if _has_items(kind) else 0
-    return objects.rebuilt(each, new[:count], dict(zip(fields_of(each), new[count:])))
+        return slice(*new_parts)
+    count = objects.size_of(structure) if _has_items(kind) else 0
+    return objects.rebuilt(structure, new_parts[:count], dict(zip(fields_of(structure), new_parts[count:])))
 
 
-def keys(each: Any) -> list:
-    """What its parts are had by, one by one: keys, positions, names of attributes."""
-    if type(each) is slice:
+def keys(structure: Any) -> list:
+    """The key of each part: a dictionary key, a position or an attribute."""
+    if type(structure) is slice:
         return ["start", "stop", "step"]
-    inside = [key for key, _ in objects.items_of(each)] if _has_items(type(each)) else []
-    return [*inside, *map(objects.Attribute, fields_of(each))]
+    items = [key for key, _ in objects.items_of(structure)] if _has_items(type(structure)) else []
+    return [*items, *map(objects.Attribute, fields_of(structure))]
 
 
-def is_frozen(each: Any) -> bool:
-    """Whether a structure is one whose parts cannot be set."""
-    kind = type(each)
+def is_frozen(structure: Any) -> bool:
+    """Whether a structure's parts cannot be set."""
+    kind = type(structure)
     return (
         objects.base_of(kind) in (tuple, *objects.VALUES)
         or kind is slice
-        or (is_data(each) and kind.__dataclass_params__.frozen)
+        or (is_data(structure) and kind.__dataclass_params__.frozen)
     )
 
 
-def has_identity(each: Any) -> bool:
-    """Whether it matters which object a structure is: it can be changed in place, or be given attributes."""
-    kind = type(each)
+def has_identity(structure: Any) -> bool:
+    """Whether a structure's identity matters: it can be modified in place, or has attributes."""
+    kind = type(structure)
     return not (kind is slice or objects.base_of(kind) in (tuple, *objects.VALUES)) or _has_fields(kind)
 
 
-def is_remade(each: Any) -> bool:
-    """Whether it is a structure in which numbers are looked for: one of Python's, a named tuple or a dataclass."""
-    kind = type(each)
-    if not is_structure(each) or kind is slice or objects.base_of(kind) in objects.VALUES:
+def is_remade(value: Any) -> bool:
+    """Whether numbers are searched in the value: a Python container, named tuple or dataclass."""
+    kind = type(value)
+    if not is_structure(value) or kind is slice or objects.base_of(kind) in objects.VALUES:
         return False
     return not (objects.base_of(kind) is tuple and _has_fields(kind))
 
@@ -119,12 +123,12 @@ def is_remade(each: Any) -> bool:
 def replace(
     structure: Any,
     function: Callable,
-    read: Callable = lambda *reading: ScalarExpression(*reading),
-    whole: Callable = lambda each: None,
+    read: Callable = lambda *expression: ScalarExpression(*expression),
+    whole: Callable = lambda container: None,
 ) -> Any:
-    """`structure` with its leaves replaced.
+    """`structure` with its leaves replaced by `function(leaf)`.
 
-    `read` makes what takes a reading's place, of its operation and its operands; `whole` what takes a container's.
+    `read(operation, operands)` replaces a scalar expression. `whole(container)` may replace a container as a whole.
     """
     if type(structure) is LazyScalar:
         return function(structure)
@@ -132,43 +136,46 @@ def replace(
         return read(structure.operation, tuple([replace(operand, function, read) for operand in structure.operands]))
     if not is_structure(structure):
         return function(structure)
-    structure, _ = _exactly(structure)
-    if has_identity(structure) and (found := whole(structure)) is not None:
-        return found
+    structure, _ = _unpacked(structure)
+    if has_identity(structure) and (replacement := whole(structure)) is not None:
+        return replacement
     return remade(structure, [replace(part, function, read, whole) for part in parts(structure)])
 
 
 class Given:
-    """In the stead of a container among a call's arguments: its number in `containers`."""
+    """Placeholder for a container among a call's arguments: its number in `containers`."""
 
     def __init__(self, number: int) -> None:
         self.number = number
 
 
-def containers(arguments: tuple, named: dict) -> list:
-    """All structures among the arguments of a call that can be changed in place."""
-    return [each for each, _ in contents((*arguments, *named.values()))]
+def containers(arguments: tuple, kwargs: dict) -> list:
+    """All structures among a call's arguments that can be modified in place."""
+    return [structure for structure, _ in contents((*arguments, *kwargs.values()))]
 
 
 def contents(structure: Any) -> list[tuple[Any, list]]:
-    """All structures in a structure that can be changed in place, each with its current (key, part) pairs."""
-    inside = parts(structure)
-    if inside is None:
+    """All structures in a structure that can be modified in place, each with its current (key, part) pairs."""
+    structure_parts = parts(structure)
+    if structure_parts is None:
         return []
-    own = [(structure, list(zip(keys(structure), inside)))] if has_identity(structure) else []
-    return own + [found for each in inside for found in contents(each)]
+    entries = [(structure, list(zip(keys(structure), structure_parts)))] if has_identity(structure) else []
+    return entries + [entry for part in structure_parts for entry in contents(part)]
 
 
 def changed(before: list[tuple[Any, list]]) -> str | None:
-    """The kind of the first of these structures whose parts have changed."""
-    for each, inside in before:
-        now = list(zip(keys(each), parts(each)))
-        if len(now) != len(inside) or any(
-            part is not former or not _same_key(key, other) for (key, part), (other, former) in zip(now, inside)
+    """The class name of the first structure whose parts have changed since `contents`, or None."""
+    for structure, former_parts in before:
+        current_parts = list(zip(keys(structure), parts(structure)))
+        if len(current_parts) != len(former_parts) or any(
+            part is not former or not _same_key(key, former_key)
+            for (key, part), (former_key, former) in zip(current_parts, former_parts)
         ):
-            return type(each).__name__
+            return type(structure).__name__
     return None
 
 
-def _same_key(one: Any, two: Any) -> bool:
-    return one is two or (type(one) in (int, str, objects.Attribute) and type(one) is type(two) and one == two)
+def _same_key(first: Any, second: Any) -> bool:
+    return first is second or (
+        type(first) in (int, str, objects.Attribute) and type(first) is type(second) and first == second
+    )

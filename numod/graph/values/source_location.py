@@ -1,5 +1,6 @@
-"""Finds the line of user code that did something a compiled function cannot repeat: as seen by the recorder, or by
-searching the bytecode.
+"""Finds the line of user code that did something a compiled function cannot repeat.
+
+The recorder may have seen it. Otherwise the bytecode is searched.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ _CALLS = ("LOAD_METHOD", "CALL", "CALL_FUNCTION_EX", "CALL_METHOD", "CALL_FUNCTI
 
 
 class CannotRepeat(RuntimeError):
-    """What a function does and no recorded program can do again. The call that meets it can go on eagerly."""
+    """A function did something that a recorded program cannot repeat. The call can continue eagerly."""
 
 
 def subject(change: str) -> str:
@@ -23,39 +24,35 @@ def subject(change: str) -> str:
     return re.split(r" was |\[", change)[0]
 
 
-def where(change: str, seen: dict[str, str], function: Callable) -> str:
-    """Where something changed: the line that the recorder has `seen` assign an attribute of this name, or the one in
-    the code that looks like it.
-    """
-    line = seen.get(subject(change).partition(" ")[0].rpartition(".")[2])
+def where(change: str, assigned_at: dict[str, str], function: Callable) -> str:
+    """The position of a change: the line in `assigned_at`, by the attribute's name, or the most likely line."""
+    line = assigned_at.get(subject(change).partition(" ")[0].rpartition(".")[2])
     function = inspect.unwrap(function)
     code = getattr(getattr(function, "__func__", function), "__code__", None)
     if line is not None or code is None:
         return f"at {line}" if line is not None else ""
-    return f"in {code.co_name}, {os.path.basename(code.co_filename)}:{_likely(change, code) or code.co_firstlineno},"
+    return (
+        f"in {code.co_name}, {os.path.basename(code.co_filename)}:{_likely_line(change, code) or code.co_firstlineno},"
+    )
 
 
-def _likely(change: str, code: types.CodeType) -> int | None:
-    """The first line that stores to one of the names in a change, the last name first; else the first that uses one and
-    calls something.
-    """
-    uses = list(_uses(code))
+def _likely_line(change: str, code: types.CodeType) -> int | None:
+    """The first line that stores to a name of the change (last name first), or that uses one in a line with a call."""
+    uses = list(_line_uses(code))
     names = re.findall(r"[^\W\d]\w*", change.partition(" ")[0])[::-1]
-    stored = (line for name in names for line, used, stores, _ in uses if name in used and stores)
-    called = (line for name in names for line, used, _, calls in uses if name in used and calls)
-    return next(stored, None) or next(called, None)
+    storing_lines = (line for name in names for line, used, stores, _ in uses if name in used and stores)
+    calling_lines = (line for name in names for line, used, _, calls in uses if name in used and calls)
+    return next(storing_lines, None) or next(calling_lines, None)
 
 
-def _uses(code: types.CodeType) -> Iterator[tuple[int, set[str], bool, bool]]:
-    """Of each line of a code, and of those it defines: its number, the names in it, whether it stores to one of them or
-    to an item, whether it calls.
-    """
+def _line_uses(code: types.CodeType) -> Iterator[tuple[int, set[str], bool, bool]]:
+    """(line number, names, whether it stores, whether it calls) of each line of a code object and of nested ones."""
     starts = dict(dis.findlinestarts(code))
-    found: dict[int, list] = {}
+    entries: dict[int, list] = {}
     line = code.co_firstlineno
     for get_instruction in dis.get_instructions(code):
         line = starts.get(get_instruction.offset) or line
-        entry = found.setdefault(line, [set(), False, False])
+        entry = entries.setdefault(line, [set(), False, False])
         entry[0].update([get_instruction.argval] if isinstance(get_instruction.argval, str) else ())
         entry[1] |= get_instruction.opname in (
             "STORE_SUBSCR",
@@ -65,7 +62,7 @@ def _uses(code: types.CodeType) -> Iterator[tuple[int, set[str], bool, bool]]:
             "DELETE_SUBSCR",
         )
         entry[2] |= get_instruction.opname in _CALLS
-    yield from ((number, *entry) for number, entry in found.items())
+    yield from ((number, *entry) for number, entry in entries.items())
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            yield from _uses(constant)
+            yield from _line_uses(constant)

@@ -1,4 +1,4 @@
-"""Compiled functions among gradients as functions, and gradients through them."""
+"""Compiled functions with backward passes, within `func` transforms and with double backward."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from numod.nn import functional as F
 def test_functional_calls_and_gradients_as_functions() -> None:
     model = net()
     x, y = batch(1)
-    weights = {name: each.detach() for name, each in model.named_parameters()}  # the memory of the module's own
+    weights = {name: weight.detach() for name, weight in model.named_parameters()}  # the memory of the module's own
 
     def loss(weights: dict, x: numod.Tensor) -> numod.Tensor:
         return F.cross_entropy(numod.func.functional_call(model, weights, (x,)), y)
@@ -29,8 +29,8 @@ def test_functional_calls_and_gradients_as_functions() -> None:
 
     for function in (loss, numod.func.grad(loss), numod.func.value_and_grad(loss), descend):
         compiled = compile(function)
-        for given in (weights, weights, {name: weight.clone() for name, weight in weights.items()}, weights):
-            assert equal(compiled(given, x), function(given, x))
+        for parameters in (weights, weights, {name: weight.clone() for name, weight in weights.items()}, weights):
+            assert equal(compiled(parameters, x), function(parameters, x))
         assert compiled.recorded == 2
 
 
@@ -59,8 +59,8 @@ def test_gradients_through_a_compiled_function_can_be_differentiated() -> None:
     compiled = compile(function)
     for _ in range(3):
         results = []
-        for each in (function, compiled):
-            value, other = each(x * 1)
+        for variant in (function, compiled):
+            value, other = variant(x * 1)
             slopes = numod.autograd.grad(value + other.sum(), (x, weight), create_graph=True)
             results.append((slopes, numod.autograd.grad((slopes[0] * slopes[1]).sum(), (x, weight))))
         assert equal(*results)
@@ -116,19 +116,19 @@ def test_nested_compilation() -> None:
 @pytest.mark.parametrize("linked", [True, False])
 def test_views_of_arguments_are_views_for_the_tape(part: Callable, linked: bool) -> None:
     def run(wrap: Callable) -> list:
-        function, weight, found = wrap(part), numod.ones(3, requires_grad=True), []
+        function, weight, outcomes = wrap(part), numod.ones(3, requires_grad=True), []
         for k in range(3):
             whole = (weight * (k + 1)).expand(2, 3).clone()
             for x in (weight * (k + 1), whole[1], numod.ones(3)):
                 view = function(x)
                 view.mul_(weight[0] + 4)
-                found += [
+                outcomes += [
                     x.requires_grad,
                     x.detach().clone(),
                     view.shape,
                     numod.autograd.grad((x * x).sum() + weight.sum(), weight)[0],
                 ]
-        return found
+        return outcomes
 
     assert equal(
         run(lambda function: function), run(lambda function: numod.compile(function, options={"linked": linked}))
@@ -139,15 +139,15 @@ def test_views_of_arguments_are_views_for_the_tape(part: Callable, linked: bool)
 def test_results_that_require_gradients_do_so_under_hooks_of_saved_tensors_and_as_leaves() -> None:
     x = numod.ones(3, requires_grad=True)
 
-    def inside(x: numod.Tensor) -> numod.Tensor:
+    def creates_leaf(x: numod.Tensor) -> numod.Tensor:
         with numod.autograd.graph.save_on_cpu():
             return (x * 2).sin()
 
     def leaf(x: numod.Tensor) -> tuple:
-        made = numod.ones(3, requires_grad=True)
-        return made, made * x
+        leaf = numod.ones(3, requires_grad=True)
+        return leaf, leaf * x
 
-    for function in (inside, lambda x: (x * 2).sin()):
+    for function in (creates_leaf, lambda x: (x * 2).sin()):
         compiled = numod.compile(function)
         for _ in range(3):
             with numod.autograd.graph.save_on_cpu():
@@ -157,9 +157,9 @@ def test_results_that_require_gradients_do_so_under_hooks_of_saved_tensors_and_a
             assert numod.allclose(x.grad, 2 * (x.detach() * 2).cos())
     compiled = numod.compile(leaf)
     for _ in range(3):
-        made, result = compiled(x)
+        leaf, result = compiled(x)
         result.sum().backward()
-        assert numod.equal(made.grad, x)
+        assert numod.equal(leaf.grad, x)
 
 
 def test_results_whose_gradients_cannot_be_computed_are_given_eagerly() -> None:
@@ -206,13 +206,13 @@ def test_the_gradient_of_a_result_that_another_one_was_computed_of() -> None:
     def run(wrap: Callable) -> list:
         weight, function = _hidden(wrap)
         hidden, loss = function(X)
-        found = [*numod.autograd.grad(loss * 2, [hidden, weight])]
+        outcomes = [*numod.autograd.grad(loss * 2, [hidden, weight])]
         hidden, loss = function(X)
         loss.backward(inputs=[hidden])
-        found += [hidden.grad, weight.grad is None]
+        outcomes += [hidden.grad, weight.grad is None]
         hidden, loss = function(X)
         (slope,) = numod.autograd.grad(loss, hidden, create_graph=True)
-        return [*found, *numod.autograd.grad(slope.sum(), weight)]
+        return [*outcomes, *numod.autograd.grad(slope.sum(), weight)]
 
     assert equal(run(lambda function: function), run(compile))
 
@@ -222,7 +222,7 @@ def test_a_hook_on_such_a_result_of_a_function_that_draws_is_refused() -> None:
     compiled = compile(lambda x: (hidden := F.dropout(weight * x), hidden.sum()))
     for _ in range(2):
         hidden, total = compiled(X)
-    with pytest.raises(RuntimeError, match=r"given a hook.*draws, writes or has changed.*uncompiled"):
+    with pytest.raises(RuntimeError, match=r"a hook.*draws random numbers, writes.*uncompiled"):
         hidden.register_hook(lambda gradient: gradient)
     total.backward()
     assert equal(weight.grad, hidden.detach())
@@ -231,12 +231,12 @@ def test_a_hook_on_such_a_result_of_a_function_that_draws_is_refused() -> None:
 def test_parameters_that_the_used_result_was_not_computed_of_get_no_gradient() -> None:
     def run(wrap: Callable) -> list:
         first, second = (numod.ones(3, requires_grad=True) for _ in range(2))
-        function, found = wrap(lambda x: (first * x, second * x, (first * second).sum())), []
+        function, outcomes = wrap(lambda x: (first * x, second * x, (first * second).sum())), []
         for k in range(6):
             first.grad = second.grad = None
             function(X)[k % 3].sum().backward()
-            found += [first.grad, second.grad]
-        return found
+            outcomes += [first.grad, second.grad]
+        return outcomes
 
     assert equal(run(lambda function: function), run(compile))
 
@@ -245,16 +245,16 @@ def test_arguments_that_were_computed_of_others() -> None:
     def run(wrap: Callable) -> list:
         weight = numod.tensor([1.0, 2.0, 3.0], requires_grad=True)
         mixed = wrap(lambda a, b, c: ((a * b * c).sum(), a.sin() * b))
-        found = []
+        outcomes = []
         for k in range(6):
             weight.grad = None
             first = weight * X * (k + 1)
             parts = numod.stack([first.exp(), first * 2]).unbind()
             total, product = mixed(first, parts[0], parts[1] if k % 2 else weight)
             (total + product.sum() * parts[0].sum()).backward()
-            found += [weight.grad.clone()]
+            outcomes += [weight.grad.clone()]
         (slope,) = numod.autograd.grad(mixed(first := weight * 2, first * first, weight)[0], weight, create_graph=True)
-        return [*found, slope.detach(), *numod.autograd.grad(slope.sum(), weight)]
+        return [*outcomes, slope.detach(), *numod.autograd.grad(slope.sum(), weight)]
 
     assert equal(run(lambda function: function), run(compile))
 
@@ -262,45 +262,45 @@ def test_arguments_that_were_computed_of_others() -> None:
 def test_such_results_of_functions_that_draw_are_arguments_of_others() -> None:
     def run(wrap: Callable) -> list:
         numod.manual_seed(3)
-        weight, norm, found = numod.ones(4, 3, requires_grad=True), nn.BatchNorm1d(3), []
+        weight, norm, outcomes = numod.ones(4, 3, requires_grad=True), nn.BatchNorm1d(3), []
         first = wrap(lambda x: (hidden := F.dropout(weight * x), norm(hidden).exp()))
         second = wrap(lambda hidden, scaled: ((hidden * scaled).sum(), hidden.sin()))
         for k in range(6):
             weight.grad = None
             total, product = second(*first(X * (k + 1)))
             (total + product.sum()).backward()
-            found += [weight.grad.clone(), norm.running_mean.clone()]
-        return found
+            outcomes += [weight.grad.clone(), norm.running_mean.clone()]
+        return outcomes
 
     assert equal(run(lambda function: function), run(compile))
 
 
 def test_results_beside_the_used_one_whose_derivative_is_infinite() -> None:
     def run(wrap: Callable) -> list:
-        weight, found = numod.tensor([0.0, 1.0, 4.0], requires_grad=True), []
+        weight, outcomes = numod.tensor([0.0, 1.0, 4.0], requires_grad=True), []
         function = wrap(lambda x: ((weight * x).sum(), weight.sqrt(), weight * 2, weight.norm() * 0))
         for k in range(5):
             weight.grad = None
             function(X)[0 if k != 2 else 2].sum().backward()
-            found.append(weight.grad.clone())
-        return found
+            outcomes.append(weight.grad.clone())
+        return outcomes
 
     assert equal(run(lambda function: function), run(compile))
 
 
 def test_an_argument_that_is_returned_keeps_its_history() -> None:
     def run(wrap: Callable) -> list:
-        leaf, found = numod.ones(3, requires_grad=True), []
+        leaf, outcomes = numod.ones(3, requires_grad=True), []
         function = wrap(lambda x: (x, (x * X).sum()))
         for k in range(4):
-            leaf.grad, given = None, leaf * 2
-            history = given.grad_fn
-            first, total = function(given)
-            found.append(first is given and given.grad_fn is history)
+            leaf.grad, hidden = None, leaf * 2
+            history = hidden.grad_fn
+            first, total = function(hidden)
+            outcomes.append(first is hidden and hidden.grad_fn is history)
             first.register_hook(lambda gradient: gradient * 5)
             (total if k % 2 else total + first.sum()).backward()
-            found.append(leaf.grad.clone())
-        return found
+            outcomes.append(leaf.grad.clone())
+        return outcomes
 
     assert equal(run(lambda function: function), run(compile))
 
@@ -312,7 +312,7 @@ def _errors(action: Callable) -> object:
         return type(error)
 
 
-_SHOWN: dict[str, Callable] = {  # two results of (4,) or of a part, of an argument and a weight
+_RETURNED: dict[str, Callable] = {  # two results of (4,) or of a part, of an argument and a weight
     "a result and a view of it": lambda x, w: (hidden := x * w, hidden[1:]),
     "two views of what is not returned": lambda x, w: ((hidden := x * w)[:2], hidden[1:]),
     "parts": lambda x, w: (x * w).view(2, 2).unbind(),
@@ -326,7 +326,7 @@ _SHOWN: dict[str, Callable] = {  # two results of (4,) or of a part, of an argum
 }
 _DONE: dict[str, Callable] = {
     "hook": lambda a, b: [
-        None for each in (a, b) if each.requires_grad and each.register_hook(lambda gradient: gradient * 3)
+        None for result in (a, b) if result.requires_grad and result.register_hook(lambda gradient: gradient * 3)
     ],
     "write to the first": lambda a, b: a.mul_(5) is a,
     "write to the second": lambda a, b: b.mul_(5) is b,
@@ -336,20 +336,20 @@ _DONE: dict[str, Callable] = {
 
 
 @pytest.mark.parametrize("done", _DONE)
-@pytest.mark.parametrize("shown", _SHOWN)
-def test_results_that_are_views(shown: str, done: str) -> None:
+@pytest.mark.parametrize("case", _RETURNED)
+def test_results_that_are_views(case: str, done: str) -> None:
     def run(wrap: Callable) -> list:
-        found = []
+        outcomes = []
         for turned in (False, True):
             weight = numod.ones(4, requires_grad=True)
-            function = wrap(lambda x, weight=weight, turned=turned: _SHOWN[shown](x, weight)[:: -1 if turned else 1])
+            function = wrap(lambda x, weight=weight, turned=turned: _RETURNED[case](x, weight)[:: -1 if turned else 1])
             for k in range(4):
                 leaf, weight.grad = (numod.arange(4.0) + k).requires_grad_(k > 1), None
                 x = leaf * 1 if k % 2 else leaf
                 with numod.set_grad_enabled(k != 3):
                     a, b = function(x)
-                found += [each._base is base for each in (a, b) for base in (a, b, x, weight)]
-                found += [
+                outcomes += [result._base is base for result in (a, b) for base in (a, b, x, weight)]
+                outcomes += [
                     a.requires_grad,
                     b.requires_grad,
                     _errors(lambda a=a, b=b: _DONE[done](a, b)),
@@ -357,8 +357,8 @@ def test_results_that_are_views(shown: str, done: str) -> None:
                     b.detach().clone(),
                     x.detach().clone(),
                 ]
-                found += [_errors((a.square().sum() + b.sum() * 2).backward), weight.grad, leaf.grad]
-        return found
+                outcomes += [_errors((a.square().sum() + b.sum() * 2).backward), weight.grad, leaf.grad]
+        return outcomes
 
     assert equal(run(lambda function: function), run(compile))
 
@@ -372,7 +372,7 @@ def test_a_view_that_is_returned_twice_is_one_tensor() -> None:
 
 def test_hooks_and_the_graph_of_second_gradients() -> None:
     def run(wrap: Callable) -> list:
-        found, calls = [], []
+        outcomes, calls = [], []
         weight = numod.linspace(0.2, 1.0, 3).requires_grad_()
         weight.register_hook(lambda gradient: calls.append(1) or gradient * 2)
         function = wrap(lambda x: ((hidden := (x * weight).exp()).softmax(0), hidden))
@@ -388,16 +388,16 @@ def test_hooks_and_the_graph_of_second_gradients() -> None:
                 hidden.register_hook(lambda gradient: calls.append(4) or gradient * 7)
             slopes = numod.autograd.grad((result * hidden).sum(), (leaf, weight), create_graph=True)
             total = sum(slope.square().sum() for slope in slopes)
-            found += [
+            outcomes += [
                 *slopes,
                 *numod.autograd.grad(total, (leaf, weight, result, hidden), retain_graph=True),
                 x.grad,
                 result.grad if k % 2 else None,
             ]
             total.backward()
-            found += [leaf.grad, weight.grad, list(calls)]
+            outcomes += [leaf.grad, weight.grad, list(calls)]
             weight.grad = None
-        return found
+        return outcomes
 
     assert equal(run(lambda function: function), run(compile))
 
@@ -411,7 +411,7 @@ def test_second_gradients_where_what_the_function_uses_was_written_to() -> None:
         with numod.no_grad():
             shift.add_(1)
         assert numod.equal(numod.autograd.grad(result.sum(), x, retain_graph=True)[0], result)  # it saves its result
-    with pytest.raises(RuntimeError, match="tensors it uses have"):
+    with pytest.raises(RuntimeError, match="its inputs have changed"):
         numod.autograd.grad(result.sum(), x, create_graph=True)
 
 
@@ -422,16 +422,18 @@ def test_results_whose_histories_are_used_up_one_by_one() -> None:
 
     def run(wrap: Callable) -> list:
         first, second = numod.ones(3, requires_grad=True), numod.ones(3, requires_grad=True)
-        function, found = wrap(lambda x: parts(x, first, second)), []
+        function, outcomes = wrap(lambda x: parts(x, first, second)), []
         for order in ((0, 1, 2), (2, 0, 1), (0, 0), (2, 2), (3, 2, 1), (4, 4, 2), (1, 4, 3)):
             results = function(X)
             for k in order:
-                found += [
+                outcomes += [
                     _errors(results[k].sum().backward),
-                    *(each.grad.clone() for each in (first, second) if each.grad is not None),
+                    *(weight.grad.clone() for weight in (first, second) if weight.grad is not None),
                 ]
-            found.append(_errors(lambda results=results: results[3].register_hook(lambda gradient: gradient) is None))
-        return found
+            outcomes.append(
+                _errors(lambda results=results: results[3].register_hook(lambda gradient: gradient) is None)
+            )
+        return outcomes
 
     assert equal(run(lambda function: function), run(compile))
 
@@ -439,13 +441,13 @@ def test_results_whose_histories_are_used_up_one_by_one() -> None:
 def test_hooks_of_results_that_are_on_no_path_to_what_is_asked_for() -> None:
     def run(wrap: Callable) -> list:
         first, second = numod.ones(3, requires_grad=True), numod.ones(3, requires_grad=True)
-        function, found = wrap(lambda x: ((x * first).sin(), (x * second).cos())), []
+        function, outcomes = wrap(lambda x: ((x * first).sin(), (x * second).cos())), []
         for _ in range(3):
             a, b = function(X)
-            a.register_hook(found.append)
+            a.register_hook(outcomes.append)
             b.retain_grad()
-            found += [*numod.autograd.grad(a.sum() + b.sum(), second, retain_graph=True), a.grad_fn is None, b.grad]
-        return found
+            outcomes += [*numod.autograd.grad(a.sum() + b.sum(), second, retain_graph=True), a.grad_fn is None, b.grad]
+        return outcomes
 
     assert equal(run(lambda function: function), run(compile))
 
@@ -491,12 +493,12 @@ def test_what_is_returned_beside_a_loss_keeps_the_history_that_its_backward_pass
             loss.backward()
             return h, squares, loss
 
-        step, found = wrap(step), []
+        step, outcomes = wrap(step), []
         for k in range(6):
             h, _, loss = step(numod.ones(2) * k)
             (h.sum() + z.sum()).backward()
-            found += [h.requires_grad, loss.item(), w.grad.clone(), v.grad.clone(), z.grad.clone()]
+            outcomes += [h.requires_grad, loss.item(), w.grad.clone(), v.grad.clone(), z.grad.clone()]
             w.grad = None
-        return found
+        return outcomes
 
     assert equal(run(lambda step: step), run(compile))

@@ -1,4 +1,4 @@
-"""The order in which a graph of a GPU's kernels is told to run."""
+"""Dependencies between the kernels of a CUDA graph."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numod.graph.backend.lower import Buffer, Call, Span
 from numod.graph.backend.cuda_graph import dependencies
 
 
-def made(kind: str, size: int = 8) -> Buffer:
+def buffer(kind: str, size: int = 8) -> Buffer:
     return Buffer(kind, size, np.dtype(np.float32), numod.device("cpu"))
 
 
@@ -20,11 +20,18 @@ def call(reads: list[Buffer], writes: list[Buffer], also: tuple[Buffer, ...] = (
 
 
 def test_kernels_wait_for_what_they_read_and_overwrite() -> None:
-    x, y, weight, a, b, c = made("input"), made("input"), made("result"), made("local"), made("local"), made("local")
+    x, y, weight, a, b, c = (
+        buffer("input"),
+        buffer("input"),
+        buffer("result"),
+        buffer("local"),
+        buffer("local"),
+        buffer("local"),
+    )
     places = {a: 0, b: 32, c: 16}  # c lies on halves of a and b
     calls = [
         call([x], [a]), call([weight], [b]),  # neither waits
-        call([a, b], [made("result")]),  # for both
+        call([a, b], [buffer("result")]),  # for both
         call([x], [c]),  # overwrites a and b: for the reader, who waited for the writers
         call([x], [a]),  # overwrites a part of c
         call([c, x], [weight]), call([weight], [y]),  # y may be a view of x
@@ -42,20 +49,20 @@ def test_memory_held_twice_and_given_is_one() -> None:
         tensor._storage = SimpleNamespace(data=Data(address))
         return Buffer("held", 8, np.dtype(np.float32), numod.device("cpu"), tensor)
 
-    one, half, other, x = held(64), held(80), held(96), made("input")
+    one, half, other, x = held(64), held(80), held(96), buffer("input")
     calls = [
-        call([one], [made("result")]),
+        call([one], [buffer("result")]),
         call([], [half]),
-        call([other], [made("result")]),
+        call([other], [buffer("result")]),
         call([], [x]),
-        call([one], [made("result")]),
+        call([one], [buffer("result")]),
     ]
-    # the third waits as its first bytes are the second's last
+    # the third call depends on the second: their buffers overlap
     assert dependencies(calls, {}) == [[], [0], [1], [2], [3]]
 
 
 def test_memory_that_a_launch_took_for_itself_is_written() -> None:
-    parts, x, out = made("local"), made("input"), made("result")
+    parts, x, out = buffer("local"), buffer("input"), buffer("result")
     assert dependencies(
-        [call([x], [], (parts,)), call([x], [out], (parts,)), call([x], [made("result")])], {parts: 0}
+        [call([x], [], (parts,)), call([x], [out], (parts,)), call([x], [buffer("result")])], {parts: 0}
     ) == [[], [0], []]

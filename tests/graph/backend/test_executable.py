@@ -40,7 +40,9 @@ def test_what_a_function_has_another_thread_compute_is_not_frozen(work: Callable
         with ThreadPoolExecutor(1) as pool:
             return pool.submit(work, x).result() + 1
 
-    with pytest.warns(UserWarning, match="runs eagerly from here: what another thread computed is used at test_executable"):
+    with pytest.warns(
+        UserWarning, match="runs eagerly from here: what another thread computed is used at test_executable"
+    ):
         compiled = numod.compile(function)
         compiled(numod.ones(3))
     for k in range(3):
@@ -98,9 +100,9 @@ def test_memory_that_moves_is_followed() -> None:
         with numod.no_grad():
             for _ in range(3):
                 assert equal(compiled(x), model(x))
-            for each in (model, compiled):
-                each.share_memory()
-                each[0].weight.mul_(2)
+            for module in (model, compiled):
+                module.share_memory()
+                module[0].weight.mul_(2)
             assert equal(compiled(x), model(x)) and equal(compiled(x), model(x))
     pair = Pair()
     pair.run(1, 2, 3)
@@ -114,7 +116,7 @@ def test_a_failed_check_of_a_native_function_changes_nothing() -> None:
     numod.manual_seed(0)
     models = [nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2), nn.Dropout(0.5)) for _ in range(2)]
     models[1].load_state_dict(models[0].state_dict())
-    # behind a batch norm of two rows gradients are next to nothing: Adam would make steps of their rounding
+    # gradients before a batch norm of two rows are tiny: Adam's steps would depend on rounding
     optimizers = [numod.optim.SGD(model.parameters(), lr=0.1, momentum=0.9) for model in models]
     eager, native = step_of(models[0], optimizers[0]), compiled_natively(step_of(models[1], optimizers[1]))
     for target in ([0, 1], [1, 0], [1, 1], [0, 2], [1, -100], [0, 1], [-1, 0], [0, 0]):
@@ -130,7 +132,7 @@ def test_a_failed_check_of_a_native_function_changes_nothing() -> None:
 
 
 def test_what_a_call_on_the_host_raises_reaches_the_function() -> None:
-    """A matrix without a factor, at a run: the function handles it, and what the run had written before is undone."""
+    """A matrix has no factorization at a run: the function handles the error, and earlier writes are undone."""
     for linked in (True, False):
         count = numod.zeros(2), numod.zeros(2)
 

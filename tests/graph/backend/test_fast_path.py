@@ -1,4 +1,4 @@
-"""The short way into programs whose kernels run in turn: it is taken, and gives what the long way gives."""
+"""The fast path into programs with separate launches: it is used, and its results are those of the general path."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from numod.graph.compile import Compiled
 from numod.nn import functional as F
 
 
-def in_turn(function: object) -> Compiled:
+def unlinked(function: object) -> Compiled:
     return Compiled(function, dynamic=False, options={"linked": False})
 
 
-def short(compiled: Compiled) -> bool:
-    """Whether the next call takes the short way."""
+def uses_fast_path(compiled: Compiled) -> bool:
+    """Whether the next call uses the fast path."""
     return "with busy" in getattr(compiled.__call__, "text", "")
 
 
 def test_results_are_new_memory_and_inputs_may_begin_anywhere() -> None:
-    @in_turn
+    @unlinked
     def f(x: numod.Tensor) -> tuple:
         y = (x * 2).relu()
         return y, y.sum(0)
 
     x = numod.randn(5, 3)
-    found = [f(x[k : k + 3]) for k in (0, 1, 2)]
-    assert short(f)
-    for k, (y, total) in enumerate(found):
+    results = [f(x[k : k + 3]) for k in (0, 1, 2)]
+    assert uses_fast_path(f)
+    for k, (y, total) in enumerate(results):
         assert numod.equal(y, (x[k : k + 3] * 2).relu()) and numod.equal(total, y.sum(0))
 
 
@@ -52,13 +52,13 @@ def test_training_steps_with_dropout_are_those_of_eager() -> None:
 
     x, y = numod.randn(4, 6), numod.tensor([0, 2, 1, 1])
     results = []
-    for wrap in (lambda f: f, in_turn):
+    for wrap in (lambda f: f, unlinked):
         (model, optimizer), run = make(), wrap(step)
         results.append(
             [run(model, optimizer, x, y).item() for _ in range(5)]
             + [parameter.tolist() for parameter in model.parameters()]
         )
-    assert short(run) and results[0] == results[1]
+    assert uses_fast_path(run) and results[0] == results[1]
     with pytest.raises(IndexError):  # the check of the classes fails: the long way, and eager's words
         run(model, optimizer, x, numod.tensor([0, 3, 1, 1]))
     assert {int(value["step"]) for value in optimizer.state.values()} == {5}
@@ -66,7 +66,7 @@ def test_training_steps_with_dropout_are_those_of_eager() -> None:
 
 
 def test_threads_that_meet_take_memory_of_their_own() -> None:
-    @in_turn
+    @unlinked
     def f(x: numod.Tensor) -> numod.Tensor:
         return (x @ x).softmax(1) @ x
 
@@ -90,7 +90,7 @@ class Rows(NamedTuple):
 
 
 def test_a_named_tuple_with_items_of_its_own() -> None:
-    compiled = in_turn(lambda rows: rows.a + 1)
+    compiled = unlinked(lambda rows: rows.a + 1)
     for k in range(3):
         assert compiled(Rows(numod.full((2,), float(k)))).tolist() == [k + 1.0] * 2
 
@@ -105,12 +105,12 @@ def test_functions_whose_results_require_gradients_take_the_short_way(linked: bo
         compiled(places, scale)
     assert compiled.recorded == 1 and compiled.__call__ != compiled._call
     for k in range(3):
-        found = []
-        for each in (function, compiled):
+        results = []
+        for variant in (function, compiled):
             numod.manual_seed(k)
-            loss = each(places + k % 2 - 1, scale * k)
-            found += [loss.detach(), *numod.autograd.grad(loss, weight)]
-        assert equal(found[:2], found[2:])
+            loss = variant(places + k % 2 - 1, scale * k)
+            results += [loss.detach(), *numod.autograd.grad(loss, weight)]
+        assert equal(results[:2], results[2:])
     state = numod.get_rng_state()
     with pytest.raises(IndexError):
         compiled(places + 1, scale)  # a check fails before anything is drawn
@@ -122,7 +122,7 @@ def test_functions_whose_results_require_gradients_take_the_short_way(linked: bo
 
 @pytest.mark.parametrize("error", [AttributeError, KeyError])
 def test_a_call_that_raises_runs_once(error: type) -> None:
-    """Also where it is recorded anew, as a list is longer than before: a generator goes on as it does eagerly."""
+    """This includes a call that triggers a recompilation (a longer list): random numbers are those of eager."""
 
     def function(x: numod.Tensor, items: list) -> numod.Tensor:
         try:
@@ -142,4 +142,14 @@ def test_a_call_that_raises_runs_once(error: type) -> None:
             seen.append(int(numod.default_generator._offset))
         return seen
 
-    assert run(in_turn(function)) == run(function)
+    assert run(unlinked(function)) == run(function)
+
+
+@pytest.mark.parametrize("requires_grad", [False, True])
+def test_keyword_arguments_that_were_one_tensor_may_become_two(requires_grad: bool) -> None:
+    f = numod.compile(lambda x, y, z: x + y * z)
+    x, y, z = (numod.full((3,), value, requires_grad=requires_grad) for value in (1.0, 2.0, 3.0))
+    for _ in range(3):
+        assert f(x, y=y, z=y).tolist() == [5.0] * 3
+    for _ in range(3):
+        assert f(x, y=y, z=z).tolist() == [7.0] * 3

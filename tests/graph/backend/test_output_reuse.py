@@ -1,6 +1,4 @@
-"""Memory that a compiled function's calls use again: nobody who holds a result or a gradient of an earlier call sees it
-change.
-"""
+"""Memory reuse between calls of a compiled function: results and gradients that are still referenced never change."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ from numod import nn
 
 
 def doubled() -> Callable:
-    """x -> 2 x + 1 as the short way runs it."""
+    """x -> 2 x + 1, run by the fast path."""
     compiled = numod.compile(lambda x: x * 2 + 1)
     for k in range(3):
         compiled(numod.full((3,), float(k)))
@@ -37,8 +35,8 @@ def test_results_that_somebody_holds_stay(hold: str) -> None:
     with numod.no_grad():
         compiled = doubled()
         held = [HOLD[hold](compiled(numod.full((3,), float(k)))) for k in range(5)]
-        for k, each in enumerate(held):
-            np.testing.assert_array_equal(np.asarray(each), 2.0 * k + 1)
+        for k, result in enumerate(held):
+            np.testing.assert_array_equal(np.asarray(result), 2.0 * k + 1)
 
 
 def test_the_last_result_stays_while_the_next_is_made() -> None:
@@ -60,12 +58,12 @@ def test_large_results_are_new_every_time() -> None:
     with numod.no_grad():
         compiled = numod.compile(lambda x: x * 2, options={"linked": True})
         x = numod.ones(1 << 15)
-        found = [compiled(x * k) for k in range(4)]
-    assert [float(each[-1]) for each in found] == [0.0, 2.0, 4.0, 6.0]
+        results = [compiled(x * k) for k in range(4)]
+    assert [float(result[-1]) for result in results] == [0.0, 2.0, 4.0, 6.0]
 
 
 def stepping(zero: bool) -> tuple[nn.Module, Callable]:
-    """A network and its compiled training step; `zero`: whether the step drops the gradients itself."""
+    """A network and its compiled training step. `zero`: whether the step resets the gradients."""
     numod.manual_seed(0)
     model = nn.Linear(3, 2)
 
@@ -80,8 +78,8 @@ def stepping(zero: bool) -> tuple[nn.Module, Callable]:
 
 
 def expected(model: nn.Module, x: numod.Tensor) -> np.ndarray:
-    """The weight's gradient of the sum of squares, by hand."""
-    weight, bias = (each.detach().numpy() for each in (model.weight, model.bias))
+    """The gradient of the sum of squares with respect to the weight, computed by formula."""
+    weight, bias = (parameter.detach().numpy() for parameter in (model.weight, model.bias))
     return 2 * (x.numpy() @ weight.T + bias).T @ x.numpy()
 
 
@@ -101,12 +99,12 @@ def test_gradients_that_somebody_holds_stay(hold: str, zero: bool) -> None:
         held.append(GRADIENT[hold](model.weight.grad))
         right.append(expected(model, x))
         np.testing.assert_allclose(model.weight.grad.numpy(), right[-1], rtol=1e-5)
-    for each, wanted in zip(held, right):
-        if each is not None:
-            each = np.asarray(each)
+    for gradient, wanted in zip(held, right):
+        if gradient is not None:
+            gradient = np.asarray(gradient)
             np.testing.assert_allclose(
-                each.reshape(wanted.reshape(-1, 3)[-each.size // 3 :].shape),
-                wanted.reshape(-1, 3)[-each.size // 3 :],
+                gradient.reshape(wanted.reshape(-1, 3)[-gradient.size // 3 :].shape),
+                wanted.reshape(-1, 3)[-gradient.size // 3 :],
                 rtol=1e-5,
             )
 
@@ -180,8 +178,8 @@ def test_the_short_way_takes_structures_and_named_arguments() -> None:
             (3.0, {"c": ones}),
             (3.0, {"c": ones * 2}),
         ):
-            found = compiled(ones, (ones * 2, [ones]), gain=gain, more=more)
-            assert found.tolist() == combine(ones, (ones * 2, [ones]), gain=gain, more=more).tolist()
+            actual = compiled(ones, (ones * 2, [ones]), gain=gain, more=more)
+            assert actual.tolist() == combine(ones, (ones * 2, [ones]), gain=gain, more=more).tolist()
         assert compiled.__call__ != compiled._call
 
 

@@ -1,4 +1,4 @@
-"""Arguments that share memory, writes, views and results of earlier calls, compiled."""
+"""Aliasing in compiled functions: arguments that share memory, in-place writes, views, results of earlier calls."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ def test_writes_to_inputs_and_views_that_leave() -> None:
     for _ in range(3):
         mine, theirs = X.clone(), X.clone()
         with numod.no_grad():
-            found, expected = compiled(mine), function(theirs)
-        assert equal(found, expected) and equal(mine, theirs) and found[0] is mine and found[3] is parameter
-        found[1].fill_(7)
+            actual, expected = compiled(mine), function(theirs)
+        assert equal(actual, expected) and equal(mine, theirs) and actual[0] is mine and actual[3] is parameter
+        actual[1].fill_(7)
         assert mine[0].tolist() == [7.0] * 3 and mine._version == theirs._version + 1
 
 
@@ -96,7 +96,7 @@ def test_results_and_gradients_of_earlier_calls_stay() -> None:
     x, y = batch(4)
     first = pair.compiled(x, y)
     gradients = [parameter.grad for parameter in pair.models[1].parameters()]
-    before = [each.clone() for each in (first, *gradients)]
+    before = [tensor.clone() for tensor in (first, *gradients)]
     pair.compiled(*batch(5))
     assert equal([first, *gradients], before)
 
@@ -115,10 +115,10 @@ def test_results_and_gradients_of_earlier_calls_stay() -> None:
 )
 def test_tensors_made_inside_are_new_at_every_call(make: object) -> None:
     compiled = compile(make)
-    kept = []
+    pairs = []
     for k in range(4):
-        kept.append((compiled(X + k), make(X + k)))
-    assert all(equal(a, b) for a, b in kept) and len({each[0].data_ptr() for each in kept}) == 4
+        pairs.append((compiled(X + k), make(X + k)))
+    assert all(equal(a, b) for a, b in pairs) and len({pair[0].data_ptr() for pair in pairs}) == 4
 
 
 @pytest.mark.parametrize(
@@ -135,12 +135,12 @@ def test_arrays_that_become_tensors_inside_are_refused(make: object) -> None:
 
 
 def test_shapes_changed_in_place_are_right_or_refused() -> None:
-    def inside(x: numod.Tensor) -> numod.Tensor:
+    def function(x: numod.Tensor) -> numod.Tensor:
         y = x * 2
         y.t_()
         return y + 1
 
-    same(inside, (X,), (X + 1,))
+    same(function, (X,), (X + 1,))
 
     def outside(x: numod.Tensor) -> numod.Tensor:
         x.t_()

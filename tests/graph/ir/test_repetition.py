@@ -1,4 +1,4 @@
-"""Calls that repeat are compiled once, as loops, and compute what they would one by one."""
+"""Repeated calls are compiled once, as loops, with unchanged results."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 import numod
 from numod import nn
-from numod.graph.ir.repetition import RepeatedRun, stretches
+from numod.graph.ir.repetition import RepeatedRun, repeated_runs
 
 
 def section_of(compiled: object) -> object:
@@ -20,8 +20,8 @@ def test_the_steps_of_a_cell_are_a_loop(dynamic: bool) -> None:
 
     def unrolled(x: numod.Tensor) -> numod.Tensor:
         state = numod.zeros(2, 4)
-        for each in x:
-            state = cell(each, state)
+        for item in x:
+            state = cell(item, state)
         return state
 
     compiled = numod.compile(unrolled, dynamic=dynamic)
@@ -34,20 +34,18 @@ def test_the_steps_of_a_cell_are_a_loop(dynamic: bool) -> None:
 
 
 def test_groups_end_with_the_iterations() -> None:
-    """A group that is full would end at another step of each iteration, so that every one would have loops of its
-    own.
-    """
+    """Full groups would end at another step in each iteration, so no two iterations would have equal loops."""
     decay, x = numod.rand(4), numod.randn(40, 2, 4)
 
     def scan(x: numod.Tensor) -> numod.Tensor:
         top = total = weight = numod.zeros(2, 4)
-        found = []
-        for each in x:
-            peak = numod.maximum(top, each)
-            old, new = numod.exp(top - peak), numod.exp(each - peak)
-            total, weight, top = old * total + new * each, old * weight + new, peak - decay
-            found.append(total / weight)
-        return numod.stack(found)
+        outputs = []
+        for item in x:
+            peak = numod.maximum(top, item)
+            old, new = numod.exp(top - peak), numod.exp(item - peak)
+            total, weight, top = old * total + new * item, old * weight + new, peak - decay
+            outputs.append(total / weight)
+        return numod.stack(outputs)
 
     compiled = numod.compile(scan)
     assert numod.allclose(compiled(x), scan(x), rtol=1e-6)
@@ -67,7 +65,7 @@ def test_layers_with_weights_of_their_own_are_turns_too() -> None:
         optimizer.step()
         return loss
 
-    x, state = numod.randn(2, 5), {name: each.clone() for name, each in model.state_dict().items()}
+    x, state = numod.randn(2, 5), {name: value.clone() for name, value in model.state_dict().items()}
     for function in (step, numod.compile(step)):
         model.load_state_dict(state)
         losses.append([function(x).item() for _ in range(4)])
@@ -76,10 +74,10 @@ def test_layers_with_weights_of_their_own_are_turns_too() -> None:
 
 def test_what_is_found() -> None:
     keys = "xabababababyccccccccz"
-    assert [stretch for stretch in stretches(keys) if stretch.turns > 1] == [
+    assert [run for run in repeated_runs(keys) if run.trip_count > 1] == [
         RepeatedRun(1, 2, 5),
         RepeatedRun(12, 1, 8),
     ]
-    assert sum(stretch.period * stretch.turns for stretch in stretches(keys)) == len(keys)
-    assert all(stretch.turns == 1 for stretch in stretches(keys[:5])) and stretches("") == []
-    assert stretches("abcabcabcabc", limit=2) == [RepeatedRun(k, 1, 1) for k in range(12)]
+    assert sum(run.period * run.trip_count for run in repeated_runs(keys)) == len(keys)
+    assert all(run.trip_count == 1 for run in repeated_runs(keys[:5])) and repeated_runs("") == []
+    assert repeated_runs("abcabcabcabc", limit=2) == [RepeatedRun(k, 1, 1) for k in range(12)]

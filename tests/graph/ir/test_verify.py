@@ -1,4 +1,4 @@
-"""The verifier accepts what is recorded and names what is wrong."""
+"""The verifier accepts recorded programs and reports what is wrong with others."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def test_a_training_step_is_well_formed() -> None:
 
 
 BROKEN = {
-    "uses %1, which is not there yet": lambda p: p.steps.pop(0),
-    "makes %1, which is there already": lambda p: p.steps.insert(1, p.steps[0]),
-    "writes over %1, which is not there": lambda p: p.steps.__setitem__(0, replace(p.steps[0], in_place=True)),
-    "the op gives": lambda p: p.layouts.update({p.steps[0].results[0]: numod.ones(2)._layout}),
-    "the result %2 is not there": lambda p: p.steps.pop(),
+    "uses %1, which is not defined yet": lambda p: p.steps.pop(0),
+    "defines %1, which is already defined": lambda p: p.steps.insert(1, p.steps[0]),
+    "overwrites %1, which is not defined": lambda p: p.steps.__setitem__(0, replace(p.steps[0], in_place=True)),
+    "its op plans": lambda p: p.layouts.update({p.steps[0].results[0]: numod.ones(2)._layout}),
+    "the result %2 is not defined": lambda p: p.steps.pop(),
 }
 
 

@@ -1,4 +1,4 @@
-"""Frozen weights: what is computed once, that results follow every write to the weights, and what is not frozen."""
+"""Freezing: which values are computed once, and that results follow every write to the weights."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ def inference() -> Iterator[None]:
         yield
 
 
-def freeze(model: object, linked: bool | None = None, **named: object) -> object:
-    return numod.compile(model, options={"freezing": True, **({} if linked is None else {"linked": linked})}, **named)
+def freeze(model: object, linked: bool | None = None, **kwargs: object) -> object:
+    return numod.compile(model, options={"freezing": True, **({} if linked is None else {"linked": linked})}, **kwargs)
 
 
 def mlp(*sizes: int) -> nn.Module:
-    return nn.Sequential(*(each for a, b in zip(sizes, sizes[1:]) for each in (nn.Linear(a, b), nn.ReLU()))).eval()
+    return nn.Sequential(*(layer for a, b in zip(sizes, sizes[1:]) for layer in (nn.Linear(a, b), nn.ReLU()))).eval()
 
 
 def same(model: nn.Module, frozen: object, x: numod.Tensor, calls: int = 3) -> None:
-    """Products of a packed weight may add in another order than those that read it as it lies."""
+    """Products with packed weights may add in another order than those with plain weights."""
     for _ in range(calls):
         np.testing.assert_allclose(frozen(x).numpy(), model(x).numpy(), rtol=1e-5, atol=1e-5)
 
@@ -53,7 +53,7 @@ def steps(frozen: object) -> list[str]:
     ],
 )
 def test_products_of_packed_weights(sizes: tuple, rows: int, dtype: numod.dtype, linked: bool) -> None:
-    """Widths that are no multiple of a panel's, depths of several blocks, rows that are no multiple of a tile's."""
+    """Widths and rows that are not multiples of a panel's or tile's size, and depths of several blocks."""
     model = mlp(*sizes).to(dtype)
     frozen = freeze(model, linked)
     same(model, frozen, numod.randn(rows, sizes[0], dtype=dtype))
@@ -72,7 +72,7 @@ def test_matrix_products(transposed: bool, columns: int) -> None:
     function = lambda x: F.relu(x @ (weight.T if transposed else weight) + bias)  # noqa: E731
     frozen = freeze(function)
     same(function, frozen, numod.randn(130, 64))
-    # a small matrix is read as it lies
+    # small matrices are not packed
     assert any("packed_matmul" in step for step in steps(frozen)) == (transposed or columns == 300)
 
 
@@ -90,7 +90,7 @@ def test_transformed_weights_of_convolutions(channels: int, features: int, size:
 
 
 def test_programs_of_packed_weights_are_not_saved(tmp_path: Path) -> None:
-    """Another processor's panels may be others."""
+    """Panels differ between processors."""
     frozen = freeze(nn.Linear(40, 48))
     for _ in range(2):
         frozen(numod.randn(16, 40))
@@ -124,7 +124,7 @@ def written(model: nn.Module) -> list:
             parameter.grad = numod.ones_like(parameter)
         optimizer.step()
 
-    other = {name: each + 1 for name, each in model.state_dict().items()}
+    other = {name: value + 1 for name, value in model.state_dict().items()}
     return [
         step, lambda: model.load_state_dict(other), lambda: model.load_state_dict(other, assign=True),
         lambda: model[0].weight.copy_(numod.randn(48, 64)),
@@ -149,7 +149,7 @@ def test_results_follow_the_weights(number: int, linked: bool) -> None:
 
 
 def test_writes_past_numod_go_unseen() -> None:
-    """As the documentation says."""
+    """The example in the documentation."""
     layer = nn.Linear(40, 300)  # so wide that its weight is packed, with registers of 256 bits as well
     frozen, x = freeze(layer), numod.randn(33, 40)
     before = frozen(x).clone()
@@ -268,18 +268,18 @@ def test_casts_and_factorizations_are_frozen() -> None:
 
 def test_copies_keep_the_option() -> None:
     frozen, x = freeze(mlp(64, 48)), numod.randn(16, 64)
-    for each in (copy.deepcopy(frozen), pickle.loads(pickle.dumps(frozen))):
-        same(frozen, each, x)
-        assert "packed_linear" in str(each.graph)
+    for copied in (copy.deepcopy(frozen), pickle.loads(pickle.dumps(frozen))):
+        same(frozen, copied, x)
+        assert "packed_linear" in str(copied.graph)
 
 
 def test_modes_and_options_are_pytorchs() -> None:
     function = lambda x: F.relu(x)  # noqa: E731
     numod.compile(function, mode="max-autotune", fullgraph=True, backend="inductor", isolate_recompiles=True)
     numod.compile(function, options={"triton.cudagraphs": True, "max_autotune": True})
-    for named, message in [
+    for kwargs, message in [
         ({"mode": "fast"}, "Unrecognized mode=fast, should be one of: default"), ({"options": {"freeze": True}}, "Unexpected optimization option freeze, known options are"),
         ({"options": {"freezing": 1}}, "Unexpected type of attr freezing, got int should be bool"), ({"mode": "default", "options": {}}, "Either mode or options can be specified"),
     ]:  # fmt: skip
         with pytest.raises(RuntimeError, match=message):
-            numod.compile(function, **named)
+            numod.compile(function, **kwargs)

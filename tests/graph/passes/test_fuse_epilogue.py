@@ -1,6 +1,4 @@
-"""A product's end: which loops join a product, what they leave, and that random programs of products and loops over
-them mean what they meant.
-"""
+"""Epilogues of matrix products: which loops are fused, and that results of random programs do not change."""
 
 from __future__ import annotations
 
@@ -10,7 +8,7 @@ import programs
 from programs import MODES, check, in_turn
 
 import numod
-from numod.graph.passes import fuse_pointwise as fuse
+from numod.graph.passes import fuse_pointwise
 from numod.graph import trace
 from numod.graph import verify
 from numod.graph.passes.fuse_epilogue import WithEpilogue
@@ -27,23 +25,23 @@ X, W, B, R, WIDE = data(80, 70), data(60, 70, seed=1), data(60, seed=2), data(80
 
 
 def names(function: object, *inputs: numod.Tensor) -> list[str]:
-    """The ops of the steps that are left and are no views, after a run that shows the program gives what the function
-    gives, bit for bit.
-    """
+    """The names of the optimised program's ops without views. Its results must equal the function's bit for bit."""
     with numod.no_grad():
         smaller, _ = optimise(trace(function, *inputs))
         verify(smaller)
         expected = function(*inputs)
         compiled = numod.compile(function)
         compiled(*inputs)
-        for found in (smaller(*inputs), compiled(*inputs)):
-            for a, b in zip(*(each if isinstance(each, tuple) else (each,) for each in (found, expected)), strict=True):
+        for actual in (smaller(*inputs), compiled(*inputs)):
+            for a, b in zip(
+                *(result if isinstance(result, tuple) else (result,) for result in (actual, expected)), strict=True
+            ):
                 assert a.dtype is b.dtype and np.array_equal(a.numpy(), b.numpy())
     return [step.op.name for step in smaller.steps if not step.op.is_view]
 
 
 def test_against_numpy() -> None:
-    x, w, b, r = (each.numpy().astype(np.float64) for each in (X, W, B, R))
+    x, w, b, r = (tensor.numpy().astype(np.float64) for tensor in (X, W, B, R))
     call = numod.compile(lambda x: F.relu(F.linear(x, W, B)) * 2 + R)
     call(X)
     np.testing.assert_allclose(call(X).numpy(), np.maximum(x @ w.T + b, 0) * 2 + r, rtol=1e-4, atol=1e-4)
@@ -72,8 +70,8 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_loops_that_join(case: str) -> None:
     function, expected = CASES[case]
-    found = names(function, X)
-    assert found == expected
+    actual = names(function, X)
+    assert actual == expected
 
 
 KEPT_APART = {
@@ -143,8 +141,8 @@ def test_explain_and_draw_show_the_end() -> None:
 
 @pytest.fixture
 def everything_joins(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Products of any size are made of tiles and take loops to their end; half of a program's lines are about them."""
-    monkeypatch.setattr(fuse, "LARGE", 1)
+    """Products of any size use tiles and epilogues; half of a random program's lines are products or follow them."""
+    monkeypatch.setattr(fuse_pointwise, "LARGE", 1)
     monkeypatch.setattr(product_tiles, "_TILED", 1)
     monkeypatch.setattr(product_tiles, "_TURNED", 1)
     kinds = [programs.UNARY, programs.BINARY, programs.VIEW, programs.WRITE, programs.SCALAR] + [programs.PRODUCT] * 3

@@ -1,5 +1,6 @@
-"""A convolution's end: which loops join it, that the results are eager's bit for bit, whatever its shape, number and
-threads, and what stays apart.
+"""Epilogues of convolutions: which loops are fused, and that results equal eager's bit for bit.
+
+This holds for all shapes and numbers of threads.
 """
 
 from __future__ import annotations
@@ -24,16 +25,17 @@ SCALE, SHIFT, DEEP, LINE = data(8, 1, 1, seed=4), data(1, 8, 1, 1, seed=5), data
 GATES, NARROW = data(2, 8, 1, 1, seed=8), data(6, 1, 3, 3, seed=9)
 
 
-def same(found: object, expected: object) -> None:
-    pairs = zip(*(each if isinstance(each, tuple) else (each,) for each in (found, expected)), strict=True)
+def same(actual: object, expected: object) -> None:
+    pairs = zip(*(result if isinstance(result, tuple) else (result,) for result in (actual, expected)), strict=True)
     for a, b in pairs:
         assert a.dtype is b.dtype and a.shape == b.shape
         np.testing.assert_array_equal(a.numpy(), b.numpy())
 
 
 def names(function: object, *inputs: numod.Tensor) -> list[str]:
-    """The ops of the steps that are left and are no views, after runs with one thread and with two that give what the
-    function gives, bit for bit.
+    """The names of the optimised program's ops without views.
+
+    With one thread and with two, its results must equal the function's bit for bit.
     """
     with numod.no_grad():
         smaller, _ = optimise(trace(function, *inputs))
@@ -51,7 +53,7 @@ def names(function: object, *inputs: numod.Tensor) -> list[str]:
 
 
 def reference(x: np.ndarray, w: np.ndarray, stride: int, padding: int) -> np.ndarray:
-    """The convolution of (N, C, H, W), by its definition, in float64."""
+    """A convolution over (N, C, H, W) in float64, by definition."""
     x = np.pad(x.astype(np.float64), ((0, 0), (0, 0), (padding, padding), (padding, padding)))
     windows = np.lib.stride_tricks.sliding_window_view(x, w.shape[2:], (2, 3))[:, :, ::stride, ::stride]
     return np.einsum("nchwab,ocab->nohw", windows, w.astype(np.float64))
@@ -72,7 +74,7 @@ def reference(x: np.ndarray, w: np.ndarray, stride: int, padding: int) -> np.nda
 )
 @pytest.mark.parametrize("images", [1, 2])
 def test_against_numpy(stride: int, padding: int, size: int, features: int, images: int) -> None:
-    """Of many features narrow images have a copy for each column of the kernel."""
+    """Narrow images with many features are copied for each column of the kernel."""
     x = X[:images].contiguous()
     w = data(features, 6, size, size, seed=1)
     bias = data(features, seed=2)
@@ -82,9 +84,9 @@ def test_against_numpy(stride: int, padding: int, size: int, features: int, imag
     call = numod.compile(lambda x: F.relu(F.conv2d(x, w, bias, stride, padding) * scale + residual))
     with numod.no_grad():
         call(x)
-        found = call(x).numpy()
+        actual = call(x).numpy()
     expected = (plain + bias.numpy().reshape(-1, 1, 1)) * scale.numpy() + residual.numpy()
-    np.testing.assert_allclose(found, np.maximum(expected, 0), rtol=1e-4, atol=2e-4)
+    np.testing.assert_allclose(actual, np.maximum(expected, 0), rtol=1e-4, atol=2e-4)
     assert any(isinstance(step.op, WithEpilogue) for step in call.graph.steps)
 
 
@@ -117,8 +119,8 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_loops_that_join(case: str) -> None:
     function, expected = CASES[case]
-    found = names(function, X)
-    assert expected is None or found == expected
+    actual = names(function, X)
+    assert expected is None or actual == expected
 
 
 KEPT_APART = {
@@ -145,13 +147,13 @@ def test_float64() -> None:
 
 @pytest.mark.parametrize("shape", [(1, 64, 18, 18), (3, 16, 40, 40), (9, 4, 8, 8)])
 def test_features_or_rows_or_images_are_shared_out(shape: tuple) -> None:
-    """Large enough for several parts: of the features, of the output rows, of the images."""
+    """Inputs large enough to be split by features, by output rows and by images."""
     w, b, r = data(64, shape[1], 3, 3, seed=1), data(64, seed=2), data(shape[0], 64, *shape[2:], seed=3)
     assert names(lambda x: F.relu(F.conv2d(x, w, b, padding=1) + r), data(*shape)) == ["convolution_add_relu"]
 
 
 def test_what_is_not_finite() -> None:
-    """An infinite weight meets no zeros of the border: the elements are repaired before the loop reads them."""
+    """Infinite weights are not multiplied by padding zeros: border elements are corrected before the epilogue."""
     x, w = X.numpy().copy(), W.numpy().copy()
     x[0, 2, 0, 4], x[1, 1, 5, 5], w[3, 1, 0, 0], w[5, 0, 2, 2] = np.inf, np.nan, np.inf, -np.inf
     w = numod.tensor(w)
@@ -163,7 +165,7 @@ def test_what_is_not_finite() -> None:
 
 
 class Block(numod.nn.Module):
-    """As in a residual network, with a convolution in its shortcut."""
+    """A residual block with a convolution in its shortcut."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -185,8 +187,8 @@ def test_batch_norm_is_folded_in() -> None:
     for _ in range(3):
         model(X)  # so that the running statistics are something
     model.eval()
-    found = names(model, X)
-    assert [each for each in found if "convolution" in each] == [
+    ops = names(model, X)
+    assert [op for op in ops if "convolution" in op] == [
         "convolution_addcmul_relu",
         "convolution_addcmul",
         "convolution_addcmul_add_relu",

@@ -1,4 +1,4 @@
-"""The passes over recorded programs: what is left out, what becomes one loop, and that the meaning stays."""
+"""The optimisation passes: which steps are removed or fused, and that results do not change."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from numod.graph.ir.program import Step
 
 
 def steps(function: object, *inputs: numod.Tensor) -> list[Step]:
-    """The steps that are left, after a run that shows the program still gives what the function gives."""
+    """The steps of the optimised program. Its results must equal the function's."""
     with numod.no_grad():
         recorded = trace(function, *inputs)
         smaller, _ = optimise(recorded)
         verify(smaller)
-        found, expected = smaller(*inputs), function(*inputs)
+        actual, expected = smaller(*inputs), function(*inputs)
     for a, b in zip(
-        found if isinstance(found, tuple) else (found,),
+        actual if isinstance(actual, tuple) else (actual,),
         expected if isinstance(expected, tuple) else (expected,),
         strict=True,
     ):
@@ -28,8 +28,8 @@ def steps(function: object, *inputs: numod.Tensor) -> list[Step]:
     return smaller.steps
 
 
-def names(found: list[Step]) -> list[str]:
-    return [each.op.name for each in found]
+def names(steps: list[Step]) -> list[str]:
+    return [step.op.name for step in steps]
 
 
 def test_a_chain_is_one_loop_that_stores_only_what_is_used() -> None:
@@ -200,10 +200,10 @@ def test_loops_of_very_many_arrays_are_split() -> None:
     x = [numod.rand(8) for _ in range(8)]
 
     def function() -> tuple:
-        made = [x[0] * x[1]]
-        for each in x[2:]:
-            made.append(made[-1] * each + 1)
-        return tuple(made)
+        results = [x[0] * x[1]]
+        for row in x[2:]:
+            results.append(results[-1] * row + 1)
+        return tuple(results)
 
     assert len(steps(function)) > 1
 
@@ -215,6 +215,6 @@ def test_no_loop_reaches_from_forward_into_backward() -> None:
     for _ in range(2):
         w.grad = None
         compiled(x).sum().backward()
-        found, w.grad = w.grad, None
+        compiled_gradient, w.grad = w.grad, None
         ((x * w).tanh() * w).exp().sum().backward()
-        assert numod.allclose(found, w.grad)
+        assert numod.allclose(compiled_gradient, w.grad)

@@ -1,6 +1,4 @@
-"""Loops that write over their inputs: fewer bytes, the same values, and nothing is written over that somebody still
-sees.
-"""
+"""Loops that overwrite their inputs: less memory, equal results, and no overwritten value has a later use."""
 
 from __future__ import annotations
 
@@ -21,9 +19,7 @@ X = numod.arange(12.0).reshape(3, 4) / 7
 
 
 def ready(function: Callable, *inputs: numod.Tensor) -> Executable:
-    """The function's program, checked: as it was recorded, as it runs, and run op by op it gives what the function
-    gives.
-    """
+    """The function's executable. Recorded and optimised program and executable must give the function's results."""
     with numod.no_grad():
         executable, expected = Executable(trace(function, *inputs)), function(*inputs)
         verify(executable.program)

@@ -1,4 +1,4 @@
-"""What a compiled function tells of itself: steps, loops, costs, memory, code, and a drawing."""
+"""Reports on a compiled function: steps, loops, costs, memory, code, and a graph."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ def compiled_step() -> object:
 
 def test_the_story_of_a_step() -> None:
     step = compiled_step()
-    told = step.explain()
-    assert re.search(r"test_explain.py:\d+ +%4 = linear\(%0, %2, %3\)  float32\[8, 3\]  216 flops, 284 bytes", told)
+    report = step.explain()
+    assert re.search(r"test_explain.py:\d+ +%4 = linear\(%0, %2, %3\)  float32\[8, 3\]  216 flops, 284 bytes", report)
     assert (
-        "one native function" in told
-        and "sgd" in told
-        and "grad = %" in told
-        and "arena that holds them, the peak" in told
+        "one native function" in report
+        and "sgd" in report
+        and "grad = %" in report
+        and "arena that holds them, the peak" in report
     )
-    assert re.search(r"Program: \d+ steps, of \d+ recorded", told) and "floating-point operations" in told
-    assert all(len(line) <= 240 for line in told.splitlines())
+    assert re.search(r"Program: \d+ steps, of \d+ recorded", report) and "floating-point operations" in report
+    assert all(len(line) <= 240 for line in report.splitlines())
 
 
 def test_a_fused_loop_shows_its_rows_source_and_machine_code() -> None:
@@ -46,9 +46,9 @@ def test_a_fused_loop_shows_its_rows_source_and_machine_code() -> None:
         compiled = numod.compile(lambda x: (x * 2 + 1).abs())
         assert "nothing recorded yet" in compiled.explain()
         compiled(numod.randn(64))
-        told = compiled.explain(source=True, assembly=True, llvm=True)
-    assert "| r1 = add(r0, 1)" in told and "def kernel(address" in told and "rounded_product" in told
-    assert re.search(r"vectors of \d+ bits in the hot loop", told) and "define" in told and "ret" in told
+        report = compiled.explain(source=True, assembly=True, llvm=True)
+    assert "| r1 = add(r0, 1)" in report and "def kernel(address" in report and "rounded_product" in report
+    assert re.search(r"vectors of \d+ bits in the hot loop", report) and "define" in report and "ret" in report
 
 
 def test_kernels_in_turn_have_source_too() -> None:

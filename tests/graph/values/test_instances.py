@@ -1,6 +1,4 @@
-"""Plain objects with tensors that a function keeps in attributes: after every call there is another one, as in
-eager.
-"""
+"""Plain objects with tensors that a function stores in attributes: every call creates a new one, as in eager."""
 
 from __future__ import annotations
 
@@ -67,9 +65,9 @@ class Keeping(nn.Module):
 def tensors(value: Any) -> list[numod.Tensor]:
     if isinstance(value, numod.Tensor):
         return [value]
-    own = [getattr(value, key) for key in getattr(value, "__slots__", ()) or getattr(value, "__dict__", ())]
-    inside = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else own
-    return [found for each in inside if not isinstance(each, (str, numod.Size)) for found in tensors(each)]
+    attributes = [getattr(value, key) for key in getattr(value, "__slots__", ()) or getattr(value, "__dict__", ())]
+    children = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else attributes
+    return [tensor for child in children if not isinstance(child, (str, numod.Size)) for tensor in tensors(child)]
 
 
 def pair_of(make: Callable, kind: type = Keeping) -> tuple[nn.Module, nn.Module, nn.Module]:
@@ -87,17 +85,17 @@ def test_a_new_object_lies_there_after_every_call(make: Callable, gradients: boo
     for k in range(6):
         x = numod.arange(6.0).reshape(2, 3) * 0.1 * k
         with numod.set_grad_enabled(gradients):
-            expected, found = eager(x), compiled(x)
-        now, kept = tensors(eager.last), tensors(other.last)
+            expected, actual = eager(x), compiled(x)
+        eager_tensors, compiled_tensors = tensors(eager.last), tensors(other.last)
         assert (
             type(other.last) is type(eager.last)
-            and all(other.last is not each for each in former)
-            and len(now) == len(kept) > 0
+            and all(other.last is not previous for previous in former)
+            and len(eager_tensors) == len(compiled_tensors) > 0
         )
-        numod.testing.assert_close([found, *kept], [expected, *now])
+        numod.testing.assert_close([actual, *compiled_tensors], [expected, *eager_tensors])
         former.append(other.last)
         if gradients:
-            for net, result, parts in ((eager, expected, now), (other, found, kept)):
+            for net, result, parts in ((eager, expected, eager_tensors), (other, actual, compiled_tensors)):
                 net.zero_grad()
                 (result.sum() + sum(part.sin().sum() for part in parts)).backward()
             numod.testing.assert_close(other.layer.weight.grad, eager.layer.weight.grad)
@@ -128,8 +126,8 @@ def test_an_object_that_is_also_returned_is_the_same() -> None:
 
     eager, other, compiled = pair_of(None, Returning)
     for k in range(6):
-        found, loss = compiled(numod.ones(2, 3) * k)
-        assert (k < 2 or found is other.last) and loss is other.last.loss
+        last, loss = compiled(numod.ones(2, 3) * k)
+        assert (k < 2 or last is other.last) and loss is other.last.loss
         numod.testing.assert_close(loss, eager(numod.ones(2, 3) * k)[1])
 
 
@@ -220,9 +218,7 @@ def test_what_others_would_see_stays_eager(keep: Callable) -> None:
 
 
 def test_modules_of_python_are_not_looked_into() -> None:
-    """A namespace held as an attribute (`self.np = numpy`) leads to all that the process has imported, such as Cython's
-    classes.
-    """
+    """A module in an attribute (`self.np = numpy`) leads to everything that is imported, including Cython classes."""
     library = types.ModuleType("library")
     library.kind = type("Meta", (type,), {"__module__": property(lambda kind: "library")})("Kind", (), {})
     net = nn.Linear(3, 2)

@@ -1,6 +1,6 @@
-"""Values that a compiled function reads and returns: those of each run.
+"""Numbers that a compiled function reads from tensors and returns are computed by each run.
 
-Whatever looks at one while it is recorded is refused at its line.
+Using such a number in any other way during recording raises an error that names the line.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def test_values_that_are_returned() -> None:
     pair = Pair(make=make)
     pair.run(1, 2, 3)
     assert pair.compiled.recorded == 1
-    found, *_ = pair.compiled(*batch(4))
-    assert type(found) is Result and [*map(type, found)] == [float, int]
+    result, *_ = pair.compiled(*batch(4))
+    assert type(result) is Result and [*map(type, result)] == [float, int]
     assert "return ({'item': %" not in pair.compiled.explain() and "item" in pair.compiled.explain()
 
 
@@ -103,7 +103,7 @@ def test_where_a_check_finds_another_value() -> None:
     compiled = compile(lambda x, mask: x[mask].sum().item())
     for mask in ([True, False], [True, True], [False, True], [False, False]):
         assert compiled(numod.tensor([1.0, 2.0]), numod.tensor(mask)) == sum(
-            k + 1 for k, each in enumerate(mask) if each
+            k + 1 for k, selected in enumerate(mask) if selected
         )
 
 
@@ -131,7 +131,7 @@ LOOKS = {
     "key": lambda v, x: {v: 1},
     "set": lambda v, x: {v},
     "closure": lambda v, x: lambda: v,
-    "generator": lambda v, x: (each for each in [v]),
+    "generator": lambda v, x: (item for item in [v]),
     "joined": lambda v, x: v + "a",
 }
 
@@ -147,7 +147,7 @@ def test_a_value_that_is_looked_at_or_kept_is_refused_at_its_line(name: str) -> 
 @pytest.mark.parametrize("name", sorted(LOOKS))
 def test_a_value_that_is_looked_at_makes_the_call_go_on_eagerly(name: str) -> None:
     def run(function, x):
-        return found() if callable(found := function(x)) else list(found) if name == "generator" else found
+        return result() if callable(result := function(x)) else list(result) if name == "generator" else result
 
     function = lambda x: LOOKS[name](x.sum().item(), x)  # noqa: E731
     compiled = compile(function, fullgraph=False)
@@ -159,8 +159,8 @@ def test_a_value_that_is_looked_at_makes_the_call_go_on_eagerly(name: str) -> No
                 compiled(numod.ones(2) * (k + 1))
             continue
         with nullcontext() if k else pytest.warns(UserWarning, match="lambda runs eagerly from here"):
-            found = run(compiled, numod.ones(2) * (k + 1))
-        assert np.array_equal(found, expected) if name == "array" else equal(found, expected)
+            actual = run(compiled, numod.ones(2) * (k + 1))
+        assert np.array_equal(actual, expected) if name == "array" else equal(actual, expected)
 
 
 KINDS: dict[str, Callable] = {
@@ -174,20 +174,20 @@ KINDS: dict[str, Callable] = {
 
 
 @pytest.mark.parametrize("name", KINDS)
-@pytest.mark.parametrize("given", ["read", "argument", "count"])
+@pytest.mark.parametrize("source", ["read", "argument", "count"])
 @pytest.mark.filterwarnings("ignore:compile")
-def test_a_value_whose_type_is_asked_for_is_a_number(name: str, given: str) -> None:
+def test_a_value_whose_type_is_asked_for_is_a_number(name: str, source: str) -> None:
     use, held = KINDS[name], {"steps": 0}
 
     def function(x: numod.Tensor, value: float | None) -> tuple:
         held["steps"] += 1
-        return x * 2, use({"read": x.sum().item(), "argument": value, "count": held["steps"]}[given])
+        return x * 2, use({"read": x.sum().item(), "argument": value, "count": held["steps"]}[source])
 
     compiled = compile(function, fullgraph=False)
     for k in range(6):
-        _, found = compiled(numod.arange(3.0) * k, k / 4)
-        expected = use({"read": 3.0 * k, "argument": k / 4, "count": held["steps"]}[given])
-        assert found == expected and repr(found) == repr(expected) and held == {"steps": k + 1}
+        _, actual = compiled(numod.arange(3.0) * k, k / 4)
+        expected = use({"read": 3.0 * k, "argument": k / 4, "count": held["steps"]}[source])
+        assert actual == expected and repr(actual) == repr(expected) and held == {"steps": k + 1}
 
 
 SIZES: dict[str, Callable] = {
@@ -211,11 +211,11 @@ SIZES: dict[str, Callable] = {
 def test_a_value_that_is_a_size_is_one_of_the_call(name: str) -> None:
     function = lambda x, n: SIZES[name](x, n.item())  # noqa: E731
     compiled, x = compile(function, fullgraph=False), numod.arange(4.0, requires_grad=True)
-    with pytest.warns(UserWarning, match=r"item\(\) at test_lazy_scalar.py:\d+ reads") as told:
+    with pytest.warns(UserWarning, match=r"item\(\) at test_lazy_scalar.py:\d+ reads") as warnings:
         for _ in range(3):
-            found, expected = compiled(x, numod.tensor(2)), function(x, numod.tensor(2))
-            assert equal(found, expected) and repr(found) == repr(expected)
-    assert len(told) == 1
+            actual, expected = compiled(x, numod.tensor(2)), function(x, numod.tensor(2))
+            assert equal(actual, expected) and repr(actual) == repr(expected)
+    assert len(warnings) == 1
 
 
 ARITHMETIC: dict[str, Callable] = {
@@ -234,20 +234,20 @@ ARITHMETIC: dict[str, Callable] = {
 
 
 @pytest.mark.parametrize("name", ARITHMETIC)
-@pytest.mark.parametrize("given", ["read", "argument"])
-def test_floats_in_arithmetic_with_tensors_are_those_of_each_call(name: str, given: str) -> None:
+@pytest.mark.parametrize("source", ["read", "argument"])
+def test_floats_in_arithmetic_with_tensors_are_those_of_each_call(name: str, source: str) -> None:
     use = ARITHMETIC[name]
     function = {"read": lambda x, *, value: use((value * 1).item(), x), "argument": lambda x, *, value: use(value, x)}[
-        given
+        source
     ]
     compiled, scale = compile(function), numod.arange(3.0).requires_grad_()
     for k in range(6):
         x, value = numod.arange(3.0) + k, 0.25 + k
-        value = numod.full((1,), value) if given == "read" else value
-        found = [each(x * scale, value=value) for each in (function, compiled)]
-        slopes = [numod.autograd.grad(each.sum(), scale)[0] for each in found]
-        assert equal(*found) and found[0].dtype is found[1].dtype and equal(*slopes)
-    assert compiled.recorded == 1 and (given == "read" or compiled.dynamic_variant is not None)
+        value = numod.full((1,), value) if source == "read" else value
+        results = [variant(x * scale, value=value) for variant in (function, compiled)]
+        slopes = [numod.autograd.grad(result.sum(), scale)[0] for result in results]
+        assert equal(*results) and results[0].dtype is results[1].dtype and equal(*slopes)
+    assert compiled.recorded == 1 and (source == "read" or compiled.dynamic_variant is not None)
 
 
 FUNCTIONS: dict[str, Callable] = {
@@ -300,8 +300,8 @@ def test_floats_of_modules_and_globals_that_change_outside() -> None:
     other, x = copy.deepcopy(model), numod.randn(2, 3)
     compiled = numod.compile(model)
     for k in range(12):
-        for each in (model, other):
-            each.scale, each.shift["by"] = 1 + k / 8, 0.5 - k // 2
+        for module in (model, other):
+            module.scale, module.shift["by"] = 1 + k / 8, 0.5 - k // 2
         assert equal(compiled(x, k / 4), other(x, k / 4)) and (model.scale, model.calls) == (1 + k / 8, k + 1)
     assert type(compiled).compiled.recorded <= 3
 
@@ -363,16 +363,16 @@ def test_floats_that_change_inside_and_outside_or_are_looked_at() -> None:
 def test_a_float_argument_that_is_looked_at_is_its_value(name: str) -> None:
     def run(function: Callable, x: numod.Tensor, value: float) -> object:
         try:
-            found = function(x, value)
-            return found() if callable(found) else found
+            result = function(x, value)
+            return result() if callable(result) else result
         except (TypeError, ValueError, IndexError, RuntimeError) as error:
             return type(error) if str(error).startswith("trace") else TypeError
 
     eager = lambda x, value: LOOKS[name](value, x)  # noqa: E731
     compiled = compile(eager)
     for k in range(6):
-        expected, found = (run(each, numod.ones(2) * k, 0.25 + k / 2) for each in (eager, compiled))
-        assert equal(expected, found)
+        expected, actual = (run(variant, numod.ones(2) * k, 0.25 + k / 2) for variant in (eager, compiled))
+        assert equal(expected, actual)
     assert not numod.core.apply.listeners
 
 
@@ -397,8 +397,8 @@ def test_a_float_argument_beside_counts_kept_tensors_and_checks() -> None:
 def test_an_array_read_inside_may_become_a_tensor_again() -> None:
     compiled = numod.compile(lambda x: numod.from_numpy(x.numpy()) * 2)
     with pytest.warns(UserWarning, match="reads a tensor's value in Python"):
-        found = compiled(numod.ones(2))
-    assert numod.equal(found, numod.full((2,), 2.0))
+        result = compiled(numod.ones(2))
+    assert numod.equal(result, numod.full((2,), 2.0))
 
 
 def test_numpy_takes_lists_of_values() -> None:
@@ -411,7 +411,7 @@ def test_numpy_takes_lists_of_values() -> None:
 
 
 def test_divisions_by_what_may_be_zero() -> None:
-    """Where a run divides by zero the function raises, or handles it, before what follows has been written."""
+    """If a run divides by zero, the function raises or handles the error before later writes."""
     weight, count = nn.Parameter(numod.ones(2)), numod.ones(2)
     optimizer = numod.optim.SGD([weight], lr=0.1)
 
@@ -458,7 +458,7 @@ def test_values_kept_by_ways_that_are_not_followed() -> None:
 
 
 class Own:
-    """A number with operators of its own."""
+    """A number class with its own operators."""
 
     def __init__(self, value: float) -> None:
         self.value = value
@@ -484,9 +484,9 @@ class Own:
 
 @pytest.mark.filterwarnings("ignore:compile")
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "uint8", "bool", "complex64", "object"])
-@pytest.mark.parametrize("given", [numod.float32, numod.int64])
-def test_numbers_are_written_into_arrays(dtype: str, given: numod.dtype) -> None:
-    found = []
+@pytest.mark.parametrize("source_dtype", [numod.float32, numod.int64])
+def test_numbers_are_written_into_arrays(dtype: str, source_dtype: numod.dtype) -> None:
+    arrays = []
     for wrap in (lambda function: function, lambda function: compiled_natively(function, options={"linked": False})):
         array = np.zeros(3, dtype)
 
@@ -497,9 +497,9 @@ def test_numbers_are_written_into_arrays(dtype: str, given: numod.dtype) -> None
 
         function = wrap(function)
         for k in range(4):
-            function(numod.tensor([k * 1.5, 1.0]).to(given))
-            found.append(array.tolist())
-    assert found[:4] == found[4:]
+            function(numod.tensor([k * 1.5, 1.0]).to(source_dtype))
+            arrays.append(array.tolist())
+    assert arrays[:4] == arrays[4:]
 
 
 @pytest.mark.filterwarnings("ignore:compile")

@@ -1,5 +1,6 @@
-"""Objects of any class that a compiled function reads, writes, is given and returns: their state is read and made again
-without their classes' code.
+"""Objects of any class as arguments, results and state of compiled functions.
+
+Their state is read and rebuilt without running code of their classes.
 
 The random classes take about 15 s, and with `-m fuzz` another minute.
 """
@@ -36,9 +37,9 @@ def in_turn(function: Callable) -> Callable:
 def check(seeds: range) -> None:
     for seed in seeds:
         world = World(seed)
-        found, expected = run(world, in_turn), run(World(seed), lambda function: function)
-        for call, (one, two) in enumerate(zip(found, expected)):
-            assert one == two, (
+        actual, expected = run(world, in_turn), run(World(seed), lambda function: function)
+        for call, (result, expected_result) in enumerate(zip(actual, expected)):
+            assert result == expected_result, (
                 f"seed {seed}, call {call}: {world.base.__name__} with {sorted(world.traits)} as {world.where}"
             )
 
@@ -79,16 +80,16 @@ def loud(base: type) -> type:
 ])  # fmt: skip
 def test_state_is_read_and_made_again_without_the_class(base: type, content: tuple) -> None:
     kind = loud(base)
-    made = base.__new__(kind, *content) if base in (tuple, str, int, float, bytes, complex) else base.__new__(kind)
-    for key, each in content[0].items() if base in (dict, OrderedDict) else ():
-        base.__setitem__(made, key, each)
+    instance = base.__new__(kind, *content) if base in (tuple, str, int, float, bytes, complex) else base.__new__(kind)
+    for key, item in content[0].items() if base in (dict, OrderedDict) else ():
+        base.__setitem__(instance, key, item)
     if base is list:
-        list.extend(made, *content)
-    objects.write_attribute(made, "mask", X)
-    items = objects.values_of(made) if base in (list, tuple, dict, OrderedDict) else []
-    assert objects.attributes(made) == {"mask": X} and objects.read_attribute(made, "mask") is X
-    again = objects.rebuilt(made, items, {"mask": 5})
-    assert type(again) is kind and objects.attributes(again) == {"mask": 5} and shown(again)[1] == shown(made)[1]
+        list.extend(instance, *content)
+    objects.write_attribute(instance, "mask", X)
+    items = objects.values_of(instance) if base in (list, tuple, dict, OrderedDict) else []
+    assert objects.attributes(instance) == {"mask": X} and objects.read_attribute(instance, "mask") is X
+    copy = objects.rebuilt(instance, items, {"mask": 5})
+    assert type(copy) is kind and objects.attributes(copy) == {"mask": 5} and shown(copy)[1] == shown(instance)[1]
 
 
 def test_slots_of_all_bases_and_private_ones() -> None:
@@ -101,11 +102,14 @@ def test_slots_of_all_bases_and_private_ones() -> None:
     class Derived(Base):
         __slots__ = ("b", "__dict__")
 
-    made = Derived()
-    made.b, made.c = 2, 3
-    assert objects.attributes(made) == {"_Base__hidden": 1, "b": 2, "c": 3}
-    objects.delete_attribute(made, "b")
-    assert objects.attributes(objects.rebuilt(made, [], objects.attributes(made))) == {"_Base__hidden": 1, "c": 3}
+    instance = Derived()
+    instance.b, instance.c = 2, 3
+    assert objects.attributes(instance) == {"_Base__hidden": 1, "b": 2, "c": 3}
+    objects.delete_attribute(instance, "b")
+    assert objects.attributes(objects.rebuilt(instance, [], objects.attributes(instance))) == {
+        "_Base__hidden": 1,
+        "c": 3,
+    }
 
 
 def test_what_has_memory_that_only_c_knows_is_not_made_again() -> None:
@@ -119,19 +123,19 @@ def test_what_has_memory_that_only_c_knows_is_not_made_again() -> None:
 @pytest.mark.parametrize("base", [list, dict, tuple, OrderedDict, str, float])
 def test_attributes_of_arguments_are_those_of_each_call(base: type, linked: bool | None) -> None:
     kind = type("Kind", (base,), {})
-    compiled = compiled_natively(lambda given: given.mask * given.scale, options={"linked": linked}, fullgraph=True)
+    compiled = compiled_natively(lambda batch: batch.mask * batch.scale, options={"linked": linked}, fullgraph=True)
     for k in range(4):
-        given = kind()
-        given.mask, given.scale = X * k, 2.0
-        assert compiled(given).tolist() == [2.0 * k] * 2
+        batch = kind()
+        batch.mask, batch.scale = X * k, 2.0
+        assert compiled(batch).tolist() == [2.0 * k] * 2
     assert compiled.recorded == 1
-    given.scale = 3.0
-    assert compiled(given).tolist() == [9.0] * 2
+    batch.scale = 3.0
+    assert compiled(batch).tolist() == [9.0] * 2
 
 
 def test_a_training_step_learns_from_each_batch_labels() -> None:
     class Batch(dict):
-        """As a loader of data makes it."""
+        """A batch as a data loader creates it."""
 
     def losses(wrap: Callable) -> list[float]:
         weight = numod.full((2, 1), 0.5, requires_grad=True)
@@ -144,12 +148,12 @@ def test_a_training_step_learns_from_each_batch_labels() -> None:
             optimizer.step()
             return loss
 
-        step, found = wrap(step), []
+        step, losses = wrap(step), []
         for k in range(5):
             batch = Batch(x=numod.ones(3, 2))
             batch.labels = numod.full((3, 1), float(k))
-            found.append(round(step(batch).item(), 5))
-        return found
+            losses.append(round(step(batch).item(), 5))
+        return losses
 
     assert losses(compile) == losses(lambda function: function)
 
@@ -168,7 +172,7 @@ def test_attributes_of_objects_that_a_function_reaches(base: type) -> None:
 
 @dataclasses.dataclass
 class Output(OrderedDict):
-    """As libraries of models return it: a dataclass that is a dictionary, and puts what is set into both."""
+    """Like the outputs of model libraries: a dataclass that is a dict, and sets fields and items together."""
 
     loss: Any = None
     logits: Any = None
@@ -202,21 +206,21 @@ class Listed(list):
 
 
 class Named(collections.namedtuple("Named", "a b")):
-    """A named tuple that can be given attributes."""
+    """A named tuple with attributes."""
 
 
 @pytest.mark.parametrize("linked", [None, False])
 @pytest.mark.parametrize("learns", [False, True])
 def test_dataclasses_and_named_tuples_come_back_as_they_are(linked: bool | None, learns: bool) -> None:
     def function(x: numod.Tensor) -> tuple:
-        named = Named(x * 2, 1)
-        named.extra = x * 3
-        return Output(logits=x * 4), Listed(x * 5), named
+        pair = Named(x * 2, 1)
+        pair.extra = x * 3
+        return Output(logits=x * 4), Listed(x * 5), pair
 
     compiled = compiled_natively(function, options={"linked": linked}, fullgraph=True)
     for k in range(4):
         x = (X * k).requires_grad_(learns)
-        output, listed, named = compiled(x)
+        output, listed, pair = compiled(x)
         assert (
             type(output) is Output
             and output[0] is output.logits is output["logits"]
@@ -224,33 +228,33 @@ def test_dataclasses_and_named_tuples_come_back_as_they_are(linked: bool | None,
             and list(output.keys()) == ["logits"]
         )
         assert type(listed) is Listed and listed[0] is listed.first and len(listed) == 1
-        assert type(named) is Named and named.b == 1 and shown((output, listed, named)) == shown(function(x))
+        assert type(pair) is Named and pair.b == 1 and shown((output, listed, pair)) == shown(function(x))
         if learns:
-            (output[0].sum() + named.extra.sum()).backward()
+            (output[0].sum() + pair.extra.sum()).backward()
             assert x.grad.tolist() == [7.0] * 2
     assert compiled.recorded == 1
 
 
 def test_dataclasses_that_are_dictionaries_are_given() -> None:
-    compiled = compile(lambda given: given.logits * 2 + given[0])
+    compiled = compile(lambda output: output.logits * 2 + output[0])
     for k in range(3):
         assert compiled(Output(logits=X * k)).tolist() == [3.0 * k] * 2
 
 
 @pytest.mark.filterwarnings("ignore:compile")
 def test_an_attribute_that_a_function_gives_its_argument_is_there() -> None:
-    def function(given: Named) -> Named:
-        given.extra = given.a + 1
-        return given
+    def function(pair: Named) -> Named:
+        pair.extra = pair.a + 1
+        return pair
 
     compiled = in_turn(function)
     for k in range(4):
-        given = Named(X * k, 0)
-        assert compiled(given) is given and given.extra.tolist() == [k + 1.0] * 2
+        pair = Named(X * k, 0)
+        assert compiled(pair) is pair and pair.extra.tolist() == [k + 1.0] * 2
 
 
 class Counting:
-    """One whose code counts what it is asked for, outside."""
+    """A class that counts assignments of attributes."""
 
     count = 0
 
@@ -260,7 +264,7 @@ class Counting:
 
 
 class Items(list):
-    """The same for items."""
+    """A list that counts assignments of items and calls of `len`."""
 
     count = 0
 
@@ -273,22 +277,22 @@ class Items(list):
         return list.__len__(self)
 
 
-class Asked:
+class CountingDescriptor:
     """A descriptor that counts."""
 
     count = 0
 
     def __get__(self, instance: Any, owner: type | None = None) -> float:
-        Asked.count += 1
-        return float(Asked.count)
+        CountingDescriptor.count += 1
+        return float(CountingDescriptor.count)
 
 
 class Holder:
-    value = Asked()
+    value = CountingDescriptor()
 
 
 @pytest.mark.filterwarnings("ignore:compile")
-@pytest.mark.parametrize("kind", [Counting, Items, Asked])
+@pytest.mark.parametrize("kind", [Counting, Items, CountingDescriptor])
 def test_a_users_code_runs_as_often_as_the_function_runs_it(kind: type) -> None:
     held, items, holder = Counting(), Items([numod.zeros(2)]), Holder()
     object.__setattr__(held, "x", numod.zeros(2))
@@ -302,7 +306,7 @@ def test_a_users_code_runs_as_often_as_the_function_runs_it(kind: type) -> None:
         items[0] = items[0] + x * len(items)
         return items[0] * 1
 
-    compiled = in_turn({Counting: setting, Items: putting, Asked: lambda x: x * holder.value}[kind])
+    compiled = in_turn({Counting: setting, Items: putting, CountingDescriptor: lambda x: x * holder.value}[kind])
     for k in range(1, 7):
         assert compiled(X).tolist() == [float(k)] * 2 and kind.count == k * (2 if kind is Items else 1)
 
@@ -349,7 +353,7 @@ def test_what_is_cached_in_an_object_is_computed_once() -> None:
 
 def test_dictionaries_with_tensors_as_keys_and_slices_of_tensors() -> None:
     one, two = numod.ones(2), numod.full((2,), 3.0)
-    compiled = compile(lambda given: sum(key * value for key, value in given.items()))
+    compiled = compile(lambda mapping: sum(key * value for key, value in mapping.items()))
     sliced = compile(lambda part: part.stop * part.start)
     for k in range(4):
         assert compiled({one: X * k, two: X}).tolist() == [k + 3.0] * 2
@@ -359,24 +363,24 @@ def test_dictionaries_with_tensors_as_keys_and_slices_of_tensors() -> None:
 
 @pytest.mark.parametrize("kind", ["an object", "a cycle of objects", "a module", "a function", "a batch"])
 def test_arguments_are_not_kept_alive(kind: str) -> None:
-    class Given(dict):
-        """One with attributes."""
+    class Batch(dict):
+        """A dict with attributes."""
 
     class Plain:
-        """One without items."""
+        """A class without items."""
 
-    given: Any = Given() if kind == "a batch" else Plain()
-    given.scale = 2.0
+    value: Any = Batch() if kind == "a batch" else Plain()
+    value.scale = 2.0
     if kind == "a cycle of objects":
-        given.inner = Plain()
-        given.inner.outer, given.inner.scale = given, 3.0
-    given = {"a module": numod.nn.ReLU(), "a function": lambda x: x * 2}.get(kind, given)
-    use = (lambda x, o: o(x)) if callable(given) else (lambda x, o: x * getattr(o, "inner", o).scale)
-    compiled, alive = in_turn(use), weakref.ref(given)
-    expected = use(X, given)
+        value.inner = Plain()
+        value.inner.outer, value.inner.scale = value, 3.0
+    value = {"a module": numod.nn.ReLU(), "a function": lambda x: x * 2}.get(kind, value)
+    use = (lambda x, o: o(x)) if callable(value) else (lambda x, o: x * getattr(o, "inner", o).scale)
+    compiled, alive = in_turn(use), weakref.ref(value)
+    expected = use(X, value)
     for _ in range(3):
-        assert equal(compiled(X, given), expected)
-    del given
+        assert equal(compiled(X, value), expected)
+    del value
     gc.collect()
     assert alive() is None
 

@@ -1,6 +1,4 @@
-"""Structures of arguments and results: data classes beside tuples, lists and dicts, and what a function puts into those
-it is given.
-"""
+"""Structures of arguments and results: tuples, lists, dicts and dataclasses, and modified arguments."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ X = numod.tensor([[1.0, -2.0, 3.0]])
 
 @dataclass
 class Output:
-    """As libraries of models return them."""
+    """Like the outputs of model libraries."""
 
     logits: numod.Tensor
     loss: numod.Tensor | None = None
@@ -27,23 +25,23 @@ class Output:
 
 @dataclass(frozen=True)
 class Batch:
-    """One whose fields cannot be assigned."""
+    """A frozen dataclass."""
 
     x: numod.Tensor
     scale: float = 2.0
 
 
 def test_leaves_are_replaced_in_copies() -> None:
-    given = Output(1, 2, [3, (4, {"k": Batch(5, 6.0)})])
-    assert pytree.replace(given, lambda each: each * 10) == Output(10, 20, [30, (40, {"k": Batch(50, 60.0)})])
-    assert given.parts[1][1]["k"].x == 5
+    output = Output(1, 2, [3, (4, {"k": Batch(5, 6.0)})])
+    assert pytree.replace(output, lambda leaf: leaf * 10) == Output(10, 20, [30, (40, {"k": Batch(50, 60.0)})])
+    assert output.parts[1][1]["k"].x == 5
 
 
 def test_what_changes_in_containers_is_found() -> None:
-    given = (Output(X), [X], {"a": X})
-    before = pytree.contents(given)
+    structures = (Output(X), [X], {"a": X})
+    before = pytree.contents(structures)
     assert pytree.changed(before) is None
-    given[2]["b"] = X
+    structures[2]["b"] = X
     assert pytree.changed(before) == "dict"
 
 
@@ -56,14 +54,14 @@ def test_data_classes_come_and_go(linked: bool | None) -> None:
     compiled = compile(function, options={"linked": linked})
     for k, scale in enumerate((2.0, 2.0, 2.0, 3.0)):
         arguments = Batch(X + k, scale), Output(X * k)
-        found, expected = compiled(*arguments), function(*arguments)
-        assert type(found) is Output and found.loss is None and type(found.parts[1]) is Batch
+        actual, expected = compiled(*arguments), function(*arguments)
+        assert type(actual) is Output and actual.loss is None and type(actual.parts[1]) is Batch
         assert (
-            numod.equal(found.logits, expected.logits)
-            and numod.equal(found.parts[1].x, expected.parts[1].x)
-            and found.parts[1].scale == 1.0
+            numod.equal(actual.logits, expected.logits)
+            and numod.equal(actual.parts[1].x, expected.parts[1].x)
+            and actual.parts[1].scale == 1.0
         )
-        assert numod.allclose(found.parts[0], expected.parts[0])
+        assert numod.allclose(actual.parts[0], expected.parts[0])
     assert compiled.recorded == 2
 
 
@@ -88,7 +86,7 @@ SHIFT = [1.0]
 
 
 class Shifted(Output):
-    """One with an attribute that is no field, and a method that reads a global."""
+    """A dataclass with an attribute that is not a field, and a method that reads a global."""
 
     def shifted(self) -> numod.Tensor:
         return self.logits * getattr(self, "rate", 1.0) + SHIFT[0]
@@ -96,12 +94,12 @@ class Shifted(Output):
 
 @pytest.mark.parametrize("linked", [False, None])
 def test_what_a_data_class_has_besides_its_fields(linked: bool | None) -> None:
-    compiled = compile(lambda given: given.shifted(), options={"linked": linked})
+    compiled = compile(lambda batch: batch.shifted(), options={"linked": linked})
     for k in range(8):
-        given, SHIFT[0] = Shifted(X + k), 1.0 + k // 6
+        batch, SHIFT[0] = Shifted(X + k), 1.0 + k // 6
         if k // 2 in (1, 3):
-            given.rate = float(k // 2)
-        assert numod.equal(compiled(given), given.shifted())
+            batch.rate = float(k // 2)
+        assert numod.equal(compiled(batch), batch.shifted())
 
 
 @pytest.mark.parametrize("linked", [False, None])
@@ -132,9 +130,9 @@ def test_slices_are_arguments() -> None:
 
 def test_functions_modules_and_classes_that_a_run_makes_are_refused() -> None:
     def module(x: numod.Tensor) -> numod.nn.Module:
-        made = numod.nn.Module()
-        made.weight = x * 2
-        return made
+        module = numod.nn.Module()
+        module.weight = x * 2
+        return module
 
     makes = [
         lambda x: lambda: x + 1,
@@ -154,19 +152,20 @@ def test_functions_modules_and_classes_that_existed_before_are_returned() -> Non
     layer, scale = numod.nn.Linear(3, 3), lambda x: x * 2
     layer.act = scale
     compiled = compile(
-        lambda x, given: (x * 2, layer, layer.act, layer.forward, scale, numod.relu, len, Output, given), fullgraph=True
+        lambda x, argument: (x * 2, layer, layer.act, layer.forward, scale, numod.relu, len, Output, argument),
+        fullgraph=True,
     )
-    for given in (scale, scale, numod.nn.ReLU()):
+    for argument in (scale, scale, numod.nn.ReLU()):
         for _ in range(2):
-            doubled, *found = compiled(X, given)
+            doubled, *others = compiled(X, argument)
             assert numod.equal(doubled, X * 2)
-            assert found == [layer, scale, layer.forward, scale, numod.relu, len, Output, given]
+            assert others == [layer, scale, layer.forward, scale, numod.relu, len, Output, argument]
 
 
 def test_a_list_that_is_returned_twice_is_refused() -> None:
     def twice(x: numod.Tensor) -> tuple[list, list]:
-        made = [x * 2]
-        return made, made
+        result = [x * 2]
+        return result, result
 
     with pytest.raises(RuntimeError, match="returns a list twice"):
         compile(twice, fullgraph=True)(X)
