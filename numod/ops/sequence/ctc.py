@@ -18,8 +18,9 @@ from ..op import Op, Plan, no_derivative
 
 
 def ctc_kernel(x, targets, input_lengths, target_lengths, out, alpha, steps, batch, classes, longest, blank):
-    """Compute out (batch), the loss, and alpha (batch, steps, 2 * longest + 1), the log-probability of each prefix of the
-    extended sequence at each step.
+    """Compute out (batch), the loss, and alpha (batch, steps, 2 * longest + 1).
+
+    alpha is the log-probability of each prefix of the extended sequence at each step.
     """
     for task in parallel_range(batch):
         n = int64(task)
@@ -59,7 +60,7 @@ def ctc_gradient_kernel(
     g, x, targets, input_lengths, target_lengths, loss, alpha, out, beta, steps, batch, classes, longest, blank,
     forgiving,
 ):  # fmt: skip
-    """out (T, N, C) = g * (exp(x) - the probability that an alignment has the class at the step), assuming normalised x.
+    """out (T, N, C) = g * (exp(x) - the probability that an alignment has the class at the step), for normalised x.
 
     beta is scratch.
     """

@@ -126,8 +126,8 @@ class Cell(Op):
             width = size * self.gates if name in ("gates", "x", "y") else size
             if tuple(argument.shape) != (n, width):
                 raise RuntimeError(
-                    f"{self.name}: expected {name} of shape {(n, width)}, got {tuple(argument.shape)}; do weight_ih and "
-                    "weight_hh fit the state?"
+                    f"{self.name}: expected {name} of shape {(n, width)}, got {tuple(argument.shape)}; do "
+                    "weight_ih and weight_hh fit the state?"
                 )
         if n * size == 0:
             return Plan(results if self.outputs else results[0], lambda *_: None)

@@ -299,8 +299,8 @@ _NAMES = {"x": "the product with weight_ih", "weight": "weight_hh", "bias": "bia
 class Layer(Op):
     """A layer of cells in one direction, or its gradient.
 
-    Dense inputs, CPU only (see `runs`). `results` has the dimensions of each result, `scratch` the width of each scratch
-    array; the first of these is the product.
+    Dense inputs, CPU only (see `runs`). `results` has the dimensions of each result, `scratch` the width of each array
+    of scratch memory; the first is the product.
     """
 
     parameters = ("counted", "reverse")  # rows of each step (or `room` for them), and the direction

@@ -146,7 +146,7 @@ def everything_joins(monkeypatch: pytest.MonkeyPatch) -> None:
     """Products of any size are made of tiles and take loops to their end; half of a program's lines are about them."""
     monkeypatch.setattr(fuse, "LARGE", 1)
     monkeypatch.setattr(product_tiles, "_TILED", 1)
-    monkeypatch.setattr(product_tiles, "_TURNED", 1)
+    monkeypatch.setattr(product_tiles, "_PACKED", 1)
     kinds = [programs.UNARY, programs.BINARY, programs.VIEW, programs.WRITE, programs.SCALAR] + [programs.PRODUCT] * 3
     monkeypatch.setattr(programs, "KINDS", kinds)
     for op in (matmul.matmul, matmul.linear):
