@@ -38,7 +38,7 @@ def product_dot_tiles(
     """out (batches, rows, columns) = bias (columns or none) + a (rows, inner; steps a_row, 1) @ b (inner, columns;
     steps 1, b_column).
 
-    By tiles of dot products. Neither matrix is transposed or packed. A few columns of b are multiplied by all rows of a.
+    By tiles of dot products: neither matrix is transposed or packed. A few columns of b are multiplied by all of a.
     """
     for task in parallel_range(batches * parts):
         batch, part = int64(task) // parts, int64(task) % parts
