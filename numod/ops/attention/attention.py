@@ -339,11 +339,12 @@ def _mask_splitter(query: Layout, mask: Layout | type) -> Callable:
 
     At least one of these is empty.
     """
-    nothing, kind = [query.device.empty(0, each) for each in (dtypes.bool_.storage, query.storage)], _mask_kind(mask)
+    empty = [query.device.empty(0, storage) for storage in (dtypes.bool_.storage, query.storage)]
+    mask_kind = _mask_kind(mask)
 
     def split(buffers: list, at: int) -> tuple[object, object]:
-        mask_data = buffers.pop(at) if kind else None
-        return mask_data if kind == 1 else nothing[0], mask_data if kind == 2 else nothing[1]
+        mask_data = buffers.pop(at) if mask_kind else None
+        return mask_data if mask_kind == 1 else empty[0], mask_data if mask_kind == 2 else empty[1]
 
     return split
 

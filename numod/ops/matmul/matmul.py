@@ -125,10 +125,10 @@ def _gpu_product(
     run = bind.launcher(
         a.device, f"{name}_blocks", source, signature, a.dtype, batches * rows * columns * inner // 4, team=team
     )
-    nothing = a.device.empty(0, a.storage)
+    no_bias = a.device.empty(0, a.storage)
     if parts == 1:
-        return run, (nothing, *constants)
-    return in_parts(run, constants, layout((rows, columns), a.dtype, a.device), parts), (nothing,)
+        return run, (no_bias, *constants)
+    return in_parts(run, constants, layout((rows, columns), a.dtype, a.device), parts), (no_bias,)
 
 
 def _memory_order(inner: int, outer: int) -> str:
@@ -391,13 +391,13 @@ class Packed:
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         a, b, bias = self.factors(arguments[:-1], parameters)
-        run, (nothing, *constants) = tiled(self.name, a, b, 1, 0, 0, packed=True)
+        run, (no_bias, *constants) = tiled(self.name, a, b, 1, 0, 0, packed=True)
         out = layout(self.shape(arguments[:-1], parameters), a.dtype, a.device)
         if bias is not None:
             return Plan(
                 out, lambda a_data, _, bias_data, packed, out_data: run(a_data, packed, out_data, bias_data, *constants)
             )
-        return Plan(out, lambda a_data, _, packed, out_data: run(a_data, packed, out_data, nothing, *constants))
+        return Plan(out, lambda a_data, _, packed, out_data: run(a_data, packed, out_data, no_bias, *constants))
 
 
 class PackedMatmul(Packed, Matmul):

@@ -177,6 +177,10 @@ def tiled_with_epilogue(
     tensors: list[Layout],
     packed: bool = False,
 ) -> Callable | None:
+    """A launch (factors, out, arrays, numbers) of a product by tiles with `loop` as its epilogue, as in `Op.finished`.
+
+    None if tiles do not fit.
+    """
     a, b, bias = factors
     steps = [broadcast_strides(tensor, shape) for tensor in tensors]
     batch = broadcast_shapes(name, [a.shape[:-2], b.shape[:-2]])
