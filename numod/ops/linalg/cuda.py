@@ -69,17 +69,19 @@ def _batch(a: Layout) -> int:
 
 def _large_panels(a: Layout) -> list[tuple[int, int]]:
     """Begin and end of the panels of a large matrix; an empty list if one block should factor the matrix."""
-    simulated, least = a.device.backend.SIMULATED, min(a.shape[-2:])
-    if least < (4 if simulated else _WIDE) or _batch(a) > (1 if simulated else _FEW):
+    simulated, size = a.device.backend.SIMULATED, min(a.shape[-2:])
+    if size < (4 if simulated else _WIDE) or _batch(a) > (1 if simulated else _FEW):
         return []
     width = block_reduce.panel_columns(a)
-    return [(first, min(first + width, least)) for first in range(0, least, width)]
+    return [(first, min(first + width, size)) for first in range(0, size, width)]
 
 
 def _trailing_update(a: Layout) -> Callable:
     """A function (buffer of a, begin and end of a panel, lower) that runs `trailing_update_kernel`."""
     (m, n), matrices = a.shape[-2:], _batch(a)
-    run = _thread_launcher(a, "rest", panel_kernels.trailing_update_kernel, bind.signature(a, numbers=6), a.size)
+    run = _thread_launcher(
+        a, "trailing_update", panel_kernels.trailing_update_kernel, bind.signature(a, numbers=6), a.size
+    )
 
     def update(x: object, first: int, end: int, lower: int) -> None:
         if min(m, n) > end:
@@ -111,17 +113,17 @@ def _cholesky(a: Layout, results: tuple) -> Callable:
     )
     update_trailing, lower = _trailing_update(a), band.prepare((a,), (-n, 0))
 
-    def by_panels(x: object, out: object) -> object:
-        info, work = empty(matrices, _INT32), empty(a.size, a.storage)
-        for target in (work, out):
+    def cholesky_by_panels(x: object, out: object) -> object:
+        info, trailing = empty(matrices, _INT32), empty(a.size, a.storage)
+        for target in (trailing, out):
             lower.launch(x, target, *lower.constants)
         for first, end in panels:
             parts = max(-(-(n - end) // rows), 1)
-            run(work, out, info, matrices * parts, parts, n, first, end)
-            update_trailing(work, first, end, 1)
+            run(trailing, out, info, matrices * parts, parts, n, first, end)
+            update_trailing(trailing, first, end, 1)
         return info
 
-    return by_panels
+    return cholesky_by_panels
 
 
 def _lu(a: Layout, results: tuple, pivoted: bool = True) -> Callable:
@@ -142,7 +144,7 @@ def _lu(a: Layout, results: tuple, pivoted: bool = True) -> Callable:
     )
     update_trailing, copy = _trailing_update(a), band.prepare((a,), (-m, n))
 
-    def by_panels(x: object, packed: object, pivots: object, info: object, order: object) -> None:
+    def lu_by_panels(x: object, packed: object, pivots: object, info: object, order: object) -> None:
         scratch, sources = empty(matrices * width * m, a.storage), empty(matrices * m, _INT64)
         copy.launch(x, packed, *copy.constants)
         for first, end in panels:
@@ -150,7 +152,7 @@ def _lu(a: Layout, results: tuple, pivoted: bool = True) -> Callable:
             update_rows(packed, pivots, sources, matrices * parts, parts, m, n, first, end)
             update_trailing(packed, first, end, 0)
 
-    return by_panels
+    return lu_by_panels
 
 
 def _lu_factors(a: Layout) -> Callable:
@@ -177,7 +179,7 @@ def _solve(a: Layout, b: Layout, results: tuple) -> Callable:
         _lu_factors(a),
         _thread_launcher(a, "reordered", kernels.reordered_kernel, bind.signature(_INT64, a, a, numbers=4), b.size),
     )
-    forward, backward = (solve_triangular.prepare((a, out), each) for each in ((False, True), (True, False)))
+    forward, backward = (solve_triangular.prepare((a, out), flags) for flags in ((False, True), (True, False)))
 
     def solve(x: object, *buffers: object) -> object:
         packed, _, info, order = factor(x)
@@ -204,9 +206,9 @@ def _inv_or_infinite(a: Layout, results: tuple) -> Callable:
 
 
 def _det(a: Layout, results: tuple) -> Callable:
-    n, matrices, factor, last = a.shape[-1], _batch(a), _lu_factors(a), results[-1]
+    n, matrices, factor, last_result = a.shape[-1], _batch(a), _lu_factors(a), results[-1]
     run = _thread_launcher(
-        a, "det", kernels.det_kernel, bind.signature(a, _INT32, a, last, numbers=3), 16 * matrices * n
+        a, "det", kernels.det_kernel, bind.signature(a, _INT32, a, last_result, numbers=3), 16 * matrices * n
     )
 
     def det(x: object, *results_out: object) -> None:
@@ -218,13 +220,13 @@ def _det(a: Layout, results: tuple) -> Callable:
 
 def _geqrf(a: Layout, results: tuple) -> Callable:
     (m, n), matrices = a.shape[-2:], _batch(a)
-    run, limits = (
+    run, float_info = (
         _block_per_matrix(
             a, "qr", kernels.qr_kernel, bind.signature(a, a, a, numbers=3, others=("float64",)), matrices, m * n
         ),
         dtypes.finfo(a.dtype),
     )
-    return lambda x, packed, tau: run(x, packed, tau, matrices, m, n, limits.tiny / limits.eps)
+    return lambda x, packed, tau: run(x, packed, tau, matrices, m, n, float_info.tiny / float_info.eps)
 
 
 def _orthonormal(a: Layout, columns: int, positive: bool) -> Callable:
@@ -237,14 +239,14 @@ def _orthonormal(a: Layout, columns: int, positive: bool) -> Callable:
 def _qr(a: Layout, results: tuple, mode: str) -> Callable:
     (q, r), (m, n), empty, factor = results, a.shape[-2:], a.device.empty, _geqrf(a, ())
     upper = _thread_launcher(a, "upper", kernels.upper_kernel, bind.signature(a, a, numbers=4), r.size)
-    form = _orthonormal(a, q.shape[-1], False) if mode != "r" else None
+    form_q = _orthonormal(a, q.shape[-1], False) if mode != "r" else None
 
     def qr(x: object, q_out: object, r_out: object) -> None:
         packed, tau = empty(a.size, a.storage), empty(_batch(a) * min(m, n), a.storage)
         factor(x, packed, tau)
         upper(packed, r_out, r.size, m, n, r.shape[-2])
-        if form is not None:
-            form(packed, tau, q_out)
+        if form_q is not None:
+            form_q(packed, tau, q_out)
 
     return qr
 
@@ -404,7 +406,7 @@ def _svd(a: Layout, results: tuple, full: bool) -> Callable:
     length, count = max(m, n), min(m, n)
     columns = length if full else count
     tall = layout((*a.shape[:-2], length, count), a.dtype, a.device)
-    rotate, factor, form = _svdvals(a, (), True), _geqrf(tall, ()), _orthonormal(tall, columns, True)
+    decompose, factor, form_q = _svdvals(a, (), True), _geqrf(tall, ()), _orthonormal(tall, columns, True)
     transpose = _thread_launcher(a, "adjoint", kernels.adjoint_kernel, bind.signature(a, a, numbers=3), a.size)
 
     def svd(x: object, u: object, s: object, vh: object) -> object:
@@ -414,9 +416,9 @@ def _svd(a: Layout, results: tuple, full: bool) -> Callable:
             if m >= n
             else (empty(matrices * count * count, a.storage), empty(matrices * length * columns, a.storage))
         )
-        info = rotate(x, s, long, short)
+        info = decompose(x, s, long, short)
         factor(long, packed, tau)
-        form(packed, tau, q)
+        form_q(packed, tau, q)
         if m < n:
             transpose(short, u, matrices * count * count, count, count)
             transpose(q, vh, matrices * length * columns, length, columns)

@@ -161,7 +161,7 @@ class Substitution(Op):
         )
         subtract = bind.launcher(
             b.device,
-            f"{self.name}_rest",
+            f"{self.name}_remaining",
             specialized(typed(remaining_kernel, b)),
             bind.signature(b, b, numbers=7),
             b.dtype,
