@@ -42,7 +42,7 @@ import inspect
 import linecache
 import re
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
 
 import numpy as np
@@ -73,6 +73,34 @@ def specialized(kernel: Callable, *, name: str = "kernel", **values: object) -> 
         f"@inlined_function\n{_specialized(each, each.__name__, tuple(_own(each, values)))}\n" for each in used
     )
     return helpers + _specialized(kernel, name, tuple(_own(kernel, values)))
+
+
+def inlined_call(
+    source: str,
+    name: str,
+    statements: Callable[..., list[str]],
+    parameters: Iterable[str] = (),
+    prologue: Iterable[str] = (),
+) -> str:
+    """A specialised kernel with the lines of `statements` in the place of each call of `name` that is a statement.
+
+    `statements` takes the source of each argument of the call. The kernel takes further `parameters` and begins with
+    the lines of `prologue`. Every statement of `source` is one line, as `specialized` writes it.
+    """
+    lines = source.splitlines()
+    head = max(k for k, line in enumerate(lines) if line.startswith("def "))
+    lines[head] = "".join([lines[head].removesuffix("):"), *(f", {parameter}" for parameter in parameters), "):"])
+    lines[head + 1 : head + 1] = ["    " + line for line in prologue]
+    return "".join(f"{new}\n" for line in lines for new in _call_replaced(line, name, statements))
+
+
+def _call_replaced(line: str, name: str, statements: Callable[..., list[str]]) -> list[str]:
+    statement = line.lstrip()
+    if not statement.startswith(f"{name}("):
+        return [line]
+    indent = line.removesuffix(statement)
+    arguments = parsed(statement).body[0].value.args
+    return [indent + new for new in statements(*map(ast.unparse, arguments))]
 
 
 def template(function: Callable) -> Callable:

@@ -106,7 +106,7 @@ def test_matmul_of_transposed_operands() -> None:
 def test_matmul_by_other_tiles(tile: block.Tile, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(block, "TINY", tile)
     a, b = numod.randn(17, 9).double(), numod.randn(9, 19).double()
-    run, constants = matmul._blocks("tiles", a.cuda()._layout, b.cuda()._layout, (1,), (0,), (0,))
+    run, constants = matmul._gpu_product("tiles", a.cuda()._layout, b.cuda()._layout, (1,), (0,), (0,))
     out = numod.zeros(17, 19, dtype=numod.float64, device="cuda")
     run(*(each._storage.data for each in (a.cuda(), b.cuda(), out)), *constants)
     same(out, a @ b, 1e-12)

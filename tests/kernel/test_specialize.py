@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from numod.kernel import scalar
-from numod.kernel.specialize import arguments, parameters, specialized, template
+from numod.kernel.specialize import arguments, inlined_call, parameters, specialized, template
 
 FIRST = 3
 
@@ -197,3 +197,12 @@ def test_names_that_do_not_resolve_raise() -> None:
         specialized(renamed)
     with pytest.raises(NameError, match="renamed_template: pivots is no variable"):
         specialized(calling)
+
+
+def test_generated_lines_replace_a_call() -> None:
+    source = "def helper(x):\n    pass\n\ndef kernel(x, n):\n    for i in range(n):\n        FINISH(i, n - 1)\n"
+    text = inlined_call(source, "FINISH", lambda i, last: [f"x[{i}] = z", f"y[{last}] = z"], ["y", "a"], ["z = a"])
+    assert text == (
+        "def helper(x):\n    pass\n\ndef kernel(x, n, y, a):\n    z = a\n    for i in range(n):\n"
+        "        x[i] = z\n        y[n - 1] = z\n"
+    )

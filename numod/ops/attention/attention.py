@@ -2,8 +2,8 @@
 matrix of scores is never materialised.
 
 Milakov and Gimelshein, Online normalizer calculation for softmax, 2018; Dao et al., FlashAttention, 2022. Backward
-recomputes the scores block by block, from the logsumexp of each row. For double backward the gradient is composed of
-tensor operations. On a GPU blocks of threads do the same (`attention_team`).
+recomputes the scores block by block from the logsumexp of each row. Double backward composes the gradient of tensor
+operations. The kernels are in `cpu` and `cuda`.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from ...device.layout import layout
 from ...kernel import bind, build
 from ...kernel.specialize import specialized
 from ...kernel.written import written_out
-from . import cpu as kernels, cuda as teams
+from . import cpu as cpu_kernels, cuda as gpu_kernels
 from .. import table
 from ..op import Op, Plan, single_device
 
 LEADS = 3  # leading dimensions that the kernels support; the caller merges more
-_ROWS, _CHUNK, _KEYS = 32, 256, 192  # a block of queries, those that share a packed block of keys, and that block
+_ROWS, _CHUNK, _KEYS = 32, 256, 192  # queries in a block, queries that share a packed block of keys, keys in a block
 _WORKERS = 8
-# multiply-adds below which the composed form is as fast, and needs no further kernels, unless it has to mask
+# below this many multiply-adds the composed form is as fast and needs no extra kernels, unless it has to mask
 _SMALL = 1 << 15
-# queries for which the composed form, which reads keys and values where they are, takes less time than packing them
-# (decoding with a cache of keys)
+# up to this many queries the composed form, which reads keys and values in place, is faster than packing them (decoding
+# with a key-value cache)
 _FEW = 4
-_WIDEST = 128  # depth and width of a head for which a block of GPU threads holds its results in registers
+_WIDEST = 128  # largest depth and width of a head whose results fit the registers of a thread block
 _STEPS = tuple(
     f"{name}_{step}"
     for name in ("query", "key", "value", "mask")
@@ -38,12 +38,12 @@ _STEPS = tuple(
 
 
 def suits(query: Layout, heads: int, count: int, width: int, masked: bool) -> bool:
-    """Whether the kernels here take queries (…, L, E) of so many heads, with `count` keys and values of `width`;
-    `masked`: some keys are left out.
+    """Whether the kernels are the best form for queries (…, L, E) of `heads` heads, with `count` keys and values of
+    `width`. `masked`: some keys are masked out.
     """
     length, depth = query.shape[-2:]
     work = heads * length * count * (depth + width)
-    if query.device.type == "cuda":  # 16-bit products take tensor cores, which the kernels here do not
+    if query.device.type == "cuda":  # 16-bit products are faster on tensor cores, which these kernels do not use
         return (
             query.dtype is dtypes.float32
             and min(work, width, depth) > 0
@@ -68,8 +68,8 @@ def attention_weights(query: object, key: object, mask: object, scale: float, ca
     if mask is None:
         return scores.softmax(-1)
     scores = scores.masked_fill(~mask, float("-inf")) if mask.dtype is dtypes.bool_ else scores + mask
-    nobody = (scores == float("-inf")).all(-1, keepdim=True)
-    return scores.masked_fill(nobody, 0.0).softmax(-1).masked_fill(nobody, 0.0)
+    fully_masked = (scores == float("-inf")).all(-1, keepdim=True)
+    return scores.masked_fill(fully_masked, 0.0).softmax(-1).masked_fill(fully_masked, 0.0)
 
 
 def _gradients(
@@ -87,22 +87,24 @@ def _gradients(
     dropped: float,
     recording: bool,
 ) -> tuple:
-    g = grads[0]
+    d_out = grads[0]
     if not recording:
         return attention_gradient.apply(
-            (g.contiguous(), query, key, value, mask, out, logsumexp, seed, offset), (scale, causal, dropped)
+            (d_out.contiguous(), query, key, value, mask, out, logsumexp, seed, offset), (scale, causal, dropped)
         )
-    p = attention_weights(query, key, mask, scale, causal)
-    kept = table.dropout(p.new_ones(p.shape), dropped, seed, offset) if dropped > 0.0 else None
-    drop = (lambda x: x) if kept is None else (lambda x: x * kept)
-    d_p = drop(g @ value.transpose(-2, -1))
-    slope = p * (d_p - (d_p * p).sum(-1, keepdim=True)) * scale
-    return slope @ key, slope.transpose(-2, -1) @ query, drop(p).transpose(-2, -1) @ g
+    weights = attention_weights(query, key, mask, scale, causal)
+    keep_factors = table.dropout(weights.new_ones(weights.shape), dropped, seed, offset) if dropped > 0.0 else None
+    apply_dropout = (lambda x: x) if keep_factors is None else (lambda x: x * keep_factors)
+    d_weights = apply_dropout(d_out @ value.transpose(-2, -1))
+    d_scores = weights * (d_weights - (d_weights * weights).sum(-1, keepdim=True)) * scale
+    return d_scores @ key, d_scores.transpose(-2, -1) @ query, apply_dropout(weights).transpose(-2, -1) @ d_out
 
 
-class _Blocked(Op):
-    """Base: query (…, L, E), key (…, S, E), value (…, S, Ev), any steps but one shape in front, a bool or added mask
-    (…, L, S) or None, seed and offset of dropout.
+class _BlockedAttention(Op):
+    """Base class of attention and its gradient.
+
+    Takes query (…, L, E), key (…, S, E) and value (…, S, Ev) of any steps, with equal leading dimensions; a bool or
+    float mask (…, L, S) or None; seed and offset of dropout.
     """
 
     parameters = ("scale", "causal", "dropped")
@@ -118,7 +120,7 @@ class _Blocked(Op):
             return f"mask must be of bool or {query.dtype}, got {mask.dtype}"
         return None if 0.0 <= parameters[2] <= 1.0 else f"attribute 'dropped' must be from 0 to 1, got {parameters[2]}"
 
-    def _blocks(
+    def _cpu_plan(
         self,
         kernel: Callable,
         inputs: tuple,
@@ -128,13 +130,16 @@ class _Blocked(Op):
         parts: Callable,
         parameters: tuple,
     ) -> Plan:
-        """`parts(block, width panels, depth panels)` are the elements of a worker's scratch arrays."""
+        """Return the plan of a CPU kernel.
+
+        `parts(block, width panels, depth panels)` returns the sizes of a worker's scratch arrays.
+        """
         query, value = inputs[mask_at - 3], inputs[mask_at - 1]
         depth, (count, width), storage = query.shape[-1], value.shape[-2:], query.storage
         lanes, workers = tiles.host().lanes(storage.itemsize), min(_WORKERS, tasks)
         block = min(_KEYS, -(-count // 48) * 48)  # whole panels on every processor
         panels = tiles.panel(width, lanes), tiles.panel(depth, lanes)
-        needed = tuple((workers * part, storage) for part in parts(block, *panels))
+        scratch_sizes = tuple((workers * part, storage) for part in parts(block, *panels))
         numbers = (
             *_numbers(inputs, mask_at, parameters),
             block,
@@ -142,37 +147,42 @@ class _Blocked(Op):
             *(panels[1] if mask_at > 3 else ()),
             workers,
         )
-        signature = _signature(storage, len(inputs) + len(results) - 1 + len(needed), mask_at, len(numbers))
+        signature = _signature(storage, len(inputs) + len(results) - 1 + len(scratch_sizes), mask_at, len(numbers))
         dropped = parameters[2]
         source, work = (
             _source(kernel, storage.itemsize, dropped > 0.0),
             prod(query.shape[:-1]) * count * (width + depth) // 4,
         )
         run = bind.launcher(query.device, self.name, source, signature, query.dtype, work, build.FAST_REDUCTION)
-        scratch, tail, masks = query.device.backend.scratch, _tail(parameters), _masks(query, inputs[mask_at])
+        scratch, scale_and_dropout, split_mask = (
+            query.device.backend.scratch,
+            _scale_and_dropout(parameters),
+            _mask_splitter(query, inputs[mask_at]),
+        )
 
-        def launch(*given: object) -> None:
-            *buffers, seed, offset = given
-            buffers[mask_at:mask_at] = masks(buffers, mask_at)
-            run(*buffers, *scratch(needed), seed, offset, *numbers, *tail)
+        def launch(*arguments: object) -> None:
+            *buffers, seed, offset = arguments
+            buffers[mask_at:mask_at] = split_mask(buffers, mask_at)
+            run(*buffers, *scratch(scratch_sizes), seed, offset, *numbers, *scale_and_dropout)
 
         return Plan(results, launch)
 
-    def _team(
+    def _gpu_launcher(
         self, kernel: Callable, inputs: tuple, mask_at: int, arrays: int, rows: int, parameters: tuple
     ) -> tuple[Callable, tuple]:
-        """The launcher of a kernel for a GPU, of so many arrays, by blocks that have `rows` of each head between them;
-        and its last arguments.
+        """Return the launcher of a GPU kernel and its last arguments.
+
+        The kernel has `arrays` array arguments. Its thread blocks divide the `rows` rows of each head.
         """
         query, value = inputs[mask_at - 3], inputs[mask_at - 1]
-        depth, width, line, wide = query.shape[-1], value.shape[-1], 64, teams.RUNS[kernel]
-        words = {
-            "LINE": line, "ACROSS": 8, "TEAM": 64, "WIDE": wide, "SEEN": 32 * wide,
+        depth, width, line, runs = query.shape[-1], value.shape[-1], 64, gpu_kernels.RUNS[kernel]
+        constants = {
+            "LINE": line, "ACROSS": 8, "THREADS": 64, "WIDE": runs, "STEP": 32 * runs,
             "SLICE": min(line, -(-max(depth, width) // 4) * 4),
             "DEPTHS": -(-depth // line), "PARTS": -(-width // line), "steps": _STEPS,
-            "DROPPED": int(parameters[2] > 0.0), "MASKED": _kind(inputs[mask_at]),
+            "DROPPED": int(parameters[2] > 0.0), "MASKED": _mask_kind(inputs[mask_at]),
         }  # fmt: skip
-        source, numbers = written_out(specialized(kernel, **words)), _numbers(inputs, mask_at, parameters)
+        source, numbers = written_out(specialized(kernel, **constants)), _numbers(inputs, mask_at, parameters)
         blocks = prod(query.shape[:-2]) * -(-rows // line)
         signature = _signature(query.storage, arrays, mask_at, len(numbers))
         run = bind.launcher(
@@ -183,12 +193,12 @@ class _Blocked(Op):
             query.dtype,
             query.size,
             build.FAST_REDUCTION,
-            (blocks, words["TEAM"]),
+            (blocks, constants["THREADS"]),
         )
-        return run, (*numbers, *_tail(parameters))
+        return run, (*numbers, *_scale_and_dropout(parameters))
 
 
-class Attention(_Blocked):
+class Attention(_BlockedAttention):
     """(out (…, L, Ev), logsumexp (…, L)); no size may be 0."""
 
     takes = (
@@ -207,25 +217,25 @@ class Attention(_Blocked):
             layout((*lead, length), query.dtype, device),
         )
         if device.type == "cuda":
-            run, tail = self._team(teams.attention_team, arguments, 3, 7, length, parameters)
-            masks = _masks(query, mask)
+            run, constants = self._gpu_launcher(gpu_kernels.attention_block, arguments, 3, 7, length, parameters)
+            split_mask = _mask_splitter(query, mask)
 
-            def launch(*given: object) -> None:
-                *buffers, seed, offset = given
-                run(*buffers[:3], *masks(buffers, 3), *buffers[3:], seed, offset, *tail)
+            def launch(*buffers_and_seed: object) -> None:
+                *buffers, seed, offset = buffers_and_seed
+                run(*buffers[:3], *split_mask(buffers, 3), *buffers[3:], seed, offset, *constants)
 
             return Plan(results, launch)
 
         def parts(block: int, panels: tuple, _: tuple) -> tuple:
             return depth * block, block * panels[1], _ROWS * block, 3 * _CHUNK
 
-        return self._blocks(
-            kernels.attention_kernel, arguments, 3, results, prod(lead) * -(-length // _CHUNK), parts, parameters
+        return self._cpu_plan(
+            cpu_kernels.attention_kernel, arguments, 3, results, prod(lead) * -(-length // _CHUNK), parts, parameters
         )
 
 
-class AttentionGradient(_Blocked):
-    """Gradients of query, key and value, for dense `given`."""
+class AttentionGradient(_BlockedAttention):
+    """Gradients of query, key and value. `given` is the dense gradient of out."""
 
     takes = (
         "given[*b l v]:f query[*b l e]~ key[*b s e]~ value[*b s v]~ mask?[*b l s]~:any out[*b l v] logsumexp[*b l] "
@@ -240,24 +250,28 @@ class AttentionGradient(_Blocked):
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         query, key, value = arguments[1:4]
-        results = tuple(layout(each.shape, query.dtype, query.device) for each in (query, key, value))
+        results = tuple(layout(tensor.shape, query.dtype, query.device) for tensor in (query, key, value))
         *lead, length, depth = query.shape
         width = value.shape[-1]
         if query.device.type == "cuda":
-            rows, tail = self._team(teams.attention_rows_team, arguments, 4, 10, length, parameters)
-            columns, _ = self._team(teams.attention_columns_team, arguments, 4, 10, key.shape[-2], parameters)
-            masks, levels, scratch = (
-                _masks(query, arguments[4]),
+            rows, constants = self._gpu_launcher(
+                gpu_kernels.attention_backward_rows, arguments, 4, 10, length, parameters
+            )
+            columns, _ = self._gpu_launcher(
+                gpu_kernels.attention_backward_columns, arguments, 4, 10, key.shape[-2], parameters
+            )
+            split_mask, scratch_sizes, scratch = (
+                _mask_splitter(query, arguments[4]),
                 ((prod(lead) * length, query.storage),),
                 query.device.backend.scratch,
             )
 
-            def launch(*given: object) -> None:
-                *buffers, seed, offset = given
-                masked, (level,) = masks(buffers, 4), scratch(levels)
+            def launch(*buffers_and_seed: object) -> None:
+                *buffers, seed, offset = buffers_and_seed
+                masked, (deltas,) = split_mask(buffers, 4), scratch(scratch_sizes)
                 *first, out, logsumexp, d_query, d_key, d_value = buffers
-                rows(*first, *masked, out, logsumexp, d_query, level, seed, offset, *tail)
-                columns(*first, *masked, level, logsumexp, d_key, d_value, seed, offset, *tail)
+                rows(*first, *masked, out, logsumexp, d_query, deltas, seed, offset, *constants)
+                columns(*first, *masked, deltas, logsumexp, d_key, d_value, seed, offset, *constants)
 
             return Plan(results, launch)
 
@@ -274,11 +288,13 @@ class AttentionGradient(_Blocked):
                 length,
             )
 
-        return self._blocks(kernels.attention_gradient_kernel, arguments, 4, results, prod(lead), parts, parameters)
+        return self._cpu_plan(
+            cpu_kernels.attention_gradient_kernel, arguments, 4, results, prod(lead), parts, parameters
+        )
 
 
 def _steps(x: Layout | type) -> tuple[int, ...]:
-    """Of three leading dimensions, rows and columns; zeros where there is no tensor."""
+    """The steps of three leading dimensions, rows and columns; zeros if x is not a tensor."""
     if not isinstance(x, Layout):
         return (0,) * (LEADS + 2)
     strides = [0 if n == 1 else step for n, step in zip(x.shape[:-2], x.strides[:-2])]
@@ -286,10 +302,10 @@ def _steps(x: Layout | type) -> tuple[int, ...]:
 
 
 def _numbers(inputs: tuple, mask_at: int, parameters: tuple) -> tuple[int, ...]:
-    """The kernels' first integers: sizes, steps, the kind of mask (1: bool, 2: added), and whether they are causal."""
+    """The first integer arguments of the kernels: sizes, steps, the kind of mask (1: bool, 2: float), causal."""
     query, key, value, mask = inputs[mask_at - 3 : mask_at + 1]
     lead = (1,) * (LEADS + 2 - query.ndim) + tuple(query.shape[:-2])
-    steps = [step for each in (query, key, value, mask) for step in _steps(each)]
+    steps = [step for tensor in (query, key, value, mask) for step in _steps(tensor)]
     return (
         prod(lead),
         *lead[1:],
@@ -298,17 +314,17 @@ def _numbers(inputs: tuple, mask_at: int, parameters: tuple) -> tuple[int, ...]:
         query.shape[-1],
         value.shape[-1],
         *steps,
-        _kind(mask),
+        _mask_kind(mask),
         int(parameters[1]),
     )
 
 
-def _kind(mask: Layout | type) -> int:
+def _mask_kind(mask: Layout | type) -> int:
     return 0 if not isinstance(mask, Layout) else 1 if mask.dtype is dtypes.bool_ else 2
 
 
-def _tail(parameters: tuple) -> tuple[float, float]:
-    """The kernels' last arguments: scale and the probability of dropout."""
+def _scale_and_dropout(parameters: tuple) -> tuple[float, float]:
+    """The last arguments of the kernels: scale and dropout probability."""
     return float(parameters[0]), float(parameters[2])
 
 
@@ -318,25 +334,28 @@ def _signature(storage: object, arrays: int, mask_at: int, numbers: int) -> str:
     return bind.signature(*kinds, numbers=2 + numbers, others=["float64", "float64"])
 
 
-def _masks(query: Layout, mask: Layout | type) -> Callable:
-    """A function that takes the mask, if there is one, out of a list of buffers: those for `allowed` and `added`, one
-    of them empty.
+def _mask_splitter(query: Layout, mask: Layout | type) -> Callable:
+    """Return a function that removes the mask from a list of buffers and returns the arguments `allowed` and `added`.
+
+    At least one of these is empty.
     """
-    nothing, kind = [query.device.empty(0, each) for each in (dtypes.bool_.storage, query.storage)], _kind(mask)
+    empty = [query.device.empty(0, storage) for storage in (dtypes.bool_.storage, query.storage)]
+    mask_kind = _mask_kind(mask)
 
-    def taken(buffers: list, at: int) -> tuple[object, object]:
-        given = buffers.pop(at) if kind else None
-        return given if kind == 1 else nothing[0], given if kind == 2 else nothing[1]
+    def split(buffers: list, at: int) -> tuple[object, object]:
+        mask_data = buffers.pop(at) if mask_kind else None
+        return mask_data if mask_kind == 1 else empty[0], mask_data if mask_kind == 2 else empty[1]
 
-    return taken
+    return split
 
 
 def _source(kernel: Callable, size: int, dropped: bool) -> str:
-    """The kernel's text with its sizes; without random numbers, which take as long to compile as the rest, where
-    nothing is dropped.
+    """The specialised source of a kernel.
+
+    Without dropout it has no random numbers, which take as long to compile as the rest.
     """
     lanes = tiles.host().lanes(size)
-    words = {
+    constants = {
         "TILE_ROWS": tiles.host().rows,
         "LANES": lanes,
         "SIZE": size,
@@ -344,10 +363,12 @@ def _source(kernel: Callable, size: int, dropped: bool) -> str:
         "ROWS": _ROWS,
         "steps": _STEPS,
     }
-    if kernel is kernels.attention_kernel:
-        return specialized(kernel, **words, CHUNK=_CHUNK, DROPPED=dropped)
+    if kernel is cpu_kernels.attention_kernel:
+        return specialized(kernel, **constants, CHUNK=_CHUNK, DROPPED=dropped)
     return specialized(
-        kernel, **words, weigh_slopes=kernels.weigh_dropped_slopes if dropped else kernels.weigh_plain_slopes
+        kernel,
+        **constants,
+        scores_backward=cpu_kernels.dropped_scores_backward if dropped else cpu_kernels.plain_scores_backward,
     )
 
 

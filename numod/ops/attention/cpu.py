@@ -1,10 +1,11 @@
-"""Kernels of attention: blocks of scores in scratch memory, with the products by register tiles.
+"""CPU kernels of attention: blocks of scores in scratch memory, products by register tiles.
 
-Steps, sizes and gradients are `ops.attention`'s.
+`attention.py` prepares steps and sizes.
 
-Of every worker's scratch memory: keys (depth, block) and values (block, padded) are packed in panels; padded is the
-width up to whole panels. A head is a place (first, second, third) of up to three leading dimensions; query, key, value
-and mask have a step for each, and for row and column. The mask is `allowed` or `added`.
+Each worker has scratch memory in which keys (depth, block) and values (block, padded) are packed in panels; `padded` is
+the width rounded up to whole panels. A head is an index (first, second, third) into up to three leading dimensions.
+query, key, value and mask have a step for each of these, for rows and for columns. The mask is in `allowed` (bool) or
+in `added` (float).
 """
 
 from __future__ import annotations
@@ -23,15 +24,16 @@ def attention_kernel(
     length, count, depth, width, steps, masked, causal, block, panel, padded, workers, scale, dropped, *, CHUNK,
     DROPPED, LANES, PANEL, ROWS, SIZE, TILE_ROWS,
 ):  # fmt: skip
-    """out (heads, length, width) and logsumexp (heads, length), by chunks of queries and blocks of keys; state (3,
-    CHUNK) is each row's greatest score and sum, and its next greatest score.
+    """Compute out (heads, length, width) and logsumexp (heads, length), by chunks of queries and blocks of keys.
+
+    `state` (3, CHUNK) has each row's running maximum and sum, and the maximum that includes the current block.
     """
     chunks, factor = (length + CHUNK - 1) // CHUNK, real(scale) if masked == 0 else 1.0
-    alone = count <= block  # no rescaling, and rows are divided while the first-level cache holds them
+    single_block = count <= block  # no rescaling; rows are divided while they are in the L1 cache
     as_it_lies = steps.value_column == 1 and steps.value_row == width and width <= panel and width % LANES == 0
     for worker in parallel_range(workers):
         task = int64(worker)
-        own_keys, own_values, own_scores, own_state = (
+        keys_at, values_at, scores_at, state_at = (
             task * depth * block,
             task * block * padded,
             task * ROWS * block,
@@ -46,185 +48,110 @@ def attention_kernel(
             value_at = i * steps.value_first + j * steps.value_second + k * steps.value_third
             mask_at = i * steps.mask_first + j * steps.mask_second + k * steps.mask_third
             for row in range(CHUNK):
-                state[uintp(own_state + row)] = -1e400
-                state[uintp(own_state + CHUNK + row)] = 0
+                state[uintp(state_at + row)] = -1e400
+                state[uintp(state_at + CHUNK + row)] = 0
             for low in range(0, min(count, bottom) if causal != 0 else count, block):
-                held = min(block, count - low)
+                block_count = min(block, count - low)
                 pack_columns(
-                    key,
-                    key_at + low * steps.key_row,
-                    steps.key_column,
-                    steps.key_row,
-                    depth,
-                    held,
-                    keys,
-                    own_keys,
-                    PANEL,
-                    LANES,
-                )
+                    key, key_at + low * steps.key_row, steps.key_column, steps.key_row, depth, block_count, keys,
+                    keys_at, PANEL, LANES,
+                )  # fmt: skip
                 if not as_it_lies:
                     pack_columns(
-                        value,
-                        value_at + low * steps.value_row,
-                        steps.value_row,
-                        steps.value_column,
-                        held,
-                        width,
-                        values,
-                        own_values,
-                        panel,
-                        LANES,
-                    )
+                        value, value_at + low * steps.value_row, steps.value_row, steps.value_column, block_count,
+                        width, values, values_at, panel, LANES,
+                    )  # fmt: skip
                 for start in range(max(top, low // ROWS * ROWS) if causal != 0 else top, bottom, ROWS):
                     rows = min(ROWS, bottom - start)
                     multiply_rows(
-                        query,
-                        query_at + start * steps.query_row,
-                        steps.query_row,
-                        steps.query_column,
-                        rows,
-                        depth,
-                        keys,
-                        own_keys,
-                        held,
-                        PANEL,
-                        scores,
-                        own_scores,
-                        block,
-                        0,
-                        TILE_ROWS,
-                        LANES,
-                        SIZE,
-                    )
-                    # all before the first is needed: a row's greatest score is waited for by nothing
+                        query, query_at + start * steps.query_row, steps.query_row, steps.query_column, rows, depth,
+                        keys, keys_at, block_count, PANEL, scores, scores_at, block, 0, TILE_ROWS, LANES, SIZE,
+                    )  # fmt: skip
+                    # a loop of its own, so that nothing waits for the latency of a row's maximum
                     for row in range(rows):
-                        line, seen = (
-                            own_scores + row * block,
-                            max(0, min(held, start + row + 1 - low)) if causal != 0 else held,
+                        line, visible = (
+                            scores_at + row * block,
+                            max(0, min(block_count, start + row + 1 - low)) if causal != 0 else block_count,
                         )
                         mask_scores(
-                            scores,
-                            line,
-                            seen,
-                            allowed,
-                            added,
-                            mask_at + (start + row) * steps.mask_row + low * steps.mask_column,
-                            steps.mask_column,
-                            masked,
-                            real(scale),
+                            scores, line, visible, allowed, added,
+                            mask_at + (start + row) * steps.mask_row + low * steps.mask_column, steps.mask_column,
+                            masked, real(scale),
+                        )  # fmt: skip
+                        at = state_at + start - top + row
+                        state[uintp(at + 2 * CHUNK)] = max(
+                            state[uintp(at)], greatest_score(scores, line, visible, factor)
                         )
-                        at = own_state + start - top + row
-                        state[uintp(at + 2 * CHUNK)] = max(state[uintp(at)], greatest_score(scores, line, seen, factor))
                     for row in range(rows):
-                        line, at = own_scores + row * block, own_state + start - top + row
-                        seen = max(0, min(held, start + row + 1 - low)) if causal != 0 else held
-                        high = state[uintp(at + 2 * CHUNK)]
-                        shift = real(0.0) if high == -1e400 else high
-                        total = chances_of(scores, line, scores, line, seen, factor, shift)
+                        line, at = scores_at + row * block, state_at + start - top + row
+                        visible = max(0, min(block_count, start + row + 1 - low)) if causal != 0 else block_count
+                        row_max = state[uintp(at + 2 * CHUNK)]
+                        shift = real(0.0) if row_max == -1e400 else row_max
+                        total = chances_of(scores, line, scores, line, visible, factor, shift)
                         if low > 0:
-                            again = exp(state[uintp(at)] - shift)
-                            total += state[uintp(at + CHUNK)] * again
+                            rescale = exp(state[uintp(at)] - shift)
+                            total += state[uintp(at + CHUNK)] * rescale
                             scale_line(
-                                out,
-                                (head * length + start + row) * width,
-                                out,
-                                (head * length + start + row) * width,
-                                width,
-                                again,
-                            )
-                        state[uintp(at)] = high
+                                out, (head * length + start + row) * width, out, (head * length + start + row) * width,
+                                width, rescale,
+                            )  # fmt: skip
+                        state[uintp(at)] = row_max
                         state[uintp(at + CHUNK)] = total
                         if DROPPED:
                             drop_scores(
-                                scores,
-                                line,
-                                seen,
-                                seed,
-                                offset,
-                                (head * length + start + row) * count + low,
+                                scores, line, visible, seed, offset, (head * length + start + row) * count + low,
                                 real(dropped),
-                            )
-                        for c in range(seen, held):
+                            )  # fmt: skip
+                        for c in range(visible, block_count):
                             scores[uintp(line + c)] = 0
                     target = (head * length + start) * width
                     if as_it_lies:
                         multiply_rows(
-                            scores,
-                            own_scores,
-                            block,
-                            1,
-                            rows,
-                            held,
-                            value,
-                            value_at + low * width,
-                            width,
-                            width,
-                            out,
-                            target,
-                            width,
-                            int64(low > 0),
-                            TILE_ROWS,
-                            LANES,
-                            SIZE,
-                        )
+                            scores, scores_at, block, 1, rows, block_count, value, value_at + low * width, width, width,
+                            out, target, width, int64(low > 0), TILE_ROWS, LANES, SIZE,
+                        )  # fmt: skip
                     else:
                         multiply_rows(
-                            scores,
-                            own_scores,
-                            block,
-                            1,
-                            rows,
-                            held,
-                            values,
-                            own_values,
-                            width,
-                            panel,
-                            out,
-                            target,
-                            width,
-                            int64(low > 0),
-                            TILE_ROWS,
-                            LANES,
-                            SIZE,
-                        )
-                    if alone:
-                        divide_rows(out, target, width, state, own_state + CHUNK + start - top, rows)
-            log_sums(state, own_state, state, own_state + CHUNK, logsumexp, head * length + top, bottom - top)
-            if not alone:
-                divide_rows(out, (head * length + top) * width, width, state, own_state + CHUNK, bottom - top)
+                            scores, scores_at, block, 1, rows, block_count, values, values_at, width, panel, out,
+                            target, width, int64(low > 0), TILE_ROWS, LANES, SIZE,
+                        )  # fmt: skip
+                    if single_block:
+                        divide_rows(out, target, width, state, state_at + CHUNK + start - top, rows)
+            log_sums(state, state_at, state, state_at + CHUNK, logsumexp, head * length + top, bottom - top)
+            if not single_block:
+                divide_rows(out, (head * length + top) * width, width, state, state_at + CHUNK, bottom - top)
 
 
 @scalar
 def divide_rows(out, at, width, totals, totals_at, rows):
-    """Rows of out (rows, width) divided by their totals; 0 where these are 0."""
+    """Divide rows of out (rows, width) by their totals; 0 where a total is 0."""
     for row in range(rows):
         total = totals[uintp(totals_at + row)]
         scale_line(out, at + row * width, out, at + row * width, width, real(0.0) if total == 0.0 else 1.0 / total)
 
 
 def attention_gradient_kernel(
-    given, query, key, value, allowed, added, out, logsumexp, d_query, d_key, d_value, keys, values, key_rows, queries,
-    gifts, scores, slopes, levels, seed, offset, heads, second, third, length, count, depth, width, steps, masked,
-    causal, block, panel, padded, depth_panel, padded_depth, workers, scale, dropped, *, LANES, PANEL, ROWS, SIZE,
-    TILE_ROWS, weigh_slopes,
+    d_out, query, key, value, allowed, added, out, logsumexp, d_query, d_key, d_value, keys, values, key_rows, queries,
+    d_out_panels, scores, d_scores, deltas, seed, offset, heads, second, third, length, count, depth, width, steps,
+    masked, causal, block, panel, padded, depth_panel, padded_depth, workers, scale, dropped, *, LANES, PANEL, ROWS,
+    SIZE, TILE_ROWS, scores_backward,
 ):  # fmt: skip
-    """Gradients (heads, length or count, depth or width) for dense given (heads, length, width), by blocks of keys and
-    of rows.
+    """Compute the gradients of query, key and value for dense d_out (heads, length, width), by blocks of keys and rows.
 
-    With chances p = exp(score - logsumexp): d_value = p^T given, slope = p (given value^T - sum of given * out) scale,
-    d_query = slope key, d_key = slope^T query. A dropped chance takes no part in the products, and its slope has the
-    level alone.
+    With weights p = exp(score - logsumexp) and delta = rowsum(d_out * out): d_value = p^T d_out, d_scores = p (d_out
+    value^T - delta) scale, d_query = d_scores key, d_key = d_scores^T query. For a dropped weight, p is 0 in the
+    product and d_score is -weight * delta * scale.
     """
     factor = real(scale) if masked == 0 else 1.0
     for worker in parallel_range(workers):
         task = int64(worker)
-        own_keys, own_values, own_rows, own_scores = (
+        keys_at, values_at, key_rows_at, scores_at = (
             task * depth * block,
             task * width * block,
             task * block * padded_depth,
             task * ROWS * block,
         )
-        own_queries, own_gifts, own_level = task * ROWS * padded_depth, task * ROWS * padded, task * length
+        queries_at, d_out_panels_at, deltas_at = task * ROWS * padded_depth, task * ROWS * padded, task * length
         for head in range(task, heads, workers):
             i, j, k = head // (second * third), head // third % second, head % third
             query_at = i * steps.query_first + j * steps.query_second + k * steps.query_third
@@ -234,8 +161,8 @@ def attention_gradient_kernel(
             for row in range(length):
                 total = real(0.0)
                 for c in range((head * length + row) * width, (head * length + row + 1) * width):
-                    total += given[uintp(c)] * out[uintp(c)]
-                levels[uintp(own_level + row)] = total
+                    total += d_out[uintp(c)] * out[uintp(c)]
+                deltas[uintp(deltas_at + row)] = total
             for c in range(head * length * depth, (head + 1) * length * depth):
                 d_query[uintp(c)] = 0
             for c in range(head * count * depth, (head + 1) * count * depth):
@@ -243,219 +170,86 @@ def attention_gradient_kernel(
             for c in range(head * count * width, (head + 1) * count * width):
                 d_value[uintp(c)] = 0
             for low in range(0, count, block):
-                held = min(block, count - low)
+                block_count = min(block, count - low)
                 pack_columns(
-                    key,
-                    key_at + low * steps.key_row,
-                    steps.key_column,
-                    steps.key_row,
-                    depth,
-                    held,
-                    keys,
-                    own_keys,
-                    PANEL,
-                    LANES,
-                )
+                    key, key_at + low * steps.key_row, steps.key_column, steps.key_row, depth, block_count, keys,
+                    keys_at, PANEL, LANES,
+                )  # fmt: skip
                 pack_columns(
-                    value,
-                    value_at + low * steps.value_row,
-                    steps.value_column,
-                    steps.value_row,
-                    width,
-                    held,
-                    values,
-                    own_values,
-                    PANEL,
-                    LANES,
-                )
+                    value, value_at + low * steps.value_row, steps.value_column, steps.value_row, width, block_count,
+                    values, values_at, PANEL, LANES,
+                )  # fmt: skip
                 pack_columns(
-                    key,
-                    key_at + low * steps.key_row,
-                    steps.key_row,
-                    steps.key_column,
-                    held,
-                    depth,
-                    key_rows,
-                    own_rows,
-                    depth_panel,
-                    LANES,
-                )
+                    key, key_at + low * steps.key_row, steps.key_row, steps.key_column, block_count, depth, key_rows,
+                    key_rows_at, depth_panel, LANES,
+                )  # fmt: skip
                 for start in range(low // ROWS * ROWS if causal != 0 else 0, length, ROWS):
-                    rows, g = min(ROWS, length - start), (head * length + start) * width
+                    rows, d_out_at = min(ROWS, length - start), (head * length + start) * width
                     pack_columns(
-                        query,
-                        query_at + start * steps.query_row,
-                        steps.query_row,
-                        steps.query_column,
-                        rows,
-                        depth,
-                        queries,
-                        own_queries,
-                        depth_panel,
-                        LANES,
-                    )
-                    pack_columns(given, g, width, 1, rows, width, gifts, own_gifts, panel, LANES)
+                        query, query_at + start * steps.query_row, steps.query_row, steps.query_column, rows, depth,
+                        queries, queries_at, depth_panel, LANES,
+                    )  # fmt: skip
+                    pack_columns(d_out, d_out_at, width, 1, rows, width, d_out_panels, d_out_panels_at, panel, LANES)
                     multiply_rows(
-                        query,
-                        query_at + start * steps.query_row,
-                        steps.query_row,
-                        steps.query_column,
-                        rows,
-                        depth,
-                        keys,
-                        own_keys,
-                        held,
-                        PANEL,
-                        scores,
-                        own_scores,
-                        block,
-                        0,
-                        TILE_ROWS,
-                        LANES,
-                        SIZE,
-                    )
+                        query, query_at + start * steps.query_row, steps.query_row, steps.query_column, rows, depth,
+                        keys, keys_at, block_count, PANEL, scores, scores_at, block, 0, TILE_ROWS, LANES, SIZE,
+                    )  # fmt: skip
                     multiply_rows(
-                        given,
-                        g,
-                        width,
-                        1,
-                        rows,
-                        width,
-                        values,
-                        own_values,
-                        held,
-                        PANEL,
-                        slopes,
-                        own_scores,
-                        block,
-                        0,
-                        TILE_ROWS,
-                        LANES,
-                        SIZE,
-                    )
+                        d_out, d_out_at, width, 1, rows, width, values, values_at, block_count, PANEL, d_scores,
+                        scores_at, block, 0, TILE_ROWS, LANES, SIZE,
+                    )  # fmt: skip
                     for row in range(rows):
-                        line = own_scores + row * block
-                        seen = max(0, min(held, start + row + 1 - low)) if causal != 0 else held
+                        line = scores_at + row * block
+                        visible = max(0, min(block_count, start + row + 1 - low)) if causal != 0 else block_count
                         mask_scores(
-                            scores,
-                            line,
-                            seen,
-                            allowed,
-                            added,
-                            mask_at + (start + row) * steps.mask_row + low * steps.mask_column,
-                            steps.mask_column,
-                            masked,
-                            real(scale),
-                        )
-                        level, shift = (
-                            levels[uintp(own_level + start + row)],
+                            scores, line, visible, allowed, added,
+                            mask_at + (start + row) * steps.mask_row + low * steps.mask_column, steps.mask_column,
+                            masked, real(scale),
+                        )  # fmt: skip
+                        delta, shift = (
+                            deltas[uintp(deltas_at + start + row)],
                             logsumexp[uintp(head * length + start + row)],
                         )
-                        chances_of(scores, line, scores, line, seen, factor, shift)
-                        weigh_slopes(
-                            scores,
-                            slopes,
-                            line,
-                            seen,
-                            level,
-                            real(scale),
-                            seed,
-                            offset,
-                            (head * length + start + row) * count + low,
-                            real(dropped),
-                        )
-                        for c in range(seen, held):
+                        chances_of(scores, line, scores, line, visible, factor, shift)
+                        scores_backward(
+                            scores, d_scores, line, visible, delta, real(scale), seed, offset,
+                            (head * length + start + row) * count + low, real(dropped),
+                        )  # fmt: skip
+                        for c in range(visible, block_count):
                             scores[uintp(line + c)] = 0
-                            slopes[uintp(line + c)] = 0
+                            d_scores[uintp(line + c)] = 0
                     multiply_rows(
-                        scores,
-                        own_scores,
-                        1,
-                        block,
-                        held,
-                        rows,
-                        gifts,
-                        own_gifts,
-                        width,
-                        panel,
-                        d_value,
-                        (head * count + low) * width,
-                        width,
-                        1,
-                        TILE_ROWS,
-                        LANES,
-                        SIZE,
-                    )
+                        scores, scores_at, 1, block, block_count, rows, d_out_panels, d_out_panels_at, width, panel,
+                        d_value, (head * count + low) * width, width, 1, TILE_ROWS, LANES, SIZE,
+                    )  # fmt: skip
                     multiply_rows(
-                        slopes,
-                        own_scores,
-                        1,
-                        block,
-                        held,
-                        rows,
-                        queries,
-                        own_queries,
-                        depth,
-                        depth_panel,
-                        d_key,
-                        (head * count + low) * depth,
-                        depth,
-                        1,
-                        TILE_ROWS,
-                        LANES,
-                        SIZE,
-                    )
+                        d_scores, scores_at, 1, block, block_count, rows, queries, queries_at, depth, depth_panel,
+                        d_key, (head * count + low) * depth, depth, 1, TILE_ROWS, LANES, SIZE,
+                    )  # fmt: skip
                     multiply_rows(
-                        slopes,
-                        own_scores,
-                        block,
-                        1,
-                        rows,
-                        held,
-                        key_rows,
-                        own_rows,
-                        depth,
-                        depth_panel,
-                        d_query,
-                        (head * length + start) * depth,
-                        depth,
-                        1,
-                        TILE_ROWS,
-                        LANES,
-                        SIZE,
-                    )
+                        d_scores, scores_at, block, 1, rows, block_count, key_rows, key_rows_at, depth, depth_panel,
+                        d_query, (head * length + start) * depth, depth, 1, TILE_ROWS, LANES, SIZE,
+                    )  # fmt: skip
 
 
 @scalar
 def multiply_rows(
-    a, a_at, a_row, a_step, rows, depth, panels, own, width, panel, c, c_at, c_row, keep, tile_rows, lanes, size
+    a, a_at, a_row, a_step, rows, depth, panels, panels_at, width, panel, c, c_at, c_row, keep, tile_rows, lanes, size
 ):
     """c (rows, width) = or += a (rows, depth) @ panels (depth, width)."""
     for i in range(0, rows, tile_rows):
         left = address_of(a) + (a_at + i * a_row) * size
         for j in range(0, width, panel):
-            right, target = address_of(panels) + (own + j * depth) * size, c_at + i * c_row + j
+            right, target = address_of(panels) + (panels_at + j * depth) * size, c_at + i * c_row + j
             multiply_tile(
-                left,
-                a_row,
-                a_step,
-                right,
-                panel,
-                c,
-                target,
-                c_row,
-                depth,
-                keep,
-                min(tile_rows, rows - i),
-                min(panel, width - j),
-                tile_rows,
-                lanes,
-            )
+                left, a_row, a_step, right, panel, c, target, c_row, depth, keep, min(tile_rows, rows - i),
+                min(panel, width - j), tile_rows, lanes,
+            )  # fmt: skip
 
 
 @scalar
 def mask_scores(scores, line, n, allowed, added, at, step, masked, scale):
-    """Where there is a mask n scores are scaled, and -inf where not allowed (1), or raised (2)."""
+    """Scale and mask n scores: -inf where not `allowed` (masked = 1), or plus `added` (2)."""
     if masked == 1:
         for c in range(n):
             scores[uintp(line + c)] = (
@@ -468,32 +262,36 @@ def mask_scores(scores, line, n, allowed, added, at, step, masked, scale):
 
 @scalar
 def drop_scores(scores, line, n, seed, offset, index, p):
-    """Of n scores each 0 with probability p, else divided by 1 - p."""
+    """Apply dropout to n scores: 0 with probability p, else divided by 1 - p."""
     high, low = stack_words(), stack_words()
     for start in range(0, n, 256):
         end = min(start + 256, n)
-        drawn = draw_uniforms(high, low, seed, offset, index + start, index + end) - index
+        first_drawn = draw_uniforms(high, low, seed, offset, index + start, index + end) - index
         for c in range(start, end):
             scores[uintp(line + c)] *= (
-                0.0 if unit(high[uintp(c - drawn)], low[uintp(c - drawn)]) < p else 1.0 / (1.0 - p)
+                0.0 if unit(high[uintp(c - first_drawn)], low[uintp(c - first_drawn)]) < p else 1.0 / (1.0 - p)
             )
 
 
 @scalar
-def weigh_plain_slopes(scores, slopes, line, n, level, scale, seed, offset, index, p):
-    """slopes = scores * (slopes - level) * scale."""
+def plain_scores_backward(scores, d_scores, line, n, delta, scale, seed, offset, index, p):
+    """d_scores = scores * (d_scores - delta) * scale."""
     for c in range(n):
-        slopes[uintp(line + c)] = scores[uintp(line + c)] * (slopes[uintp(line + c)] - level) * scale
+        d_scores[uintp(line + c)] = scores[uintp(line + c)] * (d_scores[uintp(line + c)] - delta) * scale
 
 
 @scalar
-def weigh_dropped_slopes(scores, slopes, line, n, level, scale, seed, offset, index, p):
-    """The same where dropout takes part, of scores and of slopes."""
+def dropped_scores_backward(scores, d_scores, line, n, delta, scale, seed, offset, index, p):
+    """As `plain_scores_backward`, with dropout of scores and d_scores."""
     high, low = stack_words(), stack_words()
     for start in range(0, n, 256):
         end = min(start + 256, n)
-        drawn = draw_uniforms(high, low, seed, offset, index + start, index + end) - index
+        first_drawn = draw_uniforms(high, low, seed, offset, index + start, index + end) - index
         for c in range(start, end):
-            share = 0.0 if unit(high[uintp(c - drawn)], low[uintp(c - drawn)]) < p else 1.0 / (1.0 - p)
-            slopes[uintp(line + c)] = scores[uintp(line + c)] * (slopes[uintp(line + c)] * share - level) * scale
-            scores[uintp(line + c)] *= share
+            keep_factor = (
+                0.0 if unit(high[uintp(c - first_drawn)], low[uintp(c - first_drawn)]) < p else 1.0 / (1.0 - p)
+            )
+            d_scores[uintp(line + c)] = (
+                scores[uintp(line + c)] * (d_scores[uintp(line + c)] * keep_factor - delta) * scale
+            )
+            scores[uintp(line + c)] *= keep_factor

@@ -1,5 +1,6 @@
-"""Discrete Fourier transforms: by `fourier_rows` those that it takes, others by NumPy's pocketfft, and on a GPU by
-`fourier_stages`. Inputs are dense; float32 stays float32. Arguments are worked out in `core.fourier`.
+"""Discrete Fourier transforms: on the CPU by `cpu` where it can, else by NumPy's pocketfft; on a GPU by `cuda_stages`.
+
+Inputs are dense; float32 stays float32. `core.fourier` normalises arguments.
 """
 
 from __future__ import annotations
@@ -11,19 +12,19 @@ import numpy as np
 
 from ...device import Layout
 from ...device.layout import layout
-from . import cpu as fourier_rows, cuda_stages
+from . import cpu as cpu_kernels, cuda_stages
 from ..op import Op, Plan
 
-# the scale of a transform, under the name the transform the other way has for it
+# the norm of the adjoint transform, by the norm of a transform
 ADJOINT = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
 
 
 class Transform(Op):
-    """`compute(array, out, dims, norm, ways, *rest)` along dimensions `dims`; `length(size of the last of them, *rest)`
-    what that becomes. `ways` are functions of buffers that transform along a dimension.
+    """A transform along dimensions `dims`, by `compute(array, out, dims, norm, row_transforms, *rest)`.
 
-    `norm` is NumPy's: which way is divided by the number of elements, "forward", "backward", or both by its root,
-    "ortho".
+    `length(size of the last dimension, *rest)` is the size of this dimension in the result. `row_transforms` are
+    compiled functions of buffers that transform along one dimension. `norm` is NumPy's: the direction that is divided
+    by the number of elements, "forward" or "backward", or "ortho", which divides both by its root.
     """
 
     inputs, upcasts_half = ("x",), False
@@ -69,83 +70,88 @@ class Transform(Op):
         if x.device.type == "cuda":
             return Plan(out, cuda_stages.launch(x, out, dims, norm, inverse) if out.size else lambda *_: None)
 
-        ways = self._ways(x, dims, norm, bool(inverse), shape[dims[-1]]) if out.size else {}
+        row_transforms = self._row_transforms(x, dims, norm, bool(inverse), shape[dims[-1]]) if out.size else {}
 
         def launch(source: np.ndarray, target: np.ndarray) -> None:
             if out.size:
                 self.compute(
-                    source[: x.size].reshape(x.shape), target[: out.size].reshape(shape), dims, norm, ways, *rest
+                    source[: x.size].reshape(x.shape),
+                    target[: out.size].reshape(shape),
+                    dims,
+                    norm,
+                    row_transforms,
+                    *rest,
                 )
 
         return Plan(out, launch)
 
-    def _ways(self, x: Layout, dims: tuple, norm: str, inverse: bool, length: int) -> dict[int, Callable]:
-        """The compiled transforms along single dimensions, of those that have one; the last one's result has `length`
-        elements there.
+    def _row_transforms(self, x: Layout, dims: tuple, norm: str, inverse: bool, length: int) -> dict[int, Callable]:
+        """The compiled transforms by dimension, where there are any. The result has `length` elements along the last
+        dimension.
         """
-        shape, found, (*others, last) = list(x.shape), {}, dims
+        shape, transforms, (*others, last) = list(x.shape), {}, dims
         if self is complex_transform:
             others = dims
         elif last == x.ndim - 1:
             n = length if self is from_half else shape[last]
-            found[last] = fourier_rows.real_rows(
+            transforms[last] = cpu_kernels.real_rows(
                 x.dtype, x.device, prod(shape[:-1]), n, inverse, cuda_stages.scale_of(n, norm, inverse)
             )
         if self is half_spectrum:
             shape[last] = length
         for d in others:
             sizes = prod(shape[:d]), shape[d], prod(shape[d + 1 :])
-            found[d] = fourier_rows.complex_rows(
+            transforms[d] = cpu_kernels.complex_rows(
                 x.dtype.to_complex(), x.device, *sizes, inverse, cuda_stages.scale_of(shape[d], norm, inverse)
             )
-        return {d: way for d, way in found.items() if way}
+        return {d: transform for d, transform in transforms.items() if transform}
 
 
 def _real_backward(g: object, layout: object, dims: tuple, norm: str) -> object:
     """The adjoint of keeping half of a spectrum: the other half is zero."""
-    whole = list(g.shape)
-    whole[dims[-1]] = layout.shape[dims[-1]]
-    spectrum = g.new_zeros(whole)
+    full_shape = list(g.shape)
+    full_shape[dims[-1]] = layout.shape[dims[-1]]
+    spectrum = g.new_zeros(full_shape)
     spectrum.narrow(dims[-1], 0, g.shape[dims[-1]]).copy_(g)
     return complex_transform.apply((spectrum,), (dims, ADJOINT[norm], True)).real
 
 
 def _half_backward(g: object, layout: object, dims: tuple, norm: str) -> object:
-    """The adjoint of taking the other half for granted: what is in both halves counts twice."""
+    """The adjoint of implying the other half: numbers that are in both halves count twice."""
     half = half_spectrum.apply((g.contiguous(),), (dims, ADJOINT[norm])).clone()
     last, n = dims[-1], g.shape[dims[-1]]
-    twice = n - half.shape[last]
+    doubled = n - half.shape[last]
     weights = half.new_ones(half.shape[last], dtype=half.dtype.to_real())
-    weights[1 : 1 + twice] = 2
+    weights[1 : 1 + doubled] = 2
     return half * weights.reshape([-1 if d == last else 1 for d in range(half.ndim)])
 
 
-def _fftn(x: np.ndarray, out: np.ndarray, dims: tuple, norm: str, ways: dict, inverse: bool) -> None:
-    """One dimension at a time, as NumPy's function for several does, which takes some 10 us more."""
+def _fftn(x: np.ndarray, out: np.ndarray, dims: tuple, norm: str, row_transforms: dict, inverse: bool) -> None:
+    """Transform one dimension at a time, as np.fft.fftn does, without its 10 us of overhead."""
     for d in reversed(dims):
-        if d in ways:
-            ways[d](x.reshape(-1), out.reshape(-1))
+        if d in row_transforms:
+            row_transforms[d](x.reshape(-1), out.reshape(-1))
             x = out
         else:
             x = (np.fft.ifft if inverse else np.fft.fft)(x, axis=d, norm=norm, out=out)
 
 
-def _rfftn(x: np.ndarray, out: np.ndarray, dims: tuple, norm: str, ways: dict) -> None:
+def _rfftn(x: np.ndarray, out: np.ndarray, dims: tuple, norm: str, row_transforms: dict) -> None:
     *others, last = dims
-    if last in ways:
-        ways[last](x.reshape(-1), out.reshape(-1))
+    if last in row_transforms:
+        row_transforms[last](x.reshape(-1), out.reshape(-1))
     else:
         np.fft.rfft(x, axis=last, norm=norm, out=out)
-    _fftn(out, out, others, norm, ways, False)
+    _fftn(out, out, others, norm, row_transforms, False)
 
 
-def _irfftn(x: np.ndarray, out: np.ndarray, dims: tuple, norm: str, ways: dict, n: int) -> None:
-    between = np.empty_like(x) if len(dims) > 1 else x
-    _fftn(x, between, dims[:-1], norm, ways, True)
-    if dims[-1] in ways:
-        ways[dims[-1]](between.reshape(-1), out.reshape(-1))
+def _irfftn(x: np.ndarray, out: np.ndarray, dims: tuple, norm: str, row_transforms: dict, n: int) -> None:
+    spectrum = np.empty_like(x) if len(dims) > 1 else x
+    _fftn(x, spectrum, dims[:-1], norm, row_transforms, True)
+    if dims[-1] in row_transforms:
+        row_transforms[dims[-1]](spectrum.reshape(-1), out.reshape(-1))
     else:
-        np.fft.irfft(between, n, axis=dims[-1], norm=norm, out=out)
+        np.fft.irfft(spectrum, n, axis=dims[-1], norm=norm, out=out)
 
 
 complex_transform = Transform(

@@ -1,7 +1,4 @@
-"""The cross product of vectors of three components, x (outer, 3, inner) and y alike, in one pass.
-
-Its gradients are cross products too.
-"""
+"""The cross product of 3-vectors in one pass. Its gradients are cross products, too."""
 
 from __future__ import annotations
 
@@ -17,10 +14,10 @@ from ..reduce.softmax import split
 
 
 def cross_kernel(x, y, out, outer, inner):
-    """out (outer, 3, inner) = x * y, each a vector along the middle."""
+    """out = x cross y, all (outer, 3, inner) with vectors along the middle dimension."""
     for task in parallel_range(outer * inner):
-        place = int64(task)
-        first = place + 2 * inner * quotient(place, inner)
+        index = int64(task)
+        first = index + 2 * inner * quotient(index, inner)
         second, third = first + inner, first + 2 * inner
         a, b, c = x[uintp(first)], x[uintp(second)], x[uintp(third)]
         d, e, f = y[uintp(first)], y[uintp(second)], y[uintp(third)]
@@ -30,7 +27,7 @@ def cross_kernel(x, y, out, outer, inner):
 
 
 class Cross(Op):
-    """x * y of dense tensors of one shape and dtype, along parameter `dim`, whose size is 3."""
+    """x cross y of dense tensors of equal shape and dtype, along `dim`, whose size is 3."""
 
     takes = "x[*s]:buifc y[*s]; dim=axis"
     inputs, parameters = ("x", "y"), ("dim",)

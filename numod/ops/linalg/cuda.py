@@ -1,5 +1,5 @@
-"""Which kernels make a factorisation on a GPU: of the few in `factorization_team`, `factorization_panels` and
-`jacobi_team`, of `solve_triangular` and of products. LAPACK's part on the CPU is in `factorization`.
+"""Factorisations on a GPU, composed of the kernels in `cuda_block_kernels`, `cuda_panel_kernels` and `cuda_jacobi`, of
+`solve_triangular` and of products. The CPU's, by LAPACK, are in `factorization`.
 """
 
 from __future__ import annotations
@@ -20,46 +20,46 @@ from ..matmul.matmul import matmul
 from .triangular_solve import solve_triangular, typed
 from .tril_triu import band
 
-# columns factored before the rest of a matrix follows, which is then read and written so many times less often
+# columns factored before the rest of a matrix is updated, which divides its loads and stores by this number
 _PANEL = 16
-_WIDE, _FEW = 128, 32  # columns of a matrix, and matrices at most, for which several blocks work on each
-# rows of a run of Jacobi's rotations, and threads of two rows: of 32 the sums would be read longer than the rows
+_WIDE, _FEW = 128, 32  # columns from which, and matrices up to which, several blocks share a matrix
+# rows of a run of Jacobi rotations; threads per pair of rows (with 32, partial sums would take longer than the rows)
 _RUN, _LANES = 16, 16
 _INT32, _INT64 = np.dtype(np.int32), np.dtype(np.int64)
 
 
 def launch(name: str, inputs: tuple[Layout, ...], results: tuple[Layout, ...], parameters: tuple) -> Callable | None:
-    """A function of the buffers of inputs and results that fills the results; None where there is no kernel.
+    """Return a function that takes the buffers of inputs and results and fills the results; None if there is no kernel.
 
-    It returns None, or where a factorisation may fail an array on the device: for each matrix 0, or the place at which
-    it failed.
+    The function returns None, or if a factorisation can fail, an array on the device: for each matrix 0, or the
+    position at which it failed.
     """
     make = MAKERS.get(name)
     return make and make(*inputs, results, *parameters)
 
 
-def _team(
+def _block_per_matrix(
     a: Layout, name: str, kernel: Callable, signature: str, matrices: int, work: int, lanes: int = 32
 ) -> Callable:
-    """The launcher of a kernel with a block for each matrix; `work`: elements of one."""
+    """The launcher of a kernel with one block per matrix of `work` elements."""
     threads = a.device.backend.team(work, 256)
     lanes = min(lanes, threads // 2)
     sizes = {"PANEL": min(_PANEL, threads // 2)} if has(kernel, "PANEL") else {}
     return block_reduce.launcher(a, name, partial(typed(kernel, a), **sizes), signature, matrices, threads, lanes=lanes)
 
 
-def _wide(a: Layout, name: str, kernel: Callable, signature: str, tasks: int, threads: int) -> Callable:
-    """The launcher of a kernel with a block of so many threads for each task."""
+def _block_per_task(a: Layout, name: str, kernel: Callable, signature: str, tasks: int, threads: int) -> Callable:
+    """The launcher of a kernel with one block of `threads` threads per task."""
     return block_reduce.launcher(a, name, typed(kernel, a), signature, tasks, threads)
 
 
-def _panel(
+def _panel_launcher(
     a: Layout, name: str, kernel: Callable, signature: str, tasks: int, threads: int = block_reduce.PANEL_THREADS
 ) -> Callable:
     return block_reduce.panel(a, name, typed(kernel, a), signature, tasks, threads)
 
 
-def _flat(a: Layout, name: str, kernel: Callable, signature: str, work: int) -> Callable:
+def _thread_launcher(a: Layout, name: str, kernel: Callable, signature: str, work: int) -> Callable:
     return bind.launcher(a.device, name, specialized(typed(kernel, a)), signature, a.dtype, work)
 
 
@@ -67,31 +67,35 @@ def _batch(a: Layout) -> int:
     return a.size // (a.shape[-2] * a.shape[-1])
 
 
-def _panels(a: Layout) -> list[tuple[int, int]]:
-    """Where the panels of a matrix begin and end that one block alone would factor for long; none of others."""
-    simulated, least = a.device.backend.SIMULATED, min(a.shape[-2:])
-    if least < (4 if simulated else _WIDE) or _batch(a) > (1 if simulated else _FEW):
+def _large_panels(a: Layout) -> list[tuple[int, int]]:
+    """Begin and end of the panels of a large matrix; an empty list if one block should factor the matrix."""
+    simulated, size = a.device.backend.SIMULATED, min(a.shape[-2:])
+    if size < (4 if simulated else _WIDE) or _batch(a) > (1 if simulated else _FEW):
         return []
     width = block_reduce.panel_columns(a)
-    return [(first, min(first + width, least)) for first in range(0, least, width)]
+    return [(first, min(first + width, size)) for first in range(0, size, width)]
 
 
-def _rest(a: Layout) -> Callable:
-    """A function of a's buffer, where a panel begins and ends, and whether the matrix is lower: `rest_kernel`."""
+def _trailing_update(a: Layout) -> Callable:
+    """A function (buffer of a, begin and end of a panel, lower) that runs `trailing_update_kernel`."""
     (m, n), matrices = a.shape[-2:], _batch(a)
-    run = _flat(a, "rest", panel_kernels.rest_kernel, bind.signature(a, numbers=6), a.size)
+    run = _thread_launcher(
+        a, "trailing_update", panel_kernels.trailing_update_kernel, bind.signature(a, numbers=6), a.size
+    )
 
-    def rest(x: object, first: int, end: int, lower: int) -> None:
+    def update(x: object, first: int, end: int, lower: int) -> None:
         if min(m, n) > end:
             run(x, matrices * (m - end) * (n - end), m, n, first, end, lower)
 
-    return rest
+    return update
 
 
 def _cholesky(a: Layout, results: tuple) -> Callable:
-    n, matrices, panels, empty = a.shape[-1], _batch(a), _panels(a), a.device.empty
+    n, matrices, panels, empty = a.shape[-1], _batch(a), _large_panels(a), a.device.empty
     if not panels:
-        run = _team(a, "cholesky", kernels.cholesky_team, bind.signature(a, a, _INT32, numbers=2), matrices, n * n)
+        run = _block_per_matrix(
+            a, "cholesky", kernels.cholesky_kernel, bind.signature(a, a, _INT32, numbers=2), matrices, n * n
+        )
 
         def cholesky(x: object, out: object) -> object:
             info = empty(matrices, _INT32)
@@ -100,85 +104,89 @@ def _cholesky(a: Layout, results: tuple) -> Callable:
 
         return cholesky
     rows = 2 if a.device.backend.SIMULATED else block_reduce.PANEL_THREADS // block_reduce.PANEL
-    run = _panel(
+    run = _panel_launcher(
         a,
         "cholesky_panel",
-        panel_kernels.cholesky_panel_team,
+        panel_kernels.cholesky_panel_kernel,
         bind.signature(a, a, _INT32, numbers=5),
         matrices * -(-n // rows),
     )
-    rest, lower = _rest(a), band.prepare((a,), (-n, 0))
+    update_trailing, lower = _trailing_update(a), band.prepare((a,), (-n, 0))
 
-    def by_panels(x: object, out: object) -> object:
-        info, work = empty(matrices, _INT32), empty(a.size, a.storage)
-        for each in (work, out):
-            lower.launch(x, each, *lower.constants)
+    def cholesky_by_panels(x: object, out: object) -> object:
+        info, trailing = empty(matrices, _INT32), empty(a.size, a.storage)
+        for target in (trailing, out):
+            lower.launch(x, target, *lower.constants)
         for first, end in panels:
             parts = max(-(-(n - end) // rows), 1)
-            run(work, out, info, matrices * parts, parts, n, first, end)
-            rest(work, first, end, 1)
+            run(trailing, out, info, matrices * parts, parts, n, first, end)
+            update_trailing(trailing, first, end, 1)
         return info
 
-    return by_panels
+    return cholesky_by_panels
 
 
 def _lu(a: Layout, results: tuple, pivoted: bool = True) -> Callable:
-    (m, n), matrices, panels, empty = a.shape[-2:], _batch(a), _panels(a), a.device.empty
+    (m, n), matrices, panels, empty = a.shape[-2:], _batch(a), _large_panels(a), a.device.empty
     if not panels:
-        run = _team(a, "lu", kernels.lu_team, bind.signature(a, a, _INT32, _INT32, _INT64, numbers=4), matrices, m * n)
+        run = _block_per_matrix(
+            a, "lu", kernels.lu_kernel, bind.signature(a, a, _INT32, _INT32, _INT64, numbers=4), matrices, m * n
+        )
         return lambda x, packed, pivots, info, order: run(x, packed, pivots, info, order, matrices, m, n, int(pivoted))
     width = block_reduce.panel_columns(a)
     parts = -(-n // width)
     signature = bind.signature(a, a, _INT32, _INT32, _INT64, _INT64, numbers=6)
-    run = _panel(a, "lu_panel", panel_kernels.lu_panel_team, signature, matrices, a.device.backend.team(m, 512, 1))
-    beside = _panel(
-        a, "lu_beside", panel_kernels.lu_beside_team, bind.signature(a, _INT32, _INT64, numbers=6), matrices * parts
+    run = _panel_launcher(
+        a, "lu_panel", panel_kernels.lu_panel_kernel, signature, matrices, a.device.backend.team(m, 512, 1)
     )
-    rest, copy = _rest(a), band.prepare((a,), (-m, n))
+    update_rows = _panel_launcher(
+        a, "lu_update", panel_kernels.lu_update_kernel, bind.signature(a, _INT32, _INT64, numbers=6), matrices * parts
+    )
+    update_trailing, copy = _trailing_update(a), band.prepare((a,), (-m, n))
 
-    def by_panels(x: object, packed: object, pivots: object, info: object, order: object) -> None:
+    def lu_by_panels(x: object, packed: object, pivots: object, info: object, order: object) -> None:
         scratch, sources = empty(matrices * width * m, a.storage), empty(matrices * m, _INT64)
         copy.launch(x, packed, *copy.constants)
         for first, end in panels:
             run(packed, scratch, pivots, info, order, sources, matrices, m, n, int(pivoted), first, end)
-            beside(packed, pivots, sources, matrices * parts, parts, m, n, first, end)
-            rest(packed, first, end, 0)
+            update_rows(packed, pivots, sources, matrices * parts, parts, m, n, first, end)
+            update_trailing(packed, first, end, 0)
 
-    return by_panels
+    return lu_by_panels
 
 
-def _factored(a: Layout) -> Callable:
-    """A function of a's buffer that gives those of its LU factors, pivots, infos, and orders of rows."""
+def _lu_factors(a: Layout) -> Callable:
+    """A function of a's buffer that returns buffers of its LU factors, pivots, infos and row orders."""
     n, matrices, empty, factor = a.shape[-1], _batch(a), a.device.empty, _lu(a, ())
 
-    def factored(x: object) -> tuple:
-        found = (
+    def factor_into_scratch(x: object) -> tuple:
+        factors = (
             empty(a.size, a.storage),
             empty(matrices * n, _INT32),
             empty(matrices, _INT32),
             empty(matrices * n, _INT64),
         )
-        factor(x, *found)
-        return found
+        factor(x, *factors)
+        return factors
 
-    return factored
+    return factor_into_scratch
 
 
 def _solve(a: Layout, b: Layout, results: tuple) -> Callable:
-    """By LU: the rows of b reordered, then two substitutions. Of an inverse b is the unit matrix, and has no buffer."""
+    """Solve by LU: reorder the rows of b, then substitute twice. For an inverse, b is the identity (no buffer)."""
     out, n, columns, empty = results[0], a.shape[-1], b.shape[-1], a.device.empty
-    factored, reorder = (
-        _factored(a),
-        _flat(a, "reordered", kernels.reordered_kernel, bind.signature(_INT64, a, a, numbers=4), b.size),
+    factor, reorder = (
+        _lu_factors(a),
+        _thread_launcher(a, "reordered", kernels.reordered_kernel, bind.signature(_INT64, a, a, numbers=4), b.size),
     )
-    forward, backward = (solve_triangular.prepare((a, out), each) for each in ((False, True), (True, False)))
+    forward, backward = (solve_triangular.prepare((a, out), flags) for flags in ((False, True), (True, False)))
 
-    def solve(x: object, *rest: object) -> object:
-        packed, _, info, order = factored(x)
-        one, other = empty(out.size, a.storage), empty(out.size, a.storage)
-        reorder(order, rest[0], one, b.size, n, columns, int(len(rest) == 1))
-        forward.launch(packed, one, other, *forward.constants)
-        backward.launch(packed, other, rest[-1], *backward.constants)
+    def solve(x: object, *buffers: object) -> object:
+        packed, _, info, order = factor(x)
+        reordered, between = empty(out.size, a.storage), empty(out.size, a.storage)
+        reorder(order, buffers[0], reordered, b.size, n, columns, int(len(buffers) == 1))
+        forward.launch(packed, reordered, between, *forward.constants)
+        backward.launch(packed, between, buffers[-1], *backward.constants)
         return info
 
     return solve
@@ -198,115 +206,111 @@ def _inv_or_infinite(a: Layout, results: tuple) -> Callable:
 
 
 def _det(a: Layout, results: tuple) -> Callable:
-    n, matrices, factored, last = a.shape[-1], _batch(a), _factored(a), results[-1]
-    run = _flat(a, "det", kernels.det_kernel, bind.signature(a, _INT32, a, last, numbers=3), 16 * matrices * n)
+    n, matrices, factor, last_result = a.shape[-1], _batch(a), _lu_factors(a), results[-1]
+    run = _thread_launcher(
+        a, "det", kernels.det_kernel, bind.signature(a, _INT32, a, last_result, numbers=3), 16 * matrices * n
+    )
 
-    def det(x: object, *found: object) -> None:
-        packed, pivots, *_ = factored(x)
-        run(packed, pivots, found[0], found[-1], matrices, n, len(found) - 1)
+    def det(x: object, *results_out: object) -> None:
+        packed, pivots, *_ = factor(x)
+        run(packed, pivots, results_out[0], results_out[-1], matrices, n, len(results_out) - 1)
 
     return det
 
 
 def _geqrf(a: Layout, results: tuple) -> Callable:
     (m, n), matrices = a.shape[-2:], _batch(a)
-    run, kind = (
-        _team(a, "qr", kernels.qr_team, bind.signature(a, a, a, numbers=3, others=("float64",)), matrices, m * n),
+    run, float_info = (
+        _block_per_matrix(
+            a, "qr", kernels.qr_kernel, bind.signature(a, a, a, numbers=3, others=("float64",)), matrices, m * n
+        ),
         dtypes.finfo(a.dtype),
     )
-    return lambda x, packed, tau: run(x, packed, tau, matrices, m, n, kind.tiny / kind.eps)
+    return lambda x, packed, tau: run(x, packed, tau, matrices, m, n, float_info.tiny / float_info.eps)
 
 
 def _orthonormal(a: Layout, columns: int, positive: bool) -> Callable:
-    """A function of buffers of what `_geqrf` makes of a, and of Q with so many columns."""
+    """A function (packed, tau, q) that forms Q with `columns` columns from the results of `_geqrf`."""
     (m, n), matrices = a.shape[-2:], _batch(a)
-    run = _team(a, "q", kernels.q_team, bind.signature(a, a, a, numbers=6), matrices, m * columns)
+    run = _block_per_matrix(a, "q", kernels.q_kernel, bind.signature(a, a, a, numbers=6), matrices, m * columns)
     return lambda packed, tau, q: run(packed, tau, q, matrices, m, n, min(m, n), columns, int(positive))
 
 
 def _qr(a: Layout, results: tuple, mode: str) -> Callable:
     (q, r), (m, n), empty, factor = results, a.shape[-2:], a.device.empty, _geqrf(a, ())
-    upper = _flat(a, "upper", kernels.upper_kernel, bind.signature(a, a, numbers=4), r.size)
-    form = _orthonormal(a, q.shape[-1], False) if mode != "r" else None
+    upper = _thread_launcher(a, "upper", kernels.upper_kernel, bind.signature(a, a, numbers=4), r.size)
+    form_q = _orthonormal(a, q.shape[-1], False) if mode != "r" else None
 
     def qr(x: object, q_out: object, r_out: object) -> None:
         packed, tau = empty(a.size, a.storage), empty(_batch(a) * min(m, n), a.storage)
         factor(x, packed, tau)
         upper(packed, r_out, r.size, m, n, r.shape[-2])
-        if form is not None:
-            form(packed, tau, q_out)
+        if form_q is not None:
+            form_q(packed, tau, q_out)
 
     return qr
 
 
-def _rounds(a: Layout, count: int, length: int) -> tuple[Callable, int]:
-    """A function that rotates `count` rows of the buffer w, of so many elements, until they are orthogonal, as
-    `jacobi_team` says; and how many pairs of runs a matrix has.
+def _jacobi_rounds(a: Layout, count: int, length: int) -> tuple[Callable, int]:
+    """A function that rotates `count` rows of `length` elements of the buffer w until they are orthogonal, by
+    `jacobi_kernel`, and the number of pairs of runs per matrix.
     """
     device, matrices, width = a.device, _batch(a), 2 if a.device.backend.SIMULATED else _RUN
     pairs, lanes = -(-count // (2 * width)), 2 if device.backend.SIMULATED else _LANES
-    kernel = partial(typed(jacobi.jacobi_team, a), WIDTH=width)
+    kernel = partial(typed(jacobi.jacobi_kernel, a), WIDTH=width)
     signature = bind.signature(a, a, _INT32, numbers=6, others=("float64",))
     run = block_reduce.launcher(a, "jacobi", kernel, signature, matrices * pairs, width * lanes, lanes=lanes)
 
-    def rounds(w: object, v: object, vectors: int, least: float) -> object:
-        turned = device.empty(matrices * pairs, _INT32)
+    def rounds(w: object, v: object, vectors: int, tolerance: float) -> object:
+        rotations = device.empty(matrices * pairs, _INT32)
         for _ in range(60):
             for turn in range(2 * pairs - 1):
-                run(w, v, turned, matrices * pairs, pairs, count, length, vectors, turn, least)
-            if not device.backend.download(turned).any():
+                run(w, v, rotations, matrices * pairs, pairs, count, length, vectors, turn, tolerance)
+            if not device.backend.download(rotations).any():
                 break
-        return turned
+        return rotations
 
     return rounds, pairs
 
 
 def _eigh(a: Layout, results: tuple, lower: bool) -> Callable:
     n, matrices, empty, real = a.shape[-1], _batch(a), a.device.empty, results[0].storage
-    least = dtypes.finfo(a.dtype).eps
-    if _panels(a):
+    tolerance = dtypes.finfo(a.dtype).eps
+    if _large_panels(a):
         return _large_eigh(a, results, int(lower))
     signature = bind.signature(a, a, a, a, a, real, a, _INT32, numbers=4, others=("float64",))
-    run = _team(a, "eigh", jacobi.eigh_team, signature, matrices, n * n)
+    run = _block_per_matrix(a, "eigh", jacobi.eigh_kernel, signature, matrices, n * n)
 
     def eigh(x: object, values: object, vectors: object = None) -> object:
-        work = *(empty(a.size, a.storage) for _ in range(2)), *(empty(matrices * n, a.storage) for _ in range(2))
+        scratch = *(empty(a.size, a.storage) for _ in range(2)), *(empty(matrices * n, a.storage) for _ in range(2))
         info = empty(matrices, _INT32)
         run(
-            x,
-            *work,
-            values,
-            work[0] if vectors is None else vectors,
-            info,
-            matrices,
-            n,
-            int(lower),
-            int(vectors is not None),
-            least,
-        )
+            x, *scratch, values, scratch[0] if vectors is None else vectors, info, matrices, n, int(lower),
+            int(vectors is not None), tolerance,
+        )  # fmt: skip
         return info
 
     return eigh
 
 
 def _large_eigh(a: Layout, results: tuple, lower: int) -> Callable:
-    """As the singular values of a matrix that is positive, which `hermitian_begin_team` makes of a."""
+    """By the singular values of the positive definite matrix of `hermitian_begin_kernel`."""
     n, matrices, empty, real, team = a.shape[-1], _batch(a), a.device.empty, results[0].storage, a.device.backend.team
-    begin = _wide(
+    begin = _block_per_task(
         a,
         "eigh_begin",
-        jacobi.hermitian_begin_team,
+        jacobi.hermitian_begin_kernel,
         bind.signature(a, a, a, real, numbers=3),
         matrices,
         team(n * n, 512),
     )
-    values_of = _wide(
-        a, "eigh_values", jacobi.rayleigh_team, bind.signature(a, a, real, numbers=2), matrices * n, team(n, 256, 2)
+    rayleigh = _block_per_task(
+        a, "eigh_values", jacobi.rayleigh_kernel, bind.signature(a, a, real, numbers=2), matrices * n, team(n, 256, 2)
     )
-    (rounds, pairs), order, least = _rounds(a, n, n), _in_order(a, n, n), _orthogonal(a, n)
+    (rounds, pairs), order, tolerance = _jacobi_rounds(a, n, n), _sorter(a, n, n), _orthogonality(a, n)
 
     def eigh(x: object, values: object, vectors: object = None) -> object:
-        work, w, scales, found = (
+        work, w, scales, unsorted = (
             empty(a.size, a.storage),
             empty(a.size, a.storage),
             empty(matrices, real),
@@ -314,122 +318,96 @@ def _large_eigh(a: Layout, results: tuple, lower: int) -> Callable:
         )
         info = empty(matrices, _INT32)
         begin(x, work, w, scales, matrices, n, lower)
-        turned = rounds(w, w, 0, least)
-        values_of(work, w, found, matrices * n, n)
+        rotations = rounds(w, w, 0, tolerance)
+        rayleigh(work, w, unsorted, matrices * n, n)
         order(
-            w,
-            w,
-            found,
-            scales,
-            turned,
-            values,
-            w if vectors is None else vectors,
-            w,
-            info,
-            matrices * n,
-            pairs,
-            n,
-            n,
-            int(vectors is not None),
-            1,
-        )
+            w, w, unsorted, scales, rotations, values, w if vectors is None else vectors, w, info, matrices * n, pairs,
+            n, n, int(vectors is not None), 1,
+        )  # fmt: skip
         return info
 
     return eigh
 
 
-def _in_order(a: Layout, count: int, length: int) -> Callable:
-    """`in_order_team`, for so many rows of so many elements."""
+def _sorter(a: Layout, count: int, length: int) -> Callable:
+    """The launcher of `sort_kernel` for `count` rows of `length` elements."""
     real, matrices = dtypes.dtype.to_real(a.dtype).storage, _batch(a)
     signature = bind.signature(a, a, real, real, _INT32, real, a, a, _INT32, numbers=6)
-    return _wide(
-        a, "in_order", jacobi.in_order_team, signature, matrices * count, a.device.backend.team(length, 256, 4)
+    return _block_per_task(
+        a, "in_order", jacobi.sort_kernel, signature, matrices * count, a.device.backend.team(length, 256, 4)
     )
 
 
-def _orthogonal(a: Layout, length: int) -> float:
-    """The cosine of columns of so many elements that counts as 0: as LAPACK's gesvj, as sums of so many products have
-    no less.
+def _orthogonality(a: Layout, length: int) -> float:
+    """The cosine between columns of `length` elements below which they count as orthogonal, as in LAPACK's gesvj: the
+    rounding error of such a dot product.
     """
     return dtypes.finfo(a.dtype).eps * max(length**0.5, 2.0)
 
 
 def _svdvals(a: Layout, results: tuple, vectors: bool = False) -> Callable:
-    """A function of the buffers of a and its singular values, and for `vectors` of what `svd_team` calls long and
-    short.
+    """A function of the buffers of a and its singular values; with `vectors`, also of `long` and `short` of
+    `svd_kernel`.
     """
     (m, n), matrices, empty, real = a.shape[-2:], _batch(a), a.device.empty, dtypes.dtype.to_real(a.dtype).storage
-    count, length, least = min(m, n), max(m, n), _orthogonal(a, max(m, n))
-    if _panels(a):
-        begin = _wide(
+    count, length, tolerance = min(m, n), max(m, n), _orthogonality(a, max(m, n))
+    if _large_panels(a):
+        begin = _block_per_task(
             a,
             "svd_begin",
-            jacobi.svd_begin_team,
+            jacobi.svd_begin_kernel,
             bind.signature(a, a, a, real, numbers=3),
             matrices,
             a.device.backend.team(m * n, 512),
         )
-        lengths = _wide(
+        lengths = _block_per_task(
             a,
             "svd_lengths",
-            jacobi.svd_lengths_team,
+            jacobi.row_norms_kernel,
             bind.signature(a, real, numbers=2),
             matrices * count,
             a.device.backend.team(length, 256, 4),
         )
-        (rounds, pairs), order = _rounds(a, count, length), _in_order(a, count, length)
+        (rounds, pairs), order = _jacobi_rounds(a, count, length), _sorter(a, count, length)
 
-        def large(x: object, values: object, *found: object) -> object:
+        def large(x: object, values: object, *vectors_out: object) -> object:
             w, v, scales, norms = (
                 empty(a.size, a.storage),
                 empty(matrices * count * count, a.storage),
                 empty(matrices, real),
                 empty(matrices * count, real),
             )
-            info, (long, short) = empty(matrices, _INT32), found or (w, v)
+            info, (long, short) = empty(matrices, _INT32), vectors_out or (w, v)
             begin(x, w, v, scales, matrices, m, n)
-            turned = rounds(w, v, int(vectors), least)
+            rotations = rounds(w, v, int(vectors), tolerance)
             lengths(w, norms, matrices * count, length)
             order(
-                w,
-                v,
-                norms,
-                scales,
-                turned,
-                values,
-                long,
-                short,
-                info,
-                matrices * count,
-                pairs,
-                count,
-                length,
-                2 * int(vectors),
-                0,
-            )
+                w, v, norms, scales, rotations, values, long, short, info, matrices * count, pairs, count, length,
+                2 * int(vectors), 0,
+            )  # fmt: skip
             return info
 
         return large
     signature = bind.signature(a, a, a, real, a, real, a, _INT32, numbers=4, others=("float64",))
-    run = _team(a, "svd", jacobi.svd_team, signature, matrices, m * n, 16)
+    run = _block_per_matrix(a, "svd", jacobi.svd_kernel, signature, matrices, m * n, 16)
 
-    def svdvals(x: object, values: object, *found: object) -> object:
-        work = empty(a.size, a.storage), empty(matrices * count * count, a.storage), empty(matrices * count, real)
-        info, (long, short) = empty(matrices, _INT32), found or work[:2]
-        run(x, *work, long, values, short, info, matrices, m, n, int(vectors), least)
+    def svdvals(x: object, values: object, *vectors_out: object) -> object:
+        scratch = empty(a.size, a.storage), empty(matrices * count * count, a.storage), empty(matrices * count, real)
+        info, (long, short) = empty(matrices, _INT32), vectors_out or scratch[:2]
+        run(x, *scratch, long, values, short, info, matrices, m, n, int(vectors), tolerance)
         return info
 
     return svdvals
 
 
 def _svd(a: Layout, results: tuple, full: bool) -> Callable:
-    """Of what the rotations leave the longer vectors by QR: they are orthonormal, and complete, whatever the rank."""
+    """Compute the longer singular vectors by QR after the rotations: they are orthonormal whatever the rank."""
     (m, n), matrices, empty = a.shape[-2:], _batch(a), a.device.empty
     length, count = max(m, n), min(m, n)
     columns = length if full else count
     tall = layout((*a.shape[:-2], length, count), a.dtype, a.device)
-    rotate, factor, form = _svdvals(a, (), True), _geqrf(tall, ()), _orthonormal(tall, columns, True)
-    turn = _flat(a, "adjoint", kernels.adjoint_kernel, bind.signature(a, a, numbers=3), a.size)
+    decompose, factor, form_q = _svdvals(a, (), True), _geqrf(tall, ()), _orthonormal(tall, columns, True)
+    transpose = _thread_launcher(a, "adjoint", kernels.adjoint_kernel, bind.signature(a, a, numbers=3), a.size)
 
     def svd(x: object, u: object, s: object, vh: object) -> object:
         long, packed, tau = empty(a.size, a.storage), empty(a.size, a.storage), empty(matrices * count, a.storage)
@@ -438,22 +416,22 @@ def _svd(a: Layout, results: tuple, full: bool) -> Callable:
             if m >= n
             else (empty(matrices * count * count, a.storage), empty(matrices * length * columns, a.storage))
         )
-        info = rotate(x, s, long, short)
+        info = decompose(x, s, long, short)
         factor(long, packed, tau)
-        form(packed, tau, q)
+        form_q(packed, tau, q)
         if m < n:
-            turn(short, u, matrices * count * count, count, count)
-            turn(q, vh, matrices * length * columns, length, columns)
+            transpose(short, u, matrices * count * count, count, count)
+            transpose(q, vh, matrices * length * columns, length, columns)
         return info
 
     return svd
 
 
 def _pinv(a: Layout, results: tuple, atol: float, rtol: float, hermitian: bool = False) -> Callable:
-    """By the singular values; a third buffer, if it is given, is told the ranks."""
+    """The pseudoinverse by the singular values; a third buffer, if given, receives the ranks."""
     (m, n), matrices, empty, real = a.shape[-2:], _batch(a), a.device.empty, dtypes.dtype.to_real(a.dtype).storage
     count, decompose = min(m, n), _svd(a, (), False)
-    run = _flat(
+    run = _thread_launcher(
         a,
         "pinv",
         kernels.pinv_kernel,
@@ -481,9 +459,9 @@ def _lstsq(a: Layout, b: Layout, results: tuple, rtol: float) -> Callable:
     invert, product = _pinv(a, (), 0.0, rtol), matmul.prepare((inverse, b), (False, False))
 
     def lstsq(x: object, right: object, out: object, rank: object) -> object:
-        between = empty(a.size, a.storage)
-        info = invert(x, between, rank)
-        product.launch(between, right, out, *product.constants)
+        pseudoinverse = empty(a.size, a.storage)
+        info = invert(x, pseudoinverse, rank)
+        product.launch(pseudoinverse, right, out, *product.constants)
         return info
 
     return lstsq
@@ -496,14 +474,14 @@ def _order(pivots: Layout, results: tuple, rows: int) -> Callable:
     run = bind.launcher(
         pivots.device, "order", specialized(kernels.order_kernel), signature, dtypes.float64, 16 * pivots.size
     )
-    return lambda given, out: run(given, out, matrices, count, rows)
+    return lambda pivot_data, out: run(pivot_data, out, matrices, count, rows)
 
 
 def _ldl(a: Layout, results: tuple) -> Callable:
-    """By the processor's kernel, with a thread for each matrix: its exchanges wait for one another."""
+    """LDL with the CPU's kernel, one thread per matrix: its exchanges are sequential."""
     n, matrices = a.shape[-1], _batch(a)
     lower = band.prepare((a,), (-n, 0))
-    run = _flat(
+    run = _thread_launcher(
         a, "ldl", lu_cpu.ldl_kernel, bind.signature(a, _INT32, _INT32, numbers=2, others=("float64",)), a.size * n
     )
 
@@ -517,7 +495,9 @@ def _ldl(a: Layout, results: tuple) -> Callable:
 def _ldl_solve(a: Layout, pivots: Layout, b: Layout, results: tuple) -> Callable:
     n, columns = b.shape[-2:]
     tasks = b.size // n
-    run = _flat(a, "ldl_solve", kernels.ldl_solve_kernel, bind.signature(a, pivots, a, a, numbers=3), n * b.size)
+    run = _thread_launcher(
+        a, "ldl_solve", kernels.ldl_solve_kernel, bind.signature(a, pivots, a, a, numbers=3), n * b.size
+    )
     return lambda *buffers: run(*buffers, tasks, n, columns)
 
 

@@ -1,10 +1,10 @@
-"""Factorisations on a GPU: a block of threads for each matrix, which lies in global memory.
+"""CUDA kernels of factorisations: one thread block per matrix, which is in global memory.
 
-`factorization_device` makes launches of these kernels.
+`cuda` launches these kernels.
 
-Matrices are row-major, so threads that are neighbours take neighbouring columns: their loads coalesce, and what they
-share of a row is one load for a warp. Threads stand in GROUPS rows of LANES columns, both constants of the text, which
-saves divisions. Sums are joined in shared memory in a fixed order: every run gives the same bits. Golub and Van Loan,
+Matrices are row-major, so neighbouring threads take neighbouring columns: their loads coalesce, and a value that they
+share is one load for a warp. Threads form GROUPS rows of LANES columns. Both are compile-time constants, which saves
+divisions. Sums are combined in shared memory in a fixed order, so every run returns the same bits. Golub and Van Loan,
 Matrix Computations, 2013: 4.2 (Cholesky), 3.4 (LU), 5.2 (Householder).
 """
 
@@ -19,27 +19,28 @@ from ...kernel.scalar import scalar
 
 
 @scalar
-def team_pivot(value, place, shared, places, thread, threads):
-    """The place of the greatest of the threads' values, the first of equal ones, told to all. shared, places (threads)
-    are free before and behind.
+def block_argmax(value, index, shared, indices, thread, threads):
+    """The index of the greatest of the threads' values, or the least such index, returned to all threads.
+
+    shared and indices (threads) are scratch: free before the call and after it.
     """
     count = joining(threads)
-    shared[uintp(thread)], places[uintp(thread)] = value, place
+    shared[uintp(thread)], indices[uintp(thread)] = value, index
     cuda.syncthreads()
     if thread < count:
         for k in range(1, threads // count):
-            other, there = shared[uintp(thread + k * count)], places[uintp(thread + k * count)]
-            if (other > value) | ((other == value) & (there < place)):
-                value, place = other, there
-        shared[uintp(thread)], places[uintp(thread)] = value, place
+            other, other_index = shared[uintp(thread + k * count)], indices[uintp(thread + k * count)]
+            if (other > value) | ((other == value) & (other_index < index)):
+                value, index = other, other_index
+        shared[uintp(thread)], indices[uintp(thread)] = value, index
     cuda.syncthreads()
-    value, place = shared[0], places[0]
+    value, index = shared[0], indices[0]
     for k in range(1, count):
-        other, there = shared[uintp(k)], places[uintp(k)]
-        if (other > value) | ((other == value) & (there < place)):
-            value, place = other, there
+        other, other_index = shared[uintp(k)], indices[uintp(k)]
+        if (other > value) | ((other == value) & (other_index < index)):
+            value, index = other, other_index
     cuda.syncthreads()
-    return place
+    return index
 
 
 @scalar
@@ -49,26 +50,27 @@ def squared(x):
 
 
 @scalar
-def team_scale(x, base, n, shared, thread, threads):
-    """A power of two near the greatest part of n numbers, told to all: divided by it their squares neither overflow nor
-    vanish. 1 of zeros, else NaN.
+def block_scale(x, base, n, shared, thread, threads):
+    """A power of two near the greatest real or imaginary part of n numbers, returned to all threads.
+
+    Squares of the numbers divided by it neither overflow nor underflow. 1 if all are 0; NaN if one is not finite.
     """
-    high = real(0.0)
+    greatest = real(0.0)
     for k in range(thread, n, threads):
         value = x[uintp(base + k)]
-        high = larger(high, larger(abs(value.real), abs(value.imag)))
-    high = team_greatest(high, shared, thread, threads)
-    if high - high != 0.0:
-        return high - high
-    return exp2(floor(log2(high))) if high != 0.0 else real(1.0)
+        greatest = larger(greatest, larger(abs(value.real), abs(value.imag)))
+    greatest = team_greatest(greatest, shared, thread, threads)
+    if greatest - greatest != 0.0:
+        return greatest - greatest
+    return exp2(floor(log2(greatest))) if greatest != 0.0 else real(1.0)
 
 
 @scalar
 def reflect(v, first, step, scale, y, base, columns, begin, rows, sums, thread, lanes, groups):
-    """Subtract scale * v (v^H y) from columns `begin` to `columns` of y (rows, columns), where v is 1 and then v[first
-    + step * i]: a Householder reflection.
+    """Apply a Householder reflection: subtract scale * v (v^H y) from columns `begin` on of y (rows, columns).
 
-    Each group of threads takes every so-many-th row of `lanes` columns; sums (lanes * groups).
+    v is 1 followed by v[first + step * i]. Each group of threads takes every `groups`-th row of `lanes` columns. sums
+    (lanes * groups) is scratch.
     """
     lane, group = thread % lanes, thread // lanes
     for low in range(begin, columns, lanes):
@@ -94,27 +96,25 @@ def reflect(v, first, step, scale, y, base, columns, begin, rows, sums, thread, 
 
 
 @scalar
-def less_panel(x, base, step, i, j, first, end):
-    """Element (i, j) of the matrix at `base`, whose rows are `step` apart, less the products of what stands left of it
-    and above it in a panel.
-    """
+def subtract_panel(x, base, step, i, j, first, end):
+    """x[i, j] - x[i, first:end] @ x[first:end, j] of the matrix at `base`, whose rows are `step` apart."""
     total = x[uintp(base + i * step + j)]
     for k in range(first, end):
         total -= x[uintp(base + i * step + k)] * x[uintp(base + k * step + j)]
     return total
 
 
-def cholesky_team(a, out, info, matrices, n, *, GROUPS, LANES, NUMBER, PANEL, TEAM):
-    """out (matrices, n, n) = L of the lower triangles of a; info (matrices): the order of the first leading minor that
-    is not positive, or 0.
+def cholesky_kernel(a, out, info, matrices, n, *, GROUPS, LANES, NUMBER, PANEL, TEAM):
+    """Compute out (matrices, n, n) = L of the lower triangles of a.
 
-    Panels of PANEL columns are factored one column at a time; what is right of them follows at once. Above the diagonal
-    stands meanwhile the conjugate of L, where neighbouring threads find what they need of a column side by side.
+    info (matrices) is the order of the first leading minor that is not positive, or 0. Panels of PANEL columns are
+    factored one column at a time, then the columns to the right are updated at once. Meanwhile the upper triangle holds
+    the conjugate of L, so that neighbouring threads read a column from neighbouring addresses.
     """
     thread = int64(cuda.threadIdx.x)
     lane, group = thread % LANES, thread // LANES
     for matrix in range(int64(cuda.blockIdx.x), matrices, int64(cuda.gridDim.x)):
-        base, failed = matrix * n * n, int64(0)
+        base, failed_at = matrix * n * n, int64(0)
         for i in range(group, n, GROUPS):
             for j in range(lane, n, LANES):
                 out[uintp(base + i * n + j)] = a[uintp(base + i * n + j)] if j <= i else NUMBER(0)
@@ -124,8 +124,8 @@ def cholesky_team(a, out, info, matrices, n, *, GROUPS, LANES, NUMBER, PANEL, TE
             for k in range(first, end):
                 row = base + k * n
                 pivot = out[uintp(row + k)].real
-                if (failed == 0) & (not pivot > 0.0):
-                    failed = int64(k) + 1
+                if (failed_at == 0) & (not pivot > 0.0):
+                    failed_at = int64(k) + 1
                 root = sqrt(pivot)
                 cuda.syncthreads()
                 if thread == 0:
@@ -141,58 +141,58 @@ def cholesky_team(a, out, info, matrices, n, *, GROUPS, LANES, NUMBER, PANEL, TE
                 cuda.syncthreads()
             for i in range(end + group, n, GROUPS):
                 for j in range(end + lane, i + 1, LANES):
-                    out[uintp(base + i * n + j)] = less_panel(out, base, n, i, j, first, end)
+                    out[uintp(base + i * n + j)] = subtract_panel(out, base, n, i, j, first, end)
             cuda.syncthreads()
         for i in range(group, n, GROUPS):
             for j in range(i + 1 + lane, n, LANES):
                 out[uintp(base + i * n + j)] = NUMBER(0)
         if thread == 0:
-            info[uintp(matrix)] = failed
+            info[uintp(matrix)] = failed_at
 
 
-def lu_team(a, x, pivots, info, order, matrices, m, n, pivoted, *, GROUPS, LANES, PANEL, TEAM, ratio):
-    """What `elimination.lu_kernel` makes of a (matrices, m, n), in x.
+def lu_kernel(a, x, pivots, info, order, matrices, m, n, pivoted, *, GROUPS, LANES, PANEL, TEAM, ratio):
+    """Compute in x what `lu_cpu.lu_kernel` computes of a (matrices, m, n).
 
-    The search for a pivot reads a column, one element in a line of memory; all else reads rows. Of what is right of a
-    panel first its rows, a column for each thread, then the rest at once.
+    The pivot search reads a column, one element per cache line; all else reads rows. To the right of a panel its own
+    rows are updated first, one column per thread, then the remaining rows at once.
     """
     shared = shared_array(TEAM, real, SHARED)
-    places = shared_array(TEAM, int64, SHARED)
+    indices = shared_array(TEAM, int64, SHARED)
     thread = int64(cuda.threadIdx.x)
     lane, group = thread % LANES, thread // LANES
     for matrix in range(int64(cuda.blockIdx.x), matrices, int64(cuda.gridDim.x)):
-        base, zero, least = matrix * m * n, int64(0), min(m, n)
+        base, zero_at, diagonal_size = matrix * m * n, int64(0), min(m, n)
         for k in range(thread, m * n, TEAM):
             x[uintp(base + k)] = a[uintp(base + k)]
         for k in range(thread, m, TEAM):
             order[uintp(matrix * m + k)] = k
         cuda.syncthreads()
-        for first in range(0, least, PANEL):
-            end = min(int64(first) + PANEL, least)
+        for first in range(0, diagonal_size, PANEL):
+            end = min(int64(first) + PANEL, diagonal_size)
             for k in range(first, end):
-                row, p = base + k * n, int64(k)
+                row, pivot_row = base + k * n, int64(k)
                 if pivoted != 0:
                     largest = real(-1.0)
                     for i in range(k + thread, m, TEAM):
                         value = abs(x[uintp(base + i * n + k)].real) + abs(x[uintp(base + i * n + k)].imag)
                         if value > largest:
-                            largest, p = value, int64(i)
-                    p = team_pivot(largest, p, shared, places, thread, TEAM)
-                if p != k:
-                    other = base + p * n
+                            largest, pivot_row = value, int64(i)
+                    pivot_row = block_argmax(largest, pivot_row, shared, indices, thread, TEAM)
+                if pivot_row != k:
+                    pivot_base = base + pivot_row * n
                     for j in range(thread, n, TEAM):
-                        held = x[uintp(row + j)]
-                        x[uintp(row + j)] = x[uintp(other + j)]
-                        x[uintp(other + j)] = held
+                        swapped = x[uintp(row + j)]
+                        x[uintp(row + j)] = x[uintp(pivot_base + j)]
+                        x[uintp(pivot_base + j)] = swapped
                 if thread == 0:
-                    pivots[uintp(matrix * least + k)] = p + 1
-                    came = order[uintp(matrix * m + k)]
-                    order[uintp(matrix * m + k)] = order[uintp(matrix * m + p)]
-                    order[uintp(matrix * m + p)] = came
+                    pivots[uintp(matrix * diagonal_size + k)] = pivot_row + 1
+                    row_index = order[uintp(matrix * m + k)]
+                    order[uintp(matrix * m + k)] = order[uintp(matrix * m + pivot_row)]
+                    order[uintp(matrix * m + pivot_row)] = row_index
                 cuda.syncthreads()
                 pivot = x[uintp(row + k)]
                 if pivot == 0:
-                    zero = zero if zero != 0 else int64(k) + 1
+                    zero_at = zero_at if zero_at != 0 else int64(k) + 1
                 else:
                     for i in range(k + 1 + thread, m, TEAM):
                         value = x[uintp(base + i * n + k)]
@@ -204,31 +204,31 @@ def lu_team(a, x, pivots, info, order, matrices, m, n, pivoted, *, GROUPS, LANES
                 cuda.syncthreads()
             for j in range(end + thread, n, TEAM):
                 for i in range(first + 1, end):
-                    x[uintp(base + i * n + j)] = less_panel(x, base, n, i, j, first, i)
+                    x[uintp(base + i * n + j)] = subtract_panel(x, base, n, i, j, first, i)
             cuda.syncthreads()
             for i in range(end + group, m, GROUPS):
                 for j in range(end + lane, n, LANES):
-                    x[uintp(base + i * n + j)] = less_panel(x, base, n, i, j, first, end)
+                    x[uintp(base + i * n + j)] = subtract_panel(x, base, n, i, j, first, end)
             cuda.syncthreads()
         if thread == 0:
-            info[uintp(matrix)] = zero
+            info[uintp(matrix)] = zero_at
 
 
 def reordered_kernel(order, b, out, total, n, columns, unit):
     """out (matrices, n, columns) = the rows of b, or of `unit` matrices, in the order (matrices, n)."""
     for task in parallel_range(total):
-        place = int64(task)
-        row, j = place // columns, place % columns
+        index = int64(task)
+        row, j = index // columns, index % columns
         source = order[uintp(row)]
         if unit != 0:
-            out[uintp(place)] = 1 if source == j else 0
+            out[uintp(index)] = 1 if source == j else 0
         else:
-            out[uintp(place)] = b[uintp((row // n * n + source) * columns + j)]
+            out[uintp(index)] = b[uintp((row // n * n + source) * columns + j)]
 
 
-def det_kernel(x, pivots, sign, size, matrices, n, logarithm, *, NUMBER):
-    """sign (matrices) = the determinants, from LU factors; or, with `logarithm`, their signs, and in size the
-    logarithms of their absolute values.
+def det_kernel(x, pivots, sign, logabsdet, matrices, n, logarithm, *, NUMBER):
+    """Compute determinants from LU factors in sign (matrices); with `logarithm` their signs, and log |det| in
+    logabsdet.
     """
     for task in parallel_range(matrices):
         matrix = int64(task)
@@ -236,69 +236,70 @@ def det_kernel(x, pivots, sign, size, matrices, n, logarithm, *, NUMBER):
         for k in range(n):
             value = x[uintp((matrix * n + k) * n + k)]
             if logarithm != 0:
-                length = abs(value)
-                total += log(length)
-                if length != 0.0:
-                    value = value * (1.0 / length)
+                magnitude = abs(value)
+                total += log(magnitude)
+                if magnitude != 0.0:
+                    value = value * (1.0 / magnitude)
             if pivots[uintp(matrix * n + k)] != k + 1:
                 value = -value
             product = product * value
         sign[uintp(matrix)] = product
         if logarithm != 0:
-            size[uintp(matrix)] = total
+            logabsdet[uintp(matrix)] = total
 
 
 def order_kernel(pivots, out, matrices, count, rows):
-    """out (matrices, rows): the permutation that the exchanges pivots (matrices, count), counted from 1, make; -1 in
-    its first place if one is of no row.
+    """Compute out (matrices, rows), the permutation that the row exchanges pivots (matrices, count; from 1) make.
+
+    Its first element is -1 if a pivot is out of range.
     """
     for task in parallel_range(matrices):
-        first, wrong = int64(task) * rows, int64(0)
+        first, is_invalid = int64(task) * rows, int64(0)
         for k in range(rows):
             out[uintp(first + k)] = k
         for k in range(count):
             p = int64(pivots[uintp(int64(task) * count + k)]) - 1
             if p < 0 or p >= rows:
-                wrong = 1
+                is_invalid = 1
             else:
-                held = out[uintp(first + k)]
+                swapped = out[uintp(first + k)]
                 out[uintp(first + k)] = out[uintp(first + p)]
-                out[uintp(first + p)] = held
-        if wrong != 0:
+                out[uintp(first + p)] = swapped
+        if is_invalid != 0:
             out[uintp(first)] = -1
 
 
-def qr_team(a, x, tau, matrices, m, n, least, *, GROUPS, LANES, NUMBER, TEAM, ratio):
-    """x (matrices, m, n) = R of a, and below it Householder vectors whose first element, 1, is left out; tau (matrices,
-    min(m, n)): their scales.
+def qr_kernel(a, x, tau, matrices, m, n, threshold, *, GROUPS, LANES, NUMBER, TEAM, ratio):
+    """Compute R of a in x (matrices, m, n), and below it the Householder vectors without the leading 1.
 
-    As LAPACK's geqrf: 1 - tau v v^H, whose adjoints make R in turn. Columns that are shorter than `least`, beside the
-    greatest element, are 0: of such numbers too few digits are left.
+    tau (matrices, min(m, n)) is their scales, as in LAPACK's geqrf: the adjoints of 1 - tau v v^H reduce a to R.
+    Columns whose norm, relative to the greatest element, is below `threshold` count as 0: they have too few significant
+    digits.
     """
-    parts = shared_array(TEAM, real, SHARED)
+    maxima = shared_array(TEAM, real, SHARED)
     shared = shared_array(TEAM, float64, SHARED)
     sums = shared_array(TEAM, NUMBER, SHARED)
     thread = int64(cuda.threadIdx.x)
     for matrix in range(int64(cuda.blockIdx.x), matrices, int64(cuda.gridDim.x)):
         base, count = matrix * m * n, min(m, n)
-        size = team_scale(a, base, m * n, parts, thread, TEAM)
+        size = block_scale(a, base, m * n, maxima, thread, TEAM)
         for k in range(thread, m * n, TEAM):
             x[uintp(base + k)] = a[uintp(base + k)] * (1.0 / size)
         cuda.syncthreads()
         for k in range(count):
-            top, rest = base + k * n + k, float64(0)
+            top, tail_norm = base + k * n + k, float64(0)
             for i in range(1 + thread, m - k, TEAM):
                 value = x[uintp(top + i * n)]
-                rest += float64(value.real) * float64(value.real) + float64(value.imag) * float64(value.imag)
-            rest = team_sum(rest, shared, thread, TEAM)
+                tail_norm += float64(value.real) * float64(value.real) + float64(value.imag) * float64(value.imag)
+            tail_norm = team_sum(tail_norm, shared, thread, TEAM)
             head = x[uintp(top)]
             scale = NUMBER(0)
-            length = sqrt(float64(head.real) * float64(head.real) + float64(head.imag) * float64(head.imag) + rest)
-            if ((rest != 0) | (head.imag != 0.0)) & (not length < least):
+            length = sqrt(float64(head.real) * float64(head.real) + float64(head.imag) * float64(head.imag) + tail_norm)
+            if ((tail_norm != 0) | (head.imag != 0.0)) & (not length < threshold):
                 corner = real(-copysign(length, float64(head.real)))
-                gap = head - corner
-                scale = gap * (-1.0 / corner)
-                value, pivot = NUMBER(1), gap
+                difference = head - corner
+                scale = difference * (-1.0 / corner)
+                value, pivot = NUMBER(1), difference
                 inverse = ratio(value, pivot)
                 cuda.syncthreads()
                 for i in range(1 + thread, m - k, TEAM):
@@ -315,10 +316,11 @@ def qr_team(a, x, tau, matrices, m, n, least, *, GROUPS, LANES, NUMBER, TEAM, ra
                 x[uintp(base + i * n + j)] = x[uintp(base + i * n + j)] * size
 
 
-def q_team(x, tau, q, matrices, m, n, count, columns, positive, *, GROUPS, LANES, NUMBER, TEAM):
-    """q (matrices, m, columns) = the first columns of the product of the reflections in x (matrices, m, n), count of
-    them for each matrix; of columns over negative elements of R's diagonal the negative, if `positive`. Only columns
-    that a reflection changes are read, as in LAPACK's org2r.
+def q_kernel(x, tau, q, matrices, m, n, count, columns, positive, *, GROUPS, LANES, NUMBER, TEAM):
+    """Compute q (matrices, m, columns), the first columns of the product of `count` reflections in x (matrices, m, n).
+
+    `positive`: negate columns for which the diagonal of R is negative. Each reflection reads only the columns that it
+    changes, as in LAPACK's org2r.
     """
     sums = shared_array(TEAM, NUMBER, SHARED)
     thread = int64(cuda.threadIdx.x)
@@ -332,8 +334,8 @@ def q_team(x, tau, q, matrices, m, n, count, columns, positive, *, GROUPS, LANES
                         value = -value
                 q[uintp(target + i * columns + j)] = value
         cuda.syncthreads()
-        for back in range(count):
-            k = count - 1 - back
+        for steps_back in range(count):
+            k = count - 1 - steps_back
             scale = tau[uintp(matrix * count + k)]
             reflect(
                 x, base + k * n + k, n, scale, q, target + k * columns, columns, k, m - k, sums, thread, LANES, GROUPS
@@ -343,43 +345,42 @@ def q_team(x, tau, q, matrices, m, n, count, columns, positive, *, GROUPS, LANES
 def upper_kernel(x, out, total, m, n, rows, *, NUMBER):
     """out (matrices, rows, n) = the upper triangles of x (matrices, m, n)."""
     for task in parallel_range(total):
-        place = int64(task)
-        matrix, i, j = place // (rows * n), place // n % rows, place % n
-        out[uintp(place)] = x[uintp((matrix * m + i) * n + j)] if j >= i else NUMBER(0)
+        index = int64(task)
+        matrix, i, j = index // (rows * n), index // n % rows, index % n
+        out[uintp(index)] = x[uintp((matrix * m + i) * n + j)] if j >= i else NUMBER(0)
 
 
 def adjoint_kernel(x, out, total, rows, columns):
     """out (matrices, columns, rows) = the conjugate transposes of x (matrices, rows, columns)."""
     for task in parallel_range(total):
-        place = int64(task)
-        matrix, i, j = place // (rows * columns), place // rows % columns, place % rows
-        out[uintp(place)] = x[uintp((matrix * rows + j) * columns + i)].conjugate()
+        index = int64(task)
+        matrix, i, j = index // (rows * columns), index // rows % columns, index % rows
+        out[uintp(index)] = x[uintp((matrix * rows + j) * columns + i)].conjugate()
 
 
 def pinv_kernel(u, s, vh, out, rank, total, m, n, count, atol, rtol, *, NUMBER):
-    """out (matrices, n, m) = V 1/S U^H of u (matrices, m, count), s (matrices, count), vh (matrices, count, n), without
-    the singular values up to the greater of atol and rtol times the greatest; rank (matrices): how many are left.
+    """Compute out (matrices, n, m) = V 1/S U^H of u (matrices, m, count), s (matrices, count), vh (matrices, count, n).
+
+    Singular values up to max(atol, rtol * the greatest) are left out; rank (matrices) counts the others.
     """
     for task in parallel_range(total):
-        place = int64(task)
-        matrix, i, j = place // (m * n), place // m % n, place % m
-        limit, found, kept = max(atol, rtol * s[uintp(matrix * count)]), NUMBER(0), int64(0)
+        index = int64(task)
+        matrix, i, j = index // (m * n), index // m % n, index % m
+        limit, element, rank_count = max(atol, rtol * s[uintp(matrix * count)]), NUMBER(0), int64(0)
         for k in range(count):
-            size = s[uintp(matrix * count + k)]
-            if size > limit:
-                kept += 1
-                found += (
+            singular_value = s[uintp(matrix * count + k)]
+            if singular_value > limit:
+                rank_count += 1
+                element += (
                     vh[uintp((matrix * count + k) * n + i)] * u[uintp((matrix * m + j) * count + k)]
-                ).conjugate() * (1.0 / size)
-        out[uintp(place)] = found
+                ).conjugate() * (1.0 / singular_value)
+        out[uintp(index)] = element
         if (i == 0) & (j == 0):
-            rank[uintp(matrix)] = kept
+            rank[uintp(matrix)] = rank_count
 
 
 def ldl_solve_kernel(x, pivots, b, out, tasks, n, columns):
-    """out (matrices, n, columns) with A out = b, from what `elimination.ldl_kernel` makes of A in x and pivots; a
-    column is a task.
-    """
+    """Solve A out = b for out (matrices, n, columns), from x and pivots of `lu_cpu.ldl_kernel`. A task is a column."""
     for task in parallel_range(tasks):
         matrix, base, first, k = (
             int64(task) // columns,
@@ -392,32 +393,32 @@ def ldl_solve_kernel(x, pivots, b, out, tasks, n, columns):
         while k < n:
             p = int64(pivots[uintp(matrix * n + k)])
             last, row = k if p > 0 else k + 1, abs(p) - 1
-            held = out[uintp(first + last * columns)]
+            value = out[uintp(first + last * columns)]
             out[uintp(first + last * columns)] = out[uintp(first + row * columns)]
-            out[uintp(first + row * columns)] = held
+            out[uintp(first + row * columns)] = value
             for j in range(k, last + 1):
-                held = out[uintp(first + j * columns)]
+                value = out[uintp(first + j * columns)]
                 for i in range(last + 1, n):
-                    out[uintp(first + i * columns)] -= x[uintp(base + i * n + j)] * held
-            head, held = x[uintp(base + k * n + k)], out[uintp(first + k * columns)]
+                    out[uintp(first + i * columns)] -= x[uintp(base + i * n + j)] * value
+            head, value = x[uintp(base + k * n + k)], out[uintp(first + k * columns)]
             if last == k:
-                out[uintp(first + k * columns)] = held / head
+                out[uintp(first + k * columns)] = value / head
             else:
-                between = x[uintp(base + last * n + k)]
-                head, tail = head / between, x[uintp(base + last * n + last)] / between
-                one, other = held / between, out[uintp(first + last * columns)] / between
-                out[uintp(first + k * columns)] = (tail * one - other) / (head * tail - 1.0)
-                out[uintp(first + last * columns)] = (head * other - one) / (head * tail - 1.0)
+                off_diagonal = x[uintp(base + last * n + k)]
+                head, tail = head / off_diagonal, x[uintp(base + last * n + last)] / off_diagonal
+                first_value, second_value = value / off_diagonal, out[uintp(first + last * columns)] / off_diagonal
+                out[uintp(first + k * columns)] = (tail * first_value - second_value) / (head * tail - 1.0)
+                out[uintp(first + last * columns)] = (head * second_value - first_value) / (head * tail - 1.0)
             k = last + 1
         while k > 0:
             p = int64(pivots[uintp(matrix * n + k - 1)])
             last, row = k - 1, abs(p) - 1
             k = last if p > 0 else last - 1
             for j in range(k, last + 1):
-                held = out[uintp(first + j * columns)]
+                value = out[uintp(first + j * columns)]
                 for i in range(last + 1, n):
-                    held -= x[uintp(base + i * n + j)] * out[uintp(first + i * columns)]
-                out[uintp(first + j * columns)] = held
-            held = out[uintp(first + last * columns)]
+                    value -= x[uintp(base + i * n + j)] * out[uintp(first + i * columns)]
+                out[uintp(first + j * columns)] = value
+            value = out[uintp(first + last * columns)]
             out[uintp(first + last * columns)] = out[uintp(first + row * columns)]
-            out[uintp(first + row * columns)] = held
+            out[uintp(first + row * columns)] = value

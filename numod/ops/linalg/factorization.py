@@ -1,6 +1,6 @@
-"""Factorisations of matrices, on the CPU by NumPy's LAPACK, on a GPU as `factorization_device` says.
+"""Factorisations of matrices: by NumPy's LAPACK on the CPU, by the kernels of `cuda` on a GPU.
 
-Batches (..., M, N); float32 stays float32. The gradients are in `factorization_gradients`.
+Batches (..., M, N); float32 stays float32. The gradients are in `gradients`.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from ...device import blas, device
 from ...device.layout import layout
 from ...dtypes import dtype as DType
 from ...errors import LinAlgError, OutOfMemoryError
-from . import lu_cpu, cuda as factorization_device
+from . import lu_cpu, cuda as gpu
 from ..op import Op, Plan, single_device
 from .triangular_solve import solve_triangular
 
-_KINDS = {  # results that hold counts and indices, and those that are real, or complex, whatever the matrix
+_KINDS = {  # dtypes of results that differ from the matrix's
     **{name: lambda dtype: dtypes.int32 for name in ("lu.pivots", "lu.info", "ldl.pivots", "ldl.info")},
     **{name: lambda dtype: dtypes.int64 for name in ("lu.order", "order.order", "lstsq.rank")},
     **{name: DType.to_real for name in ("eigh.values", "slogdet.logabsdet", "svd.s", "svd_or_nan.s", "svdvals.svdvals",
@@ -29,14 +29,14 @@ _KINDS = {  # results that hold counts and indices, and those that are real, or 
 }  # fmt: skip
 
 
-_INPUT, _ATTRIBUTE = re.compile(r"(\w+)\["), re.compile(r"(\w+)=")  # their names in `takes`
+_INPUT, _ATTRIBUTE = re.compile(r"(\w+)\["), re.compile(r"(\w+)=")  # the patterns of their names in `takes`
 
 
 class Factorization(Op):
-    """`compute(*arrays, *parameters)` gives an array, or a tuple; `shapes(*shapes, *parameters)` what their shapes are.
+    """`compute(*arrays, *parameters)` returns an array or a tuple, `shapes(*shapes, *parameters)` their shapes.
 
-    `why` is (what LAPACK's refusal means, a function that counts where in the matrix), for those that may refuse.
-    Inputs are dense, their batches equal.
+    `why`, for a factorisation that can fail, is the error message and a function of a matrix that returns the position
+    of the failure. Inputs are dense, with equal batches.
     """
 
     upcasts_half = False
@@ -58,31 +58,31 @@ class Factorization(Op):
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         first = arguments[0]
         device = single_device(f"linalg.{self.name}", arguments)
-        made = self.shapes(*(tuple(argument.shape) for argument in arguments), *parameters)
-        made = dict(zip(self.outputs, made)) if self.outputs else {self.name: made}
+        shapes = self.shapes(*(tuple(argument.shape) for argument in arguments), *parameters)
+        shapes = dict(zip(self.outputs, shapes)) if self.outputs else {self.name: shapes}
         results = tuple(
             layout(shape, _KINDS.get(f"{self.name}.{name}", lambda dtype: dtype)(first.dtype), device)
-            for name, shape in made.items()
+            for name, shape in shapes.items()
         )
         if device.type != "cpu":
             return Plan(results if self.outputs else results[0], self._on_device(arguments, results, parameters))
 
         def launch(*buffers: np.ndarray) -> None:
             arrays = [data[: argument.size].reshape(argument.shape) for argument, data in zip(arguments, buffers)]
-            found = self.run(arrays, parameters)
-            for result, data, value in zip(results, buffers[len(arrays) :], found if self.outputs else (found,)):
+            values = self.run(arrays, parameters)
+            for result, data, value in zip(results, buffers[len(arrays) :], values if self.outputs else (values,)):
                 data[: result.size].reshape(result.shape)[...] = value
 
         return Plan(results if self.outputs else results[0], launch)
 
     def _on_device(self, arguments: tuple, results: tuple, parameters: tuple) -> Callable:
-        """The launch on a GPU: it waits for the result where a matrix may be refused, as PyTorch's does.
+        """The launch on a GPU. If the factorisation can fail, it waits for the result, as PyTorch does.
 
         Raises NotImplementedError if there is none.
         """
         device = results[0].device
         run = (
-            factorization_device.launch(self.name, arguments, results, parameters)
+            gpu.launch(self.name, arguments, results, parameters)
             if device.type == "cuda" and arguments[0].size
             else None
         )
@@ -92,11 +92,13 @@ class Factorization(Op):
             )
 
         def launch(*buffers: object) -> None:
-            # the graph compiler's placeholders have none: it calls this as it is, since it waits
+            # raises for the placeholders of the graph compiler, which then calls this op eagerly, since it waits
             buffers[0].dtype  # noqa: B018
-            if run is None:  # of an empty matrix nothing is read
-                found = self.run([np.empty(argument.shape, argument.storage) for argument in arguments], parameters)
-                for result, data, value in zip(results, buffers[len(arguments) :], found if self.outputs else (found,)):
+            if run is None:  # an empty matrix
+                values = self.run([np.empty(argument.shape, argument.storage) for argument in arguments], parameters)
+                for result, data, value in zip(
+                    results, buffers[len(arguments) :], values if self.outputs else (values,)
+                ):
                     if result.size:
                         data.copy_to_device(np.ascontiguousarray(value, result.storage).reshape(-1))
                 return
@@ -112,21 +114,21 @@ class Factorization(Op):
             with np.errstate(all="ignore"):
                 return blas.limited(self.compute, arrays, parameters)
         except np.linalg.LinAlgError:
-            raise self._found(arrays, parameters) from None
+            raise self._first_failure(arrays, parameters) from None
         except MemoryError as error:
             raise OutOfMemoryError(f"linalg.{self.name}: {error}") from None
 
-    def _found(self, arrays: list[np.ndarray], parameters: tuple) -> LinAlgError:
+    def _first_failure(self, arrays: list[np.ndarray], parameters: tuple) -> LinAlgError:
         """The error for the first matrix of the batch for which LAPACK fails."""
-        for number, place in enumerate(np.ndindex(*arrays[0].shape[:-2])):  # noqa: B007  used below
+        for number, index in enumerate(np.ndindex(*arrays[0].shape[:-2])):  # noqa: B007  used below
             try:
-                blas.limited(self.compute, [array[place] for array in arrays], parameters)
+                blas.limited(self.compute, [array[index] for array in arrays], parameters)
             except np.linalg.LinAlgError:
                 break
-        return self.refusal(number if place else None, blas.limited(self.why[1], [arrays[0][place]]))
+        return self.refusal(number if index else None, blas.limited(self.why[1], [arrays[0][index]]))
 
     def refusal(self, number: int | None, info: int) -> LinAlgError:
-        """The error for a matrix, with its number in its batch if it has one, and where in it the algorithm failed."""
+        """The error for a matrix, with its number in the batch, if any, and the position of the failure."""
         error = LinAlgError(
             f"linalg.{self.name}: "
             f"{f'(Batch element {number}): ' if number is not None else ''}{self.why[0].format(info)}"
@@ -135,13 +137,13 @@ class Factorization(Op):
         return error
 
 
-def _least(shape: tuple) -> int:
+def _smaller_size(shape: tuple) -> int:
     return min(shape[-2:])
 
 
 def _rows_of_r(shape: tuple, mode: str) -> int:
     """Rows of R."""
-    return shape[-2] if mode == "complete" else _least(shape)
+    return shape[-2] if mode == "complete" else _smaller_size(shape)
 
 
 def _substituted(a: np.ndarray, b: np.ndarray, upper: bool, unit: bool) -> np.ndarray:
@@ -158,10 +160,10 @@ def _substitution(a: tuple, b: tuple, dtype: np.dtype, upper: bool, unit: bool) 
     return solve_triangular.prepare((layout(a, kind, cpu), layout(b, kind, cpu)), (upper, unit))
 
 
-def _order(pivots: np.ndarray, rows: int) -> np.ndarray:
+def _row_order(pivots: np.ndarray, rows: int) -> np.ndarray:
     """The permutation of rows that the successive row exchanges make.
 
-    Raises RuntimeError for exchanges with rows that there are not.
+    Raises RuntimeError for pivots out of range.
     """
     if pivots.size and not 1 <= pivots.min() <= pivots.max() <= rows:
         raise RuntimeError(
@@ -169,11 +171,11 @@ def _order(pivots: np.ndarray, rows: int) -> np.ndarray:
             "lu_factor?"
         )
     order = np.empty((*pivots.shape[:-1], rows), np.int64)
-    for place in np.ndindex(*pivots.shape[:-1]):
-        found = list(range(rows))
-        for k, other in enumerate(pivots[place].tolist()):
-            found[k], found[other - 1] = found[other - 1], found[k]
-        order[place] = found
+    for index in np.ndindex(*pivots.shape[:-1]):
+        permutation = list(range(rows))
+        for k, other in enumerate(pivots[index].tolist()):
+            permutation[k], permutation[other - 1] = permutation[other - 1], permutation[k]
+        order[index] = permutation
     return order
 
 
@@ -183,11 +185,11 @@ def _zero_pivot(a: np.ndarray) -> int:
 
 
 def _cholesky(a: np.ndarray) -> np.ndarray:
-    """The lower factor. OpenBLAS takes a pivot that is NaN, which LAPACK refuses."""
-    found = np.linalg.cholesky(a)
-    if np.isnan(np.diagonal(found, axis1=-2, axis2=-1)).any():
+    """The lower factor. OpenBLAS accepts a NaN pivot, which LAPACK rejects."""
+    factor = np.linalg.cholesky(a)
+    if np.isnan(np.diagonal(factor, axis1=-2, axis2=-1)).any():
         raise np.linalg.LinAlgError
-    return found
+    return factor
 
 
 def _minor(a: np.ndarray) -> int:
@@ -201,7 +203,7 @@ def _minor(a: np.ndarray) -> int:
 
 
 def _eig(a: np.ndarray) -> tuple:
-    """Eigenvalues and vectors, of length 1."""
+    """Eigenvalues and normalised eigenvectors."""
     if not np.isfinite(a).all():
         raise RuntimeError("linalg.eig: input tensor should not contain infs or NaNs.")
     return np.linalg.eig(a)
@@ -216,9 +218,9 @@ def _pinv_and_rank(a: np.ndarray, atol: float, rtol: float, hermitian: bool) -> 
     if a.size == 0:
         return np.zeros_like(a.swapaxes(-1, -2)), np.zeros(a.shape[:-2], np.int64)
     u, s, vh = np.linalg.svd(a, full_matrices=False, hermitian=hermitian)
-    kept = s > np.maximum(atol, rtol * s.max(-1, keepdims=True))
-    inverse = (_adjoint(vh) * np.divide(1, s, out=np.zeros_like(s), where=kept)[..., None, :]) @ _adjoint(u)
-    return inverse, kept.sum(-1)
+    significant = s > np.maximum(atol, rtol * s.max(-1, keepdims=True))
+    inverse = (_adjoint(vh) * np.divide(1, s, out=np.zeros_like(s), where=significant)[..., None, :]) @ _adjoint(u)
+    return inverse, significant.sum(-1)
 
 
 def _adjoint(a: np.ndarray) -> np.ndarray:
@@ -226,17 +228,17 @@ def _adjoint(a: np.ndarray) -> np.ndarray:
 
 
 def _lstsq(a: np.ndarray, b: np.ndarray, rtol: float) -> tuple:
-    """(X, rank): by QR where the norms of R and of its inverse show that no singular value is below the tolerance, else
-    by the pseudoinverse.
+    """(X, rank), by QR if the norms of R and of its inverse show that no singular value is below the tolerance, else by
+    the pseudoinverse.
     """
-    tall, least = a.shape[-2] >= a.shape[-1], _least(a.shape)
-    # beside R stands Q^H b
+    tall, size = a.shape[-2] >= a.shape[-1], _smaller_size(a.shape)
+    # the QR of [a, b] contains Q^H b
     q, r = (None, np.linalg.qr(np.concatenate([a, b], -1), "r")) if tall else np.linalg.qr(_adjoint(a))
-    r, beside = r[..., :least, :least], r[..., :least, least:]
-    inverse = _substituted(r, np.broadcast_to(np.eye(least, dtype=a.dtype), r.shape), True, False)
+    r, right_side = r[..., :size, :size], r[..., :size, size:]
+    inverse = _substituted(r, np.broadcast_to(np.eye(size, dtype=a.dtype), r.shape), True, False)
     if (np.linalg.norm(r, axis=(-2, -1)) * np.linalg.norm(inverse, axis=(-2, -1)) * rtol < 1).all():
-        return _substituted(r, beside, True, False) if tall else q @ (_adjoint(inverse) @ b), np.full(
-            a.shape[:-2], least
+        return _substituted(r, right_side, True, False) if tall else q @ (_adjoint(inverse) @ b), np.full(
+            a.shape[:-2], size
         )
     inverse, rank = _pinv_and_rank(a, 0.0, rtol, False)
     return inverse @ b, rank
@@ -248,10 +250,10 @@ def _geqrf(a: np.ndarray) -> tuple:
 
 
 def _ldl_solve(ld: np.ndarray, pivots: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """X with A X = B, from `elimination.ldl` of A."""
+    """X with A X = B, from `lu_cpu.ldl` of A."""
     x = np.array(b)
-    for place in np.ndindex(*b.shape[:-2]):
-        _ldl_solve_one(ld[place], pivots[place], x[place])
+    for index in np.ndindex(*b.shape[:-2]):
+        _ldl_solve_one(ld[index], pivots[index], x[index])
     return x
 
 
@@ -259,21 +261,21 @@ def _ldl_solve_one(ld: np.ndarray, pivots: np.ndarray, x: np.ndarray) -> None:
     n, k, blocks = len(ld), 0, []
     while k < n:
         size, row = (1, pivots[k] - 1) if pivots[k] > 0 else (2, -pivots[k] - 1)
-        here, rest = slice(k, k + size), slice(k + size, n)
+        block_rows, rest = slice(k, k + size), slice(k + size, n)
         x[[k + size - 1, row]] = x[[row, k + size - 1]]
-        x[rest] -= ld[rest, here] @ x[here]
-        block = np.tril(ld[here, here])
-        x[here] = np.linalg.solve(block + np.tril(block, -1).T, x[here])
-        blocks.append((here, rest, k + size - 1, row))
+        x[rest] -= ld[rest, block_rows] @ x[block_rows]
+        block = np.tril(ld[block_rows, block_rows])
+        x[block_rows] = np.linalg.solve(block + np.tril(block, -1).T, x[block_rows])
+        blocks.append((block_rows, rest, k + size - 1, row))
         k += size
-    for here, rest, last, row in reversed(blocks):
-        x[here] -= ld[rest, here].T @ x[rest]
+    for block_rows, rest, last, row in reversed(blocks):
+        x[block_rows] -= ld[rest, block_rows].T @ x[rest]
         x[[last, row]] = x[[row, last]]
 
 
 def _inv_or_infinite(a: np.ndarray) -> np.ndarray:
-    """The inverses; of singular matrices what dividing by their zero pivots gives, infinities and NaN: for gradients,
-    which are no reason to raise.
+    """The inverses, for gradients, which must not raise: singular matrices yield infinities and NaN, the quotients by
+    their zero pivots.
     """
     try:
         return np.linalg.inv(a)
@@ -283,33 +285,39 @@ def _inv_or_infinite(a: np.ndarray) -> np.ndarray:
         return _substituted(packed, _substituted(packed, rows, False, True), True, False)
 
 
-def _keeping_nan(compute: Callable) -> Callable:
-    """`compute`, whose results are NaN for square matrices with a NaN: OpenBLAS may take it for 0, or find no pivot."""
+def _propagating_nan(compute: Callable) -> Callable:
+    """`compute` with NaN results for square matrices with a NaN, which OpenBLAS may take for 0 or fail on."""
 
     def run(a: np.ndarray, *rest: object) -> object:
-        lost = np.isnan(a)
-        if not lost.any():
+        has_nan = np.isnan(a)
+        if not has_nan.any():
             return compute(a, *rest)
-        lost = lost.any((-2, -1))
-        found = compute(np.where(lost[..., None, None], np.eye(a.shape[-1], dtype=a.dtype), a), *rest)
-        return tuple([_filled(each, lost) for each in found]) if isinstance(found, tuple) else _filled(found, lost)
+        has_nan = has_nan.any((-2, -1))
+        results = compute(np.where(has_nan[..., None, None], np.eye(a.shape[-1], dtype=a.dtype), a), *rest)
+        return (
+            tuple([_filled(result, has_nan) for result in results])
+            if isinstance(results, tuple)
+            else _filled(results, has_nan)
+        )
 
     return run
 
 
-def _filled(result: np.ndarray, lost: np.ndarray) -> np.ndarray:
-    """The result with NaN in all places of the matrices that are `lost`."""
+def _filled(result: np.ndarray, has_nan: np.ndarray) -> np.ndarray:
+    """The result, filled with NaN for the matrices with `has_nan`."""
     nan = complex(np.nan, np.nan) if result.dtype.kind == "c" else np.nan
-    return np.where(np.reshape(lost, lost.shape + (1,) * (np.ndim(result) - lost.ndim)), result.dtype.type(nan), result)
+    return np.where(
+        np.reshape(has_nan, has_nan.shape + (1,) * (np.ndim(result) - has_nan.ndim)), result.dtype.type(nan), result
+    )
 
 
 def _slogdet(a: np.ndarray) -> tuple:
-    """The sign and logarithm; as in PyTorch, the sign of a real determinant that is NaN is 0."""
-    sign, logarithm = _keeping_nan(lambda x: tuple(np.linalg.slogdet(x)))(a)
+    """The sign and log |det|. As in PyTorch, the sign is 0 if a real determinant is NaN."""
+    sign, logarithm = _propagating_nan(lambda x: tuple(np.linalg.slogdet(x)))(a)
     return sign if sign.dtype.kind == "c" else np.where(np.isnan(sign), sign.dtype.type(0), sign), logarithm
 
 
-def _converging(values: str) -> tuple[str, Callable]:
+def _convergence_error(values: str) -> tuple[str, Callable]:
     return (
         "The algorithm failed to converge because the input matrix is ill-conditioned or has too many repeated "
         f"{values} (error code: {{0}}).",
@@ -321,19 +329,19 @@ inv = Factorization(
     "inv",
     "a[*b n n]:fc;",
     "",
-    _keeping_nan(np.linalg.inv),
+    _propagating_nan(np.linalg.inv),
     lambda a: a,
     (
         "The diagonal element {0} is zero, the inversion could not be completed because the input matrix is singular.",
         _zero_pivot,
     ),
 )
-inv_or_infinite = Factorization("inv_or_infinite", "a[*b n n]:fc;", "", _keeping_nan(_inv_or_infinite), lambda a: a)
+inv_or_infinite = Factorization("inv_or_infinite", "a[*b n n]:fc;", "", _propagating_nan(_inv_or_infinite), lambda a: a)
 solve = Factorization(
     "solve",
     "a[*b n n]:fc b[*b n _];",
     "",
-    _keeping_nan(np.linalg.solve),
+    _propagating_nan(np.linalg.solve),
     lambda a, b: b,
     ("The solver failed because the input matrix is singular.", _zero_pivot),
 )
@@ -342,7 +350,7 @@ cholesky = Factorization("cholesky", "a[*b n n]:fc;", "", _cholesky, lambda a: a
     "(the leading minor of order {0} is not positive-definite).", _minor,
 ))  # fmt: skip
 slogdet = Factorization("slogdet", "a[*b n n]:fc;", "sign logabsdet", _slogdet, lambda a: (a[:-2], a[:-2]))
-det = Factorization("det", "a[*b n n]:fc;", "", _keeping_nan(np.linalg.det), lambda a: a[:-2])
+det = Factorization("det", "a[*b n n]:fc;", "", _propagating_nan(np.linalg.det), lambda a: a[:-2])
 qr = Factorization(
     "qr",
     "a[*b m n]:fc; mode=reduced|complete|r",
@@ -350,30 +358,34 @@ qr = Factorization(
     lambda a, mode: (np.empty(0), np.linalg.qr(a, "r")) if mode == "r" else np.linalg.qr(a, mode),
     lambda a, mode: ((0,) if mode == "r" else (*a[:-1], _rows_of_r(a, mode)), (*a[:-2], _rows_of_r(a, mode), a[-1])),
 )
-geqrf = Factorization("geqrf", "a[*b m n]:fc;", "a tau", _geqrf, lambda a: (a, (*a[:-2], _least(a))))
+geqrf = Factorization("geqrf", "a[*b m n]:fc;", "a tau", _geqrf, lambda a: (a, (*a[:-2], _smaller_size(a))))
 svd = Factorization(
     "svd",
     "a[*b m n]:fc; full=flag",
     "u s vh",
     lambda a, full: np.linalg.svd(a, full_matrices=full),
     lambda a, full: (
-        (*a[:-1], a[-2] if full else _least(a)),
-        (*a[:-2], _least(a)),
-        (*a[:-2], a[-1] if full else _least(a), a[-1]),
+        (*a[:-1], a[-2] if full else _smaller_size(a)),
+        (*a[:-2], _smaller_size(a)),
+        (*a[:-2], a[-1] if full else _smaller_size(a), a[-1]),
     ),
-    _converging("singular values"),
+    _convergence_error("singular values"),
 )
 # for gradients
 svd_or_nan = Factorization(
-    "svd_or_nan", "a[*b n n]:fc;", "u s vh", _keeping_nan(lambda a: tuple(np.linalg.svd(a))), lambda a: (a, a[:-1], a)
+    "svd_or_nan",
+    "a[*b n n]:fc;",
+    "u s vh",
+    _propagating_nan(lambda a: tuple(np.linalg.svd(a))),
+    lambda a: (a, a[:-1], a),
 )
 svdvals = Factorization(
     "svdvals",
     "a[*b m n]:fc;",
     "",
     lambda a: np.linalg.svd(a, compute_uv=False),
-    lambda a: (*a[:-2], _least(a)),
-    _converging("singular values"),
+    lambda a: (*a[:-2], _smaller_size(a)),
+    _convergence_error("singular values"),
 )
 eigh = Factorization(
     "eigh",
@@ -381,7 +393,7 @@ eigh = Factorization(
     "values vectors",
     lambda a, lower: np.linalg.eigh(a, "L" if lower else "U"),
     lambda a, lower: (a[:-1], a),
-    _converging("eigenvalues"),
+    _convergence_error("eigenvalues"),
 )
 eigvalsh = Factorization(
     "eigvalsh",
@@ -389,16 +401,18 @@ eigvalsh = Factorization(
     "",
     lambda a, lower: np.linalg.eigvalsh(a, "L" if lower else "U"),
     lambda a, lower: a[:-1],
-    _converging("eigenvalues"),
+    _convergence_error("eigenvalues"),
 )
-eig = Factorization("eig", "a[*b n n]:fc;", "values vectors", _eig, lambda a: (a[:-1], a), _converging("eigenvalues"))
+eig = Factorization(
+    "eig", "a[*b n n]:fc;", "values vectors", _eig, lambda a: (a[:-1], a), _convergence_error("eigenvalues")
+)
 pinv = Factorization(
     "pinv",
     "a[*b m n]:fc; atol=number rtol=number hermitian=flag",
     "",
     _pinv,
     lambda a, *_: (*a[:-2], a[-1], a[-2]),
-    _converging("singular values"),
+    _convergence_error("singular values"),
 )
 lstsq = Factorization(
     "lstsq",
@@ -406,18 +420,18 @@ lstsq = Factorization(
     "solution rank",
     _lstsq,
     lambda a, b, rtol: ((*a[:-2], a[-1], b[-1]), a[:-2]),
-    _converging("singular values"),
+    _convergence_error("singular values"),
 )
 lu = Factorization(
     "lu",
     "a[*b m n]:fc; pivoted=flag",
     "lu pivots info order",
     lu_cpu.lu,
-    lambda a, pivoted: (a, (*a[:-2], _least(a)), a[:-2], a[:-1]),
+    lambda a, pivoted: (a, (*a[:-2], _smaller_size(a)), a[:-2], a[:-1]),
 )
 ldl = Factorization("ldl", "a[*b n n]:fc;", "ld pivots info", lu_cpu.ldl, lambda a: (a, a[:-1], a[:-2]))
 ldl_solve = Factorization(
     "ldl_solve", "ld[*b n n]:fc pivots[*b n]:any b[*b n _];", "", _ldl_solve, lambda ld, pivots, b: b
 )
-order = Factorization("order", "pivots[*b _]:any; rows=0..", "", _order, lambda pivots, rows: (*pivots[:-1], rows))
+order = Factorization("order", "pivots[*b _]:any; rows=0..", "", _row_order, lambda pivots, rows: (*pivots[:-1], rows))
 geqrf.differentiable = order.differentiable = ldl.differentiable = ldl_solve.differentiable = False

@@ -1,6 +1,6 @@
-"""LU and LDL factors by elimination with exchanges, of NumPy arrays on the CPU; NumPy's LAPACK offers none.
+"""LU and LDL factorisations with pivoting, of NumPy arrays on the CPU, since NumPy offers none.
 
-`factorization` makes ops of them.
+Their ops are in `factorization`.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from ...kernel.specialize import specialized
 
 
 def lu_kernel(x, pivots, info, order, matrices, m, n, pivoted):
-    """x (matrices, m, n) becomes L below the diagonal and U. pivots (matrices, min(m, n)) and info (matrices) count
-    from 1; order (matrices, m): which rows came where.
+    """Replace x (matrices, m, n) by L below the diagonal and U.
 
-    Panels of 32 columns are eliminated one column at a time. The columns to the right of a panel follow at once, four
-    of its rows at a time, which reads them less often.
+    pivots (matrices, min(m, n)) and info (matrices) count from 1; order (matrices, m) is the source of each row. Panels
+    of 32 columns are eliminated one column at a time. Then the columns to the right of the panel are updated at once,
+    four rows of the panel at a time, so that they are read less often.
     """
     for task in parallel_range(matrices):
         matrix, k_end = int64(task), min(m, n)
-        base, zero = matrix * m * n, int64(0)
+        base, zero_at = matrix * m * n, int64(0)
         for i in range(m):
             order[uintp(matrix * m + i)] = i
         for first in range(0, k_end, 32):
@@ -51,7 +51,7 @@ def lu_kernel(x, pivots, info, order, matrices, m, n, pivoted):
                     )
                 pivot = x[uintp(row + k)]
                 if pivot == 0:
-                    zero = zero if zero != 0 else int64(k) + 1
+                    zero_at = zero_at if zero_at != 0 else int64(k) + 1
                 else:
                     for i in range(k + 1, m):
                         target = base + i * n
@@ -60,9 +60,9 @@ def lu_kernel(x, pivots, info, order, matrices, m, n, pivoted):
                         for j in range(k + 1, end):
                             x[uintp(target + j)] -= factor * x[uintp(row + j)]
             for i in range(first + 1, m):
-                target, known = base + i * n, min(end, int64(i))
-                whole = known - (known - first) % 4
-                for k in range(first, whole, 4):
+                target, eliminated = base + i * n, min(end, int64(i))
+                unrolled_end = eliminated - (eliminated - first) % 4
+                for k in range(first, unrolled_end, 4):
                     row = base + k * n
                     f0, f1, f2, f3 = (
                         x[uintp(target + k)],
@@ -77,16 +77,17 @@ def lu_kernel(x, pivots, info, order, matrices, m, n, pivoted):
                             + f2 * x[uintp(row + 2 * n + j)]
                             + f3 * x[uintp(row + 3 * n + j)]
                         )
-                for k in range(whole, known):
+                for k in range(unrolled_end, eliminated):
                     factor = x[uintp(target + k)]
                     for j in range(end, n):
                         x[uintp(target + j)] -= factor * x[uintp(base + k * n + j)]
-        info[uintp(matrix)] = zero
+        info[uintp(matrix)] = zero_at
 
 
 def lu(a: np.ndarray, pivoted: bool) -> tuple[np.ndarray, ...]:
-    """(L and U in one matrix, pivots counted from 1, position of the first zero on U's diagonal or 0, order of rows) of
-    a (..., M, N).
+    """Return (L and U in one matrix, pivots from 1, position of the first zero on U's diagonal or 0, order of rows).
+
+    a is (..., M, N).
     """
     packed, (*batch, m, n) = np.array(a, order="C"), a.shape
     pivots, info, order = (
@@ -95,22 +96,21 @@ def lu(a: np.ndarray, pivoted: bool) -> tuple[np.ndarray, ...]:
         np.empty((*batch, m), np.int64),
     )
     launch = _launcher(lu_kernel, packed.dtype, packed.size * min(m, n), ("int32", "int32", "int64"), 4)
-    launch(*(each.reshape(-1) for each in (packed, pivots, info, order)), prod(batch), m, n, int(pivoted))
+    launch(*(array.reshape(-1) for array in (packed, pivots, info, order)), prod(batch), m, n, int(pivoted))
     return packed, pivots, info, order
 
 
 def ldl_kernel(x, pivots, info, matrices, n, growth):
-    """Lower triangles x (matrices, n, n), of real numbers, become L below blocks of D, by LAPACK's sytf2.
+    """Replace real lower triangles x (matrices, n, n) by L below blocks of D, as LAPACK's sytf2 does.
 
     pivots (matrices, n): the rows exchanged, counted from 1, negative in pairs for blocks of 2; info (matrices): the
     first zero in D, or 0.
 
-    The columns being eliminated are kept in the rows above the diagonal meanwhile, where inner loops find them in
-    order.
+    The columns being eliminated are copied to rows above the diagonal, where inner loops read them contiguously.
     """
     for task in parallel_range(matrices):
         matrix = int64(task)
-        base, zero, k = matrix * n * n, int64(0), int64(0)
+        base, zero_at, k = matrix * n * n, int64(0), int64(0)
         while k < n:
             size, p, row = int64(1), k, k
             head = abs(x[uintp(base + k * n + k)])
@@ -119,8 +119,8 @@ def ldl_kernel(x, pivots, info, matrices, n, growth):
                 value = abs(x[uintp(base + i * n + k)])
                 if value > greatest or value != value:
                     greatest, row = value, int64(i)
-            empty = (head == 0 and greatest == 0) or head != head
-            if not empty and not head >= growth * greatest:
+            is_zero = (head == 0 and greatest == 0) or head != head
+            if not is_zero and not head >= growth * greatest:
                 other = greatest
                 for j in range(k, row):
                     value = abs(x[uintp(base + row * n + j)])
@@ -135,8 +135,8 @@ def ldl_kernel(x, pivots, info, matrices, n, growth):
             first, second, end = base + k * n, base + last * n, k + size
             for i in range(k, end):
                 pivots[uintp(matrix * n + i)] = p + 1 if size == 1 else -(p + 1)
-            if empty:
-                zero = zero if zero != 0 else k + 1
+            if is_zero:
+                zero_at = zero_at if zero_at != 0 else k + 1
             else:
                 if p != last:
                     for i in range(p + 1, n):
@@ -182,18 +182,18 @@ def ldl_kernel(x, pivots, info, matrices, n, growth):
                     x[uintp(first + i)] = 0
                     x[uintp(second + i)] = 0
             k = end
-        info[uintp(matrix)] = zero
+        info[uintp(matrix)] = zero_at
 
 
 GROWTH = (1 + 17**0.5) / 8  # bounds element growth; Bunch and Kaufman, 1977
 
 
 def ldl(a: np.ndarray) -> tuple[np.ndarray, ...]:
-    """(L below blocks of D, pivots, position of the first zero in D or 0) of the lower triangles of a (..., N, N)."""
+    """Return (L below blocks of D, pivots, position of the first zero in D or 0) of lower triangles a (..., N, N)."""
     packed, (*batch, n) = np.tril(a), a.shape[:-1]
     pivots, info = np.zeros((*batch, n), np.int32), np.zeros(batch, np.int32)
     launch = _launcher(ldl_kernel, packed.dtype, packed.size * n, ("int32", "int32"), 2, ("float64",))
-    launch(*(each.reshape(-1) for each in (packed, pivots, info)), prod(batch), n, GROWTH)
+    launch(*(array.reshape(-1) for array in (packed, pivots, info)), prod(batch), n, GROWTH)
     return packed, pivots, info
 
 
@@ -205,6 +205,6 @@ def _launcher(
         kernel.__name__.removesuffix("_kernel"),
         bind.signature(dtype, *results, numbers=numbers, others=others),
     )
-    # fused products leave residues where D is to become zero
+    # fused multiply-adds would leave residues where D must become zero
     exact = {"fastmath": frozenset()} if kernel is ldl_kernel else {}
     return bind.launcher(device("cpu"), name, specialized(kernel), signature, dtypes.from_numpy(dtype), work, **exact)

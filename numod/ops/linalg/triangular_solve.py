@@ -1,6 +1,6 @@
-"""X with A X = B for triangular A, by forward or backward substitution.
+"""Solve A X = B for triangular A by forward or backward substitution.
 
-Dense batches: A (..., N, N), B (..., N, K). Its gradient is in `factorization_gradients`.
+Dense batches: A (..., N, N), B (..., N, K). The gradient is in `gradients`.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from ..reduce import block_reduce
 from ..op import Op, Plan, single_device
 from .tril_triu import band
 
-_COLUMNS = 128  # right-hand sides a task has on the CPU: 512 rows of them stay in the second cache
+_COLUMNS = 128  # right-hand sides per task on the CPU: 512 rows of them fit the L2 cache
 
 
 def substitution_kernel(a, b, out, matrices, n, columns, upper, unit, width, blocks, *, ratio):
-    """out (matrices, n, columns) with a (matrices, n, n) @ out = b (matrices, n, columns); a task has one of `blocks`
-    runs of `width` columns.
+    """Solve a (matrices, n, n) @ out = b for out (matrices, n, columns). A task has one of `blocks` runs of `width`
+    columns.
 
-    A few columns are sums in registers. Of more, four rows that are known are subtracted at a time, from each of the
-    next four, so that they are read less often.
+    A single column is a sum in a register. With more columns, four solved rows at a time are subtracted from each of
+    the next four, so that they are read less often.
     """
     for task in parallel_range(matrices * blocks):
         matrix, first = int64(task) // blocks * n, int64(task) % blocks * width
@@ -44,15 +44,15 @@ def substitution_kernel(a, b, out, matrices, n, columns, upper, unit, width, blo
                 pivot = a[uintp(row + i)]
                 out[uintp((matrix + i) * columns + first)] = total if unit else ratio(total, pivot)
         else:
-            for done in range(0, n, 4):
-                rows = min(int64(4), n - done)
-                top = n - done - rows if upper else done
+            for solved in range(0, n, 4):
+                rows = min(int64(4), n - solved)
+                top = n - solved - rows if upper else solved
                 for i in range(top, top + rows):
                     target = (matrix + i) * columns
                     for k in range(first, last):
                         out[uintp(target + k)] = b[uintp(target + k)]
-                for past in range(0, done, 4):
-                    j = n - 4 - past if upper else past
+                for solved_row in range(0, solved, 4):
+                    j = n - 4 - solved_row if upper else solved_row
                     source = (matrix + j) * columns
                     for i in range(top, top + rows):
                         row, target = (matrix + i) * n + j, (matrix + i) * columns
@@ -76,54 +76,53 @@ def substitution_kernel(a, b, out, matrices, n, columns, upper, unit, width, blo
                             out[uintp(target + k)] = ratio(total, pivot)
 
 
-def corner_team(a, out, tasks, parts, n, columns, upper, unit, first, last, *, GROUPS, LANES, NUMBER, ratio):
-    """Rows `first` to `last` of out (matrices, n, columns), of which what the rows known before contribute was
-    subtracted.
+def corner_kernel(a, out, tasks, parts, n, columns, upper, unit, first, last, *, GROUPS, LANES, NUMBER, ratio):
+    """Solve rows `first` to `last` of out (matrices, n, columns), from which the solved rows are subtracted already.
 
-    A block has LANES columns of these rows in shared memory, and the corner of a: a row that is known is subtracted
-    from the others by all its threads.
+    A block keeps LANES columns of these rows and the corner of a in shared memory. All its threads subtract a solved
+    row from the others.
     """
     corner = shared_array(LANES * LANES, NUMBER, SHARED)
     tile = shared_array(LANES * LANES, NUMBER, SHARED)
     thread = int64(cuda.threadIdx.x)
     lane, group, width = thread % LANES, thread // LANES, last - first
     for task in range(int64(cuda.blockIdx.x), tasks, int64(cuda.gridDim.x)):
-        matrix, place = int64(task) // parts * n, int64(task) % parts * LANES + lane
+        matrix, column = int64(task) // parts * n, int64(task) % parts * LANES + lane
         for i in range(group, width, GROUPS):
-            if place < columns:
-                tile[uintp(i * LANES + lane)] = out[uintp((matrix + first + i) * columns + place)]
+            if column < columns:
+                tile[uintp(i * LANES + lane)] = out[uintp((matrix + first + i) * columns + column)]
             if (lane < width) & ((lane >= i) if upper else (lane <= i)):
                 corner[uintp(i * LANES + lane)] = a[uintp((matrix + first + i) * n + first + lane)]
         cuda.syncthreads()
         for step in range(width):
             k = width - 1 - step if upper else step
             total, pivot = (
-                tile[uintp(k * LANES + lane)] if place < columns else NUMBER(0),
+                tile[uintp(k * LANES + lane)] if column < columns else NUMBER(0),
                 NUMBER(1) if unit else corner[uintp(k * LANES + k)],
             )
-            known = total if unit else ratio(total, pivot)
+            solution = total if unit else ratio(total, pivot)
             for i in range(group if upper else k + 1 + group, k if upper else width, GROUPS):
-                if place < columns:
-                    tile[uintp(i * LANES + lane)] -= corner[uintp(i * LANES + k)] * known
-            if (group == k % GROUPS) & (place < columns):
-                out[uintp((matrix + first + k) * columns + place)] = known
+                if column < columns:
+                    tile[uintp(i * LANES + lane)] -= corner[uintp(i * LANES + k)] * solution
+            if (group == k % GROUPS) & (column < columns):
+                out[uintp((matrix + first + k) * columns + column)] = solution
             cuda.syncthreads()
 
 
 def remaining_kernel(a, out, total, n, columns, first, last, top, rows):
-    """Subtract from `rows` rows of out, from `top` on, what rows `first` to `last` contribute to them."""
+    """Subtract the contributions of rows `first` to `last` from `rows` rows of out, from `top` on."""
     for task in parallel_range(total):
-        matrix, place = int64(task) // (rows * columns) * n, int64(task) % columns
+        matrix, column = int64(task) // (rows * columns) * n, int64(task) % columns
         i = matrix + top + int64(task) // columns % rows
-        found = out[uintp(i * columns + place)]
+        value = out[uintp(i * columns + column)]
         for j in range(first, last):
-            found -= a[uintp(i * n + j)] * out[uintp((matrix + j) * columns + place)]
-        out[uintp(i * columns + place)] = found
+            value -= a[uintp(i * n + j)] * out[uintp((matrix + j) * columns + column)]
+        out[uintp(i * columns + column)] = value
 
 
 class Substitution(Op):
-    """X of the inputs A and B, whose batches are equal; parameters: whether A is `upper`, and whether its diagonal
-    counts as ones. The other triangle is not read.
+    """X with A X = B, for equal batches. `upper`: A is upper triangular. `unit`: its diagonal counts as ones. The other
+    triangle is not read.
     """
 
     takes = "a[*b n n]:fc b[*b n _]; upper=flag unit=flag"
@@ -152,17 +151,17 @@ class Substitution(Op):
         )
 
     def _by_blocks(self, b: Layout, upper: int, unit: int) -> Callable:
-        """The launch on a GPU: a few rows, then all that they contribute to the others at once."""
+        """The launch on a GPU: solve a block of rows, then subtract it from the remaining rows at once."""
         n, columns = b.shape[-2:]
         matrices, block = b.size // (n * columns), block_reduce.panel_columns(b)
         parts = -(-columns // block)
         blocks = [(first, min(first + block, n)) for first in range(0, n, block)][:: -1 if upper else 1]
         solve = block_reduce.panel(
-            b, f"{self.name}_corner", typed(corner_team, b), bind.signature(b, b, numbers=8), matrices * parts
+            b, f"{self.name}_corner", typed(corner_kernel, b), bind.signature(b, b, numbers=8), matrices * parts
         )
         subtract = bind.launcher(
             b.device,
-            f"{self.name}_rest",
+            f"{self.name}_remaining",
             specialized(typed(remaining_kernel, b)),
             bind.signature(b, b, numbers=7),
             b.dtype,
@@ -187,7 +186,7 @@ def plain_ratio(x, y):
 
 
 def typed(kernel: Callable, a: Layout) -> Callable:
-    """A kernel for the elements of `a`. Numba's quotient of complex numbers raises an error where the divisor is 0."""
+    """A kernel for the dtype of `a`. Numba's complex quotient raises for a divisor of 0, so it is not used."""
     types = {"NUMBER": a.storage, "ratio": complex_quotient if a.dtype.is_complex else plain_ratio}
     return partial(kernel, **{name: value for name, value in types.items() if has(kernel, name)})
 

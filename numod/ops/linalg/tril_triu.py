@@ -1,6 +1,6 @@
-"""The part of matrices between two diagonals, and the places in a triangle.
+"""The part of matrices between two diagonals, and the indices of the elements of a triangle.
 
-A diagonal is the difference of column and row.
+The number of a diagonal is column - row.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from ..op import Op, Plan
 
 
 def band_rows(x, out, rows, m, n, low, high):
-    """out (rows, n), of matrices of m rows each, = x where low <= column - row <= high, else 0; a task has a row."""
+    """out (rows, n) = x where low <= column - row <= high, else 0. Matrices have m rows each. A task has a row."""
     for task in parallel_range(rows):
-        place = int64(task)
-        base, row = place * n, place % m
+        index = int64(task)
+        base, row = index * n, index % m
         first = min(max(row + low, 0), n)
         last = min(max(row + high + 1, first), n)
         for j in range(base, base + first):
@@ -31,39 +31,38 @@ def band_rows(x, out, rows, m, n, low, high):
 
 
 def band_elements(x, out, rows, m, n, low, high):
-    """The same for GPU threads, one for each element: neighbours read neighbours."""
+    """As `band_rows`, with one GPU thread per element, which coalesces loads and stores."""
     for task in parallel_range(rows * n):
-        place = int64(task)
-        diagonal = place % n - place // n % m
-        out[uintp(place)] = x[uintp(place)] if (diagonal >= low) & (diagonal <= high) else 0
+        index = int64(task)
+        diagonal = index % n - index // n % m
+        out[uintp(index)] = x[uintp(index)] if (diagonal >= low) & (diagonal <= high) else 0
 
 
 @scalar
 def elements_of_triangle(rows, columns):
-    """Elements in rows of 1, 2, 3, ... elements, of which no row has more than `columns`; none for less than one
-    row.
-    """
-    few = min(max(rows, 0), columns)
-    return few * (few + 1) // 2 + (max(rows, 0) - few) * columns
+    """The number of elements in `rows` rows of 1, 2, 3, ... elements, `columns` at most; 0 if rows <= 0."""
+    full_rows = min(max(rows, 0), columns)
+    return full_rows * (full_rows + 1) // 2 + (max(rows, 0) - full_rows) * columns
 
 
 def triangle_kernel(out, rows, columns, offset, upper, count):
-    """out (2, count) = the rows and columns of the elements up to the diagonal `offset`, or with `upper` of those
-    beyond it; a task has a row.
+    """out (2, count) = rows and columns of the elements up to the diagonal `offset`, or if `upper`, beyond it.
+
+    A task has a row.
     """
     for task in parallel_range(rows):
         row = int64(task)
         limit = min(max(row + offset + 1, 0), columns)
-        place = elements_of_triangle(offset + row, columns) - elements_of_triangle(offset, columns)
-        place = row * columns - place if upper else place
+        index = elements_of_triangle(offset + row, columns) - elements_of_triangle(offset, columns)
+        index = row * columns - index if upper else index
         for column in range(limit if upper else 0, columns if upper else limit):
-            out[uintp(place)] = row
-            out[uintp(count + place)] = column
-            place += 1
+            out[uintp(index)] = row
+            out[uintp(count + index)] = column
+            index += 1
 
 
 class Band(Op):
-    """Dense matrices (..., M, N) with 0 outside of the diagonals from parameter `low` to `high`; so is the gradient."""
+    """Dense matrices (..., M, N) with 0 outside of the diagonals from `low` to `high`. The gradient is masked alike."""
 
     takes = "x[*b m n]:buifc; low=int high=int"
     inputs, parameters, upcasts_half = ("x",), ("low", "high"), False
@@ -83,7 +82,7 @@ class Band(Op):
 
 
 class Triangle(Op):
-    """Places (2, count) of the elements of a matrix up to a diagonal, or with `upper` beyond it, row by row.
+    """Indices (2, count) of the elements of a matrix up to a diagonal, or if `upper`, beyond it, row by row.
 
     Parameters: dtype, device, rows, columns, diagonal, `upper`.
     """
@@ -113,7 +112,7 @@ class Triangle(Op):
 band, triangle = Band("band"), Triangle("triangle_indices")
 
 
-def _clipped_sum(last: int, most: int) -> int:
+def _clipped_sum(last: int, limit: int) -> int:
     """The sum of 1, 2, … last, each of them at most `most`; 0 if `last` is not positive."""
-    last, most = max(last, 0), min(most, max(last, 0))
-    return most * (most + 1) // 2 + (last - most) * most
+    last, limit = max(last, 0), min(limit, max(last, 0))
+    return limit * (limit + 1) // 2 + (last - limit) * limit

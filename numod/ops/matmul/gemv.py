@@ -1,7 +1,4 @@
-"""Products of a matrix with a vector on the CPU: the matrix is read once, in order.
-
-Shapes of the kernels are those of `matmul`'s.
-"""
+"""Matrix-vector products on the CPU: the matrix is read once, in memory order. Shapes are as in `matmul`."""
 
 from __future__ import annotations
 
@@ -13,17 +10,15 @@ from ...kernel.language import int64, parallel_range, uintp
 from ...kernel.primitives import dots
 from ...kernel.specialize import specialized
 
-# multiply-adds up to which plain loops multiply a vector by columns; up to which it meets one in groups
+# multiply-adds up to which plain loops are best, and up to which `vector_groups` is
 _SMALL, _GROUPED = 1 << 11, 1 << 18
-# a matrix that meets a vector is cut into so many parts at most, of so many elements at least,
+# most parts of a matrix, and least elements of a part
 _PARTS, _PART = 8, 1 << 16
-_RUN = 512  # and in runs of so many
+_RUN = 512  # least columns of a part
 
 
 def vector_rows(factors, out, bias, batches, count, inner, v_batch, v_step, m_batch, m_step, bias_step, parts):
-    """out (batches, count) = bias + vector (inner) @ matrix (inner, count; steps m_step, 1), four rows at a time: it is
-    read once, in order.
-    """
+    """out (batches, count) = bias + vector (inner) @ matrix (inner, count; steps m_step, 1), four rows at a time."""
     for task in parallel_range(batches * parts):
         batch, part = int64(task) // parts, int64(task) % parts
         first, last = part * count // parts, (part + 1) * count // parts
@@ -49,7 +44,7 @@ def vector_rows(factors, out, bias, batches, count, inner, v_batch, v_step, m_ba
 
 
 def vector_dots(factors, out, bias, batches, count, inner, v_batch, v_step, m_batch, m_step, bias_step, parts):
-    """The same for matrix (count, inner; steps m_step, 1): a dot product per element."""
+    """out (batches, count) = bias + matrix (count, inner; steps m_step, 1) @ vector (inner), by dot products."""
     for task in parallel_range(batches * parts):
         batch, part = int64(task) // parts, int64(task) % parts
         v = batch * v_batch
@@ -66,9 +61,7 @@ def vector_dots(factors, out, bias, batches, count, inner, v_batch, v_step, m_ba
 
 
 def vector_groups(factors, out, bias, batches, count, inner, v_batch, v_step, m_batch, m_step, bias_step, parts):
-    """The same for a dense vector and a matrix that caches hold: as many dot products at a time as a register has
-    lanes.
-    """
+    """As `vector_dots`, for a dense vector and a matrix that fits the caches: a dot product per lane of a register."""
     for task in parallel_range(batches):
         batch = int64(task)
         base = batch * count
@@ -81,13 +74,11 @@ def vector_groups(factors, out, bias, batches, count, inner, v_batch, v_step, m_
 def vector_product(
     name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch: int
 ) -> tuple[Callable, tuple] | None:
-    """Launcher and constants of the products with a vector, which go through the matrix once; None for others, and for
-    small ones.
-    """
+    """Launcher and constants of a product with a vector; None for other products and small ones."""
     (rows, inner), columns = a.shape[-2:], b.shape[-1]
     if a.device.backend.is_gpu or min(rows, columns) > 1:
         return None
-    if rows == 1:  # (its steps along inner and outer, the vector's step), each with its batch's
+    if rows == 1:  # the matrix's steps along inner, outer and batch; the vector's along batch and inner
         steps, count, vector, order = (
             (*b.strides[-2:], b_batch),
             columns,
@@ -121,8 +112,8 @@ def vector_product(
         batches * count * inner // 4,
         build.FAST_REDUCTION,
     )
-    nothing = a.device.empty(0, a.storage)
+    empty = a.device.empty(0, a.storage)
     if parts == 1 or function is not vector_rows:
-        return run, (nothing, *constants, parts)
-    # one thread reads whole rows: memory in order
-    return (lambda *given: run(*given, parts if threads.get_num_threads() > 1 else 1)), (nothing, *constants)
+        return run, (empty, *constants, parts)
+    # a single thread reads whole rows, in memory order
+    return (lambda *arguments: run(*arguments, parts if threads.get_num_threads() > 1 else 1)), (empty, *constants)

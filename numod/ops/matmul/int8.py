@@ -1,7 +1,4 @@
-"""The product of matrices of bytes with sums of 32 bits, as quantised networks use it.
-
-Products of other integers and of floats are `matmul`'s.
-"""
+"""The product of int8 or uint8 matrices with 32-bit sums, for quantised networks. Others are in `matmul`."""
 
 from __future__ import annotations
 
@@ -17,28 +14,28 @@ from ...kernel.primitives import byte_tile
 from ...kernel.specialize import specialized
 from ..op import Op, Plan, single_device
 
-_SMALL = 1 << 12  # multiply-adds up to which nothing is packed
+_SMALL = 1 << 12  # multiply-adds up to which packing does not pay
 
 
 def plain_product(a, b, out, rows, columns, inner, a_row, a_column, b_row, b_column):
-    """out (rows, columns) = a (rows, inner; any steps) @ b (inner, columns; any steps), each element by itself."""
+    """out (rows, columns) = a (rows, inner; any steps) @ b (inner, columns; any steps), element by element."""
     for task in parallel_range(rows * columns):
-        place, total = int64(task), int64(0)
+        index, total = int64(task), int64(0)
         for k in range(inner):
-            total += int64(a[place // columns * a_row + k * a_column]) * int64(
-                b[k * b_row + place % columns * b_column]
+            total += int64(a[index // columns * a_row + k * a_column]) * int64(
+                b[k * b_row + index % columns * b_column]
             )
-        out[place] = int32(total)
+        out[index] = int32(total)
 
 
 def tiled_product(
     a, b, out, left, right, sums, tile, rows, columns, inner, a_row, a_column, b_row, b_column, workers,
     *, BITS, FLIP, GROUP, MASK, OFFSET, PANEL, TILE_ROWS,
 ):  # fmt: skip
-    """The same by register tiles of words, in which GROUP neighbours along `inner` lie; missing ones count as 0.
+    """As `plain_product`, by register tiles of words that pack GROUP elements along `inner`, padded with zeros.
 
-    left (rows, groups), and of every worker right (groups, PANEL), tile (TILE_ROWS, PANEL), and sums (PANEL): what
-    flipping the signs of a's bytes adds.
+    Scratch: left (rows, groups), and for each worker right (groups, PANEL), tile (TILE_ROWS, PANEL) and sums (PANEL),
+    the correction for flipping the sign bits of a.
     """
     groups, strips, panels = (
         (inner + GROUP - 1) // GROUP,
@@ -48,43 +45,45 @@ def tiled_product(
     for task in parallel_range(strips):
         for i in range(int64(task) * TILE_ROWS, int64(task) * TILE_ROWS + TILE_ROWS):
             pack_words(a, min(i, rows - 1) * a_row, a_column, inner, left, i * groups, 1, GROUP, MASK, FLIP)
-    for turn in parallel_range(workers):
-        own, own_sums, own_tile = int64(turn) * groups * PANEL, int64(turn) * PANEL, int64(turn) * TILE_ROWS * PANEL
-        for panel in range(int64(turn) * panels // workers, (int64(turn) + 1) * panels // workers):
+    for worker in parallel_range(workers):
+        right_at, sums_at, tile_at = (
+            int64(worker) * groups * PANEL,
+            int64(worker) * PANEL,
+            int64(worker) * TILE_ROWS * PANEL,
+        )
+        for panel in range(int64(worker) * panels // workers, (int64(worker) + 1) * panels // workers):
             first = panel * PANEL
             width = min(PANEL, columns - first)
             for j in range(PANEL):
-                sums[uintp(own_sums + j)] = 0
+                sums[uintp(sums_at + j)] = 0
             if b_row == 1:
                 for j in range(width):
-                    pack_words(b, (first + j) * b_column, 1, inner, right, own + j, PANEL, GROUP, MASK, 0)
+                    pack_words(b, (first + j) * b_column, 1, inner, right, right_at + j, PANEL, GROUP, MASK, 0)
                     total = int32(0)
                     for k in range(inner):
                         total += int32(b[uintp((first + j) * b_column + k)])
-                    sums[uintp(own_sums + j)] = OFFSET * total
+                    sums[uintp(sums_at + j)] = OFFSET * total
             else:
                 for g in range(groups):
                     for j in range(PANEL):
-                        right[uintp(own + g * PANEL + j)] = 0
+                        right[uintp(right_at + g * PANEL + j)] = 0
                     for q in range(min(GROUP, inner - g * GROUP)):
                         base, shift = (g * GROUP + q) * b_row + first * b_column, uint32(q * BITS)
                         for j in range(width):
                             value = b[uintp(base + j * b_column)]
-                            right[uintp(own + g * PANEL + j)] |= (uint32(value) & uint32(MASK)) << shift
-                            sums[uintp(own_sums + j)] += OFFSET * int32(value)
+                            right[uintp(right_at + g * PANEL + j)] |= (uint32(value) & uint32(MASK)) << shift
+                            sums[uintp(sums_at + j)] += OFFSET * int32(value)
             for i in range(0, rows, TILE_ROWS):
-                byte_tile(left, i * groups, groups, right, own, PANEL, tile, own_tile, PANEL, groups)
+                byte_tile(left, i * groups, groups, right, right_at, PANEL, tile, tile_at, PANEL, groups)
                 for row in range(i, min(rows, i + TILE_ROWS)):
                     for j in range(width):
                         out[uintp(row * columns + first + j)] = (
-                            tile[uintp(own_tile + (row - i) * PANEL + j)] - sums[uintp(own_sums + j)]
+                            tile[uintp(tile_at + (row - i) * PANEL + j)] - sums[uintp(sums_at + j)]
                         )
 
 
 class ByteProduct(Op):
-    """a (M, K) of int8 or uint8 @ b (K, N) of int8 -> (M, N) of int32, exact as long as the sums fit; beyond they wrap
-    around.
-    """
+    """a (M, K) of int8 or uint8 @ b (K, N) of int8 -> (M, N) of int32. Exact; sums beyond int32 wrap around."""
 
     takes = "a[m k]~:any b[k n]~:int8;"
     inputs, differentiable = ("a", "b"), False
@@ -117,19 +116,19 @@ def _tiled(a: Layout, out: Layout, sizes: tuple) -> object:
     """The launcher of `tiled_product`."""
     registers, group = tiles.host(), byte_tiles.group()
     (rows, columns), inner, panel = out.shape, a.shape[1], registers.width // 4 * tiles.VECTORS
-    flipped = group == 4 and a.dtype is dtypes.int8  # its bytes are multiplied as unsigned ones: 128 more each
-    words = {
+    flipped = group == 4 and a.dtype is dtypes.int8  # signed bytes are multiplied as unsigned bytes, 128 greater
+    constants = {
         "TILE_ROWS": registers.rows,
         "PANEL": panel,
         "GROUP": group,
         "BITS": 32 // group,
         "MASK": 255 if group == 4 else 65535,
     }
-    words |= {"FLIP": 0x80808080 if flipped else 0, "OFFSET": 128 if flipped else 0}
-    source = specialized(tiled_product, **words)
+    constants |= {"FLIP": 0x80808080 if flipped else 0, "OFFSET": 128 if flipped else 0}
+    source = specialized(tiled_product, **constants)
     signature = bind.signature(a, "int8", "int32", "uint32", "uint32", "int32", "int32", numbers=len(sizes) + 1)
     run = bind.launcher(a.device, "bytes", source, signature, dtypes.float32, rows * columns * inner // 16)
-    groups, held, word, number = (
+    groups, padded_rows, word, number = (
         -(-inner // group),
         -(-rows // registers.rows) * registers.rows,
         np.dtype("uint32"),
@@ -140,7 +139,7 @@ def _tiled(a: Layout, out: Layout, sizes: tuple) -> object:
     def launch(a_data: object, b_data: object, out_data: object) -> None:
         workers = min(threads.get_num_threads(), -(-columns // panel))
         parts = (
-            (held * groups, word),
+            (padded_rows * groups, word),
             (workers * groups * panel, word),
             (workers * panel, number),
             (workers * registers.rows * panel, number),
@@ -151,9 +150,9 @@ def _tiled(a: Layout, out: Layout, sizes: tuple) -> object:
 
 
 def _check(a: Layout, b: Layout) -> None:
-    for name, each in (("self", a), ("mat2", b)):
-        if each.ndim != 2:
-            raise RuntimeError(f"_int_mm: Expected {name} to be of dimension 2 but got {each.ndim}")
+    for name, matrix in (("self", a), ("mat2", b)):
+        if matrix.ndim != 2:
+            raise RuntimeError(f"_int_mm: Expected {name} to be of dimension 2 but got {matrix.ndim}")
     if a.shape[1] != b.shape[0]:
         raise RuntimeError(f"_int_mm: self.size(1) needs to match mat2.size(0) but got {a.shape[1]} and {b.shape[0]}")
     if a.dtype not in (dtypes.int8, dtypes.uint8):

@@ -1,6 +1,6 @@
-"""The gradients of small linear maps in one kernel: three ops would cost more in Python overhead than in arithmetic.
+"""The gradients of small linear layers in one kernel: the Python overhead of three ops would exceed the arithmetic.
 
-Large ones use `matmul`.
+Large layers use `matmul`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ...kernel.language import uintp
 from ...kernel.specialize import specialized
 from ..op import Op, Plan
 
-_SMALL = 1 << 12  # multiply-adds up to which one pass beats three products
+_SMALL = 1 << 12  # multiply-adds up to which one kernel beats three products
 
 
 def linear_gradient_kernel(g, x, weight, d_x, d_weight, d_bias, rows, outputs, size, with_x):
@@ -51,7 +51,7 @@ class LinearGradient(Op):
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         g, x, weight = arguments
-        (*lines, outputs), size, with_x = g.shape, x.shape[-1], isinstance(weight, Layout)
+        (*leading, outputs), size, with_x = g.shape, x.shape[-1], isinstance(weight, Layout)
         results = (
             *((x,) if with_x else ()),
             *[layout(shape, x.dtype, x.device) for shape in ((outputs, size), (outputs,))],
@@ -60,40 +60,41 @@ class LinearGradient(Op):
         run = bind.launcher(
             x.device, self.name, specialized(linear_gradient_kernel), signature, x.dtype, 1, build.FAST_REDUCTION
         )
-        constants = (prod(lines), outputs, size, int(with_x))
+        constants = (prod(leading), outputs, size, int(with_x))
         if with_x:
             return Plan(results, run, constants)
         # the placeholders for weight and d_x are not accessed
         return Plan(results, lambda g, x, d_weight, d_bias: run(g, x, x, g, d_weight, d_bias, *constants))
 
 
-def joined(apart: dict[str, Callable]) -> dict[tuple[str, ...], Callable]:
-    """Gradients of linear's inputs together, from those of each input `apart`, which serve where one pass would not pay
-    or is to be differentiated.
+def joint_gradients(separate: dict[str, Callable]) -> dict[tuple[str, ...], Callable]:
+    """Joint gradients of the inputs of `linear`.
+
+    Falls back to the `separate` gradient of each input for large layers and for double backward.
     """
 
     def of_all(g: object, x: object, weight: object, recording: bool) -> tuple:
         if recording or not _is_small(g, x, weight):
-            return apart["x"](g, weight), apart["weight"](g, x), apart["bias"](g)
+            return separate["x"](g, weight), separate["weight"](g, x), separate["bias"](g)
         return linear_gradient.apply((g, x, weight))
 
     def of_parameters(g: object, x: object, recording: bool) -> tuple:
         if recording or not _is_small(g, x, x):
-            return apart["weight"](g, x), apart["bias"](g)
+            return separate["weight"](g, x), separate["bias"](g)
         return linear_gradient.apply((g, x, None))
 
     return {("x", "weight", "bias"): of_all, ("weight", "bias"): of_parameters}
 
 
 def _is_small(g: object, x: object, weight: object) -> bool:
-    """Whether the kernel fits: dense floats of one kind in the CPU's memory, and not many."""
-    own, first, last = g._layout, x._layout, weight._layout
+    """Whether the kernel is the best form: small dense tensors on the CPU."""
+    g_layout, x_layout, weight_layout = g._layout, x._layout, weight._layout
     return (
-        0 < own.size * first.shape[-1] <= _SMALL
-        and own.dense
-        and first.dense
-        and last.dense
-        and own.device.type == "cpu"
+        0 < g_layout.size * x_layout.shape[-1] <= _SMALL
+        and g_layout.dense
+        and x_layout.dense
+        and weight_layout.dense
+        and g_layout.device.type == "cpu"
     )
 
 

@@ -1,10 +1,9 @@
 """Matrix products: batched `matmul` and `linear`.
 
-Shapes of one dimension and their squeezing are the caller's (`core.functions`).
+The caller (`core.functions`) adds and removes dimensions of vectors.
 
-Products of floats are made of register tiles (`product_tiles`), those with a vector read the matrix once
-(`product_vectors`); here stand the plain loops of the smallest, of integers and of matrices that lie anyhow, and which
-kernel does which product.
+Floating-point products use register tiles (`tiled`), products with a vector read the matrix once (`gemv`). This module
+selects the kernel, and has the plain loops for tiny products, integers and arbitrary strides.
 """
 
 from __future__ import annotations
@@ -20,16 +19,16 @@ from ...device.layout import layout
 from ...kernel import bind, block, build, emit, tensor_cores
 from ...kernel.language import int64, parallel_range, uintp
 from ...kernel.specialize import specialized
-from .linear_backward import joined
+from .linear_backward import joint_gradients
 from ..op import Op, Packing, Plan, on_tensor_cores, single_device
 from .split_k import BUSY, divisor, in_parts
 from ..pointwise import broadcast_shapes
-from .tiled import finished, panel_packer, takes_panels, tiled
+from .tiled import tiled_with_epilogue, panel_packer, takes_panels, tiled
 from .gemv import vector_product
 
-_RUN = 256  # terms that a block of GPU threads sums at least
-# matrices in a batch, and rows and columns of each, for which a kernel of their sizes is worth compiling
-_MANY, _LITTLE = 64, 8
+_RUN = 256  # least terms of a sum of a thread block
+# least matrices in a batch, and greatest size of each, for which a kernel with constant sizes pays
+_MANY, _TINY = 64, 8
 
 
 def product_rows(a, b, out, bias, batches, rows, columns, inner, a_batch, a_row, b_batch, b_row):
@@ -37,11 +36,11 @@ def product_rows(a, b, out, bias, batches, rows, columns, inner, a_batch, a_row,
     steps b_row, 1), a row at a time.
     """
     for task in parallel_range(batches * rows):
-        place = int64(task)
-        batch = place // rows
-        a_base = batch * a_batch + (place % rows) * a_row
+        index = int64(task)
+        batch = index // rows
+        a_base = batch * a_batch + (index % rows) * a_row
         b_base = batch * b_batch
-        base = place * columns
+        base = index * columns
         if bias.size > 0:
             for j in range(columns):
                 out[uintp(base + j)] = bias[uintp(j)]
@@ -55,46 +54,47 @@ def product_rows(a, b, out, bias, batches, rows, columns, inner, a_batch, a_row,
 
 
 def product_dots(a, b, out, bias, batches, rows, columns, inner, a_batch, a_row, b_batch, b_column):
-    """The same where b steps by 1 along `inner` (a transposed matrix): a dot product per element."""
+    """As `product_rows`, for b (inner, columns; steps 1, b_column), a transposed matrix: a dot product per element."""
     for task in parallel_range(batches * rows):
-        place = int64(task)
-        batch = place // rows
-        a_base = batch * a_batch + (place % rows) * a_row
+        index = int64(task)
+        batch = index // rows
+        a_base = batch * a_batch + (index % rows) * a_row
         for j in range(columns):
             b_base = batch * b_batch + j * b_column
             total = a.dtype.type(0)
             for k in range(inner):
                 total += a[uintp(a_base + k)] * b[uintp(b_base + k)]
-            out[uintp(place * columns + j)] = total + bias[uintp(j)] if bias.size > 0 else total
+            out[uintp(index * columns + j)] = total + bias[uintp(j)] if bias.size > 0 else total
 
 
 def product_strided(a, b, out, bias, batches, rows, columns, inner, a_batch, a_row, a_column, b_batch, b_row, b_column):
-    """The same for any steps, each element by itself."""
+    """As `product_rows`, for any steps, element by element."""
     for task in parallel_range(batches * rows * columns):
-        place = int64(task)
-        j = place % columns
-        i = (place // columns) % rows
-        batch = place // (columns * rows)
+        index = int64(task)
+        j = index % columns
+        i = (index // columns) % rows
+        batch = index // (columns * rows)
         a_base = batch * a_batch + i * a_row
         b_base = batch * b_batch + j * b_column
         total = a.dtype.type(0)
         for k in range(inner):
             total += a[uintp(a_base + k * a_column)] * b[uintp(b_base + k * b_row)]
-        out[uintp(place)] = total + bias[uintp(j)] if bias.size > 0 else total
+        out[uintp(index)] = total + bias[uintp(j)] if bias.size > 0 else total
 
 
-def _blocks(
+def _gpu_product(
     name: str, a: Layout, b: Layout, sizes: tuple[int, ...], a_steps: tuple[int, ...], b_steps: tuple[int, ...]
 ) -> tuple[Callable, tuple]:
-    """Launcher and constants of the GPU's product, by blocks of threads, for a batch of at most two dimensions with
-    these steps. One with too few tiles to occupy it is a batch of runs of terms.
+    """Launcher and constants of a GPU product by thread blocks, for a batch of up to two dimensions with these steps.
+
+    A product with too few tiles to occupy the GPU is split along `inner` (`split_k`).
     """
     (rows, inner), columns, number, batches = a.shape[-2:], b.shape[-1], a.storage.name, prod(sizes)
-    (a_run, a_batch), (b_run, b_batch) = ((0,) * (2 - len(each)) + tuple(each) for each in (a_steps, b_steps))
-    most = max(inner // (4 if a.device.backend.SIMULATED else _RUN), 1) if batches == 1 else 1
-    orders = _order(a.strides[-1], a.strides[-2]), _order(b.strides[-2], b.strides[-1])
-    tile = tensor_cores.choose(a, rows, columns, batches * most, exact=False)
-    parts = divisor(inner, min(BUSY // block.tiles(tile, batches, rows, columns), most))
+    (a_run, a_batch), (b_run, b_batch) = ((0,) * (2 - len(factor)) + tuple(factor) for factor in (a_steps, b_steps))
+    limit = max(inner // (4 if a.device.backend.SIMULATED else _RUN), 1) if batches == 1 else 1
+    orders = _memory_order(a.strides[-1], a.strides[-2]), _memory_order(b.strides[-2], b.strides[-1])
+    tile = tensor_cores.choose(a, rows, columns, batches * limit, exact=False)
+    parts = divisor(inner, min(BUSY // block.tiles(tile, batches, rows, columns), limit))
     if parts > 1:
         sizes, batches, inner = (parts,), parts, inner // parts
         a_batch, b_batch = inner * a.strides[-1], inner * b.strides[-2]
@@ -111,44 +111,46 @@ def _blocks(
         b_batch,
         *b.strides[-2:],
     )
-    summed = number if parts == 1 else a.dtype.compute.storage
-    signature = bind.signature(number, number, summed, number, numbers=len(constants))
+    sum_storage = number if parts == 1 else a.dtype.compute.storage
+    signature = bind.signature(number, number, sum_storage, number, numbers=len(constants))
     team = block.tiles(tile, batches, rows, columns), tile.threads
     runs = batches // sizes[-1]
     ends = ((a_run, a_batch, rows, inner, a), (b_run, b_batch, inner, columns, b))
-    most = max(
-        runs * run + sizes[-1] * step + down * each.strides[-2] + across * each.strides[-1]
-        for run, step, down, across, each in ends
+    limit = max(
+        runs * run + sizes[-1] * step + down * factor.strides[-2] + across * factor.strides[-1]
+        for run, step, down, across, factor in ends
     )
-    product = block.matrices(*orders, "int32" if most < block.SHORT else "int64", tile)
+    product = block.matrices(*orders, "int32" if limit < block.SHORT else "int64", tile)
     source = block.source(product, tile, number, rounded=parts == 1)
     run = bind.launcher(
         a.device, f"{name}_blocks", source, signature, a.dtype, batches * rows * columns * inner // 4, team=team
     )
-    nothing = a.device.empty(0, a.storage)
+    no_bias = a.device.empty(0, a.storage)
     if parts == 1:
-        return run, (nothing, *constants)
-    return in_parts(run, constants, layout((rows, columns), a.dtype, a.device), parts), (nothing,)
+        return run, (no_bias, *constants)
+    return in_parts(run, constants, layout((rows, columns), a.dtype, a.device), parts), (no_bias,)
 
 
-def _order(inner: int, outer: int) -> str:
-    """Along which index a matrix's memory runs, by its steps: "inner", "outer", or "neither"."""
+def _memory_order(inner: int, outer: int) -> str:
+    """The index along which a matrix is contiguous, by its steps: "inner", "outer" or "neither"."""
     return "inner" if inner == 1 else "outer" if outer == 1 else "neither"
 
 
-def _loops(name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch: int) -> tuple[Callable, tuple]:
+def _product_kernel(
+    name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch: int
+) -> tuple[Callable, tuple]:
     """Launcher and constants for matrices a and b (last two dimensions) with one batch step each."""
     if a.device.backend.is_gpu:
-        return _blocks(name, a, b, (batches,), (a_batch,), (b_batch,))
+        return _gpu_product(name, a, b, (batches,), (a_batch,), (b_batch,))
     (rows, inner), columns = a.shape[-2:], b.shape[-1]
-    little = batches >= _MANY and max(rows, columns, inner) <= _LITTLE
-    fast = (
+    is_tiny = batches >= _MANY and max(rows, columns, inner) <= _TINY
+    tiled_or_vector = (
         None
-        if little
+        if is_tiny
         else vector_product(name, a, b, batches, a_batch, b_batch) or tiled(name, a, b, batches, a_batch, b_batch)
     )
-    if fast is not None:
-        return fast
+    if tiled_or_vector is not None:
+        return tiled_or_vector
     (a_row, a_column), (b_row, b_column) = a.strides[-2:], b.strides[-2:]
     constants = (batches, rows, columns, inner, a_batch, a_row)
     if a_column == 1 and b_column == 1:
@@ -159,20 +161,20 @@ def _loops(name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch:
         function, constants = product_strided, (*constants, a_column, b_batch, b_row, b_column)
     signature = bind.signature(*[a] * 4, numbers=len(constants))
     work = batches * rows * columns * inner // 4
-    # LLVM unrolls loops over sizes that it knows
-    known = {"rows": rows, "columns": columns, "inner": inner} if little else {}
-    source = specialized(function, **{size: np.int64(n) for size, n in known.items()})
+    # LLVM unrolls loops over constant sizes
+    constant_sizes = {"rows": rows, "columns": columns, "inner": inner} if is_tiny else {}
+    source = specialized(function, **{size: np.int64(n) for size, n in constant_sizes.items()})
     run = bind.launcher(a.device, f"{name}_{function.__name__}", source, signature, a.dtype, work, build.FAST_REDUCTION)
-    return run, (a.device.empty(0, a.storage), *constants)  # no bias; `linear` puts its own there
+    return run, (a.device.empty(0, a.storage), *constants)  # no bias; `linear` replaces it
 
 
 def _product(a: object, b: object, transpose_a: bool, transpose_b: bool) -> object:
-    """The op itself on tensors, for its gradients: flags instead of transposed views."""
+    """Apply the op to tensors, for its gradients, with flags instead of transposed views."""
     return matmul.apply((a, b), (transpose_a, transpose_b))
 
 
 def _gradient_a(g: object, b: object, transpose_a: bool, transpose_b: bool, layout: Layout) -> object:
-    """Of A B with A = a or a.mT: dA = g B.mT, and dA.mT = B g.mT."""
+    """The gradient of A B by A: dA = g B.mT; for A = a.mT, da = B g.mT."""
     g, b = (g.unsqueeze(-1), b.unsqueeze(-1)) if b.ndim == 1 else (g, b)
     if layout.ndim == 1:
         return _product(g.unsqueeze(-2), b, False, True).squeeze(-2)
@@ -182,15 +184,15 @@ def _gradient_a(g: object, b: object, transpose_a: bool, transpose_b: bool, layo
 def _gradient_b(g: object, a: object, transpose_a: bool, transpose_b: bool, layout: Layout) -> object:
     g = g.unsqueeze(-1) if layout.ndim == 1 else g
     g, a = (g.unsqueeze(-2), a.unsqueeze(-2)) if a.ndim == 1 else (g, a)
-    # a sum over all rows, not of products of each matrix
+    # one product of all rows, instead of a sum of products
     if layout.ndim <= 2 and g.ndim > 2 and a.ndim == g.ndim and not transpose_a:
-        g, a = _rows(g), _rows(a)
-    made = _product(g, a, True, transpose_a) if transpose_b else _product(a, g, not transpose_a, False)
-    return made.squeeze(-1) if layout.ndim == 1 else made
+        g, a = _as_rows(g), _as_rows(a)
+    product = _product(g, a, True, transpose_a) if transpose_b else _product(a, g, not transpose_a, False)
+    return product.squeeze(-1) if layout.ndim == 1 else product
 
 
-def _rows(x: object) -> object:
-    """A tensor as a matrix of its rows."""
+def _as_rows(x: object) -> object:
+    """A tensor as a matrix of all its rows."""
     return x.reshape((prod(x.shape[:-1]), x.shape[-1])) if x.ndim != 2 else x
 
 
@@ -210,19 +212,19 @@ class Matmul(Op):
         return on_tensor_cores(arguments)
 
     def factors(self, arguments: tuple, parameters: tuple) -> tuple[Layout, Layout, None]:
-        """The matrices as they are multiplied, and no bias."""
+        """The layouts of the factors, with transposes applied, and no bias."""
         a, b = _matrices(arguments, parameters)
-        return _joined_rows(a) if b.ndim == 2 else a, b, None
+        return _with_joined_rows(a) if b.ndim == 2 else a, b, None
 
     def shape(self, arguments: tuple, parameters: tuple) -> tuple[int, ...]:
-        """The shape of the product. Raises RuntimeError where the shapes or dtypes of its factors do not fit."""
+        """The shape of the product. Raises RuntimeError if shapes or dtypes of its factors do not fit."""
         a, b = _matrices(arguments, parameters)
-        _check("matmul", a, b, b.shape[-2])
-        rows, columns = (each[:1] if x.ndim > 1 else () for each, x in zip((a.shape[-2:], b.shape[-1:]), arguments))
+        _check_factors("matmul", a, b, b.shape[-2])
+        rows, columns = (size[:1] if x.ndim > 1 else () for size, x in zip((a.shape[-2:], b.shape[-1:]), arguments))
         return *broadcast_shapes("matmul", [a.shape[:-2], b.shape[:-2]]), *rows, *columns
 
     def prepack(self, arguments: tuple, parameters: tuple) -> Packing | None:
-        """Second matrices, of two dimensions, that tiles would turn or pack at every call."""
+        """Pack a second matrix of two dimensions that tiles would transpose or pack at every call."""
         a, b, _ = self.factors(arguments, parameters)
         return (
             Packing(1, pack_columns, (parameters[1],), packed_matmul)
@@ -233,17 +235,17 @@ class Matmul(Op):
     def finished(self, name: str, arguments: tuple, parameters: tuple, *end: object) -> Callable | None:
         """As `Op.finished`.
 
-        None where tiles do not make the product, or the tensors' elements do not follow its rows in equal steps.
+        None if the product does not use tiles, or the tensors do not have constant steps along its rows.
         """
         return (
             None
             if arguments[0].ndim == 1 or arguments[1].ndim == 1
-            else finished(name, self.factors(arguments, parameters), *end)
+            else tiled_with_epilogue(name, self.factors(arguments, parameters), *end)
         )
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
         """As `Op.misfit`."""
-        wrong = next(
+        wrong_flag = next(
             (
                 name
                 for name, argument, flag in zip(self.parameters, arguments, parameters)
@@ -251,65 +253,63 @@ class Matmul(Op):
             ),
             None,
         )
-        return wrong and f"attribute {wrong!r} must be False for a vector"
+        return wrong_flag and f"attribute {wrong_flag!r} must be False for a vector"
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         out = layout(self.shape(arguments, parameters), arguments[0].dtype, single_device("matmul", arguments))
         if out.size == 0:
             return Plan(out, lambda *_: None)
         a, b, _ = self.factors(arguments, parameters)
-        return Plan(out, *_batched(self.name, a, b, broadcast_shapes("matmul", [a.shape[:-2], b.shape[:-2]])))
+        return Plan(out, *_batched_product(self.name, a, b, broadcast_shapes("matmul", [a.shape[:-2], b.shape[:-2]])))
 
 
 def _matrices(arguments: tuple, parameters: tuple) -> tuple[Layout, Layout]:
-    """The factors as they are multiplied: transposed where the flags say so, a vector as a row on the left and a column
-    on the right.
-    """
+    """The factors with the transposes of the flags applied, a vector as a row on the left or a column on the right."""
     a, b = (_transposed(argument) if flag else argument for argument, flag in zip(arguments, parameters))
     a = a if a.ndim > 1 else layout((1, *a.shape), a.dtype, a.device, (a.size * a.strides[0], *a.strides))
     return a, b if b.ndim > 1 else layout((*b.shape, 1), b.dtype, b.device, (*b.strides, 1))
 
 
 def _transposed(x: Layout) -> Layout:
-    """The last two dimensions exchanged."""
+    """Exchange the last two dimensions."""
     return layout(
         (*x.shape[:-2], x.shape[-1], x.shape[-2]), x.dtype, x.device, (*x.strides[:-2], x.strides[-1], x.strides[-2])
     )
 
 
-def _joined_rows(x: Layout) -> Layout:
-    """The rows of all matrices as one matrix, where they lie in equal steps."""
+def _with_joined_rows(x: Layout) -> Layout:
+    """All matrices as one matrix, if their rows have a constant step."""
     sizes, (steps,) = emit.collapse(x.shape[:-1], [x.strides[:-1]])
     if x.ndim == 2 or x.size == 0 or len(sizes) > 1:
         return x
     return layout((sizes[0], x.shape[-1]), x.dtype, x.device, None if x.dense else (steps[0], x.strides[-1]))
 
 
-def _batched(name: str, a: Layout, b: Layout, batch: tuple) -> tuple[Callable, tuple]:
-    """Our loops over batches: one launch where a single step leads from batch to batch, on a GPU also two, else a
-    launch for each.
-    """
+def _batched_product(name: str, a: Layout, b: Layout, batch: tuple) -> tuple[Callable, tuple]:
+    """One launch for batch dimensions that collapse into one (on a GPU two), else a loop of launches."""
 
-    def steps(each: Layout) -> list[int]:
-        missing = len(batch) - (each.ndim - 2)
-        return [0] * missing + [0 if n == 1 else s for n, s in zip(each.shape[:-2], each.strides[:-2])]
+    def steps(factor: Layout) -> list[int]:
+        missing = len(batch) - (factor.ndim - 2)
+        return [0] * missing + [0 if n == 1 else s for n, s in zip(factor.shape[:-2], factor.strides[:-2])]
 
     sizes, (a_steps, b_steps) = emit.collapse(batch, [steps(a), steps(b)])
     if a.device.backend.is_gpu:
-        inside = min(len(sizes), 2)
-        run, constants = _blocks(name, a, b, *(tuple(each[-inside:]) for each in (sizes, a_steps, b_steps)))
+        inner_dims = min(len(sizes), 2)
+        run, constants = _gpu_product(
+            name, a, b, *(tuple(factor[-inner_dims:]) for factor in (sizes, a_steps, b_steps))
+        )
     else:
-        inside = 1
-        run, constants = _loops(name, a, b, sizes[-1], a_steps[-1], b_steps[-1])
-    outer = [range(n) for n in sizes[:-inside]]
-    each_out = prod(sizes[-inside:]) * a.shape[-2] * b.shape[-1]
+        inner_dims = 1
+        run, constants = _product_kernel(name, a, b, sizes[-1], a_steps[-1], b_steps[-1])
+    outer = [range(n) for n in sizes[:-inner_dims]]
+    out_size = prod(sizes[-inner_dims:]) * a.shape[-2] * b.shape[-1]
     if not outer:
         return run, constants
 
     def launch(a_data: object, b_data: object, out_data: object) -> None:
-        for number, place in enumerate(np.ndindex(*map(len, outer))):
-            a_at, b_at = (sum(i * s for i, s in zip(place, step)) for step in (a_steps, b_steps))
-            run(a_data[a_at:], b_data[b_at:], out_data[number * each_out :], *constants)
+        for number, index in enumerate(np.ndindex(*map(len, outer))):
+            a_at, b_at = (sum(i * s for i, s in zip(index, step)) for step in (a_steps, b_steps))
+            run(a_data[a_at:], b_data[b_at:], out_data[number * out_size :], *constants)
 
     return launch, ()
 
@@ -323,21 +323,21 @@ class Linear(Op):
     inputs = ("x", "weight", "bias")
     gradients = {
         "x": lambda g, weight: matmul.apply((g, weight), (False, False)),
-        "weight": lambda g, x: matmul.apply((_rows(g), _rows(x)), (True, False)),
-        "bias": lambda g: _rows(g).sum(0),
+        "weight": lambda g, x: matmul.apply((_as_rows(g), _as_rows(x)), (True, False)),
+        "bias": lambda g: _as_rows(g).sum(0),
     }
-    joint = joined(gradients)
+    joint = joint_gradients(gradients)
     supports_half, finished = Matmul.supports_half, Matmul.finished
 
     def factors(self, arguments: tuple, parameters: tuple) -> tuple[Layout, Layout, Layout | None]:
-        """The matrices as they are multiplied, and the bias."""
+        """The layouts of the factors, the weight transposed, and the bias."""
         x, weight, bias = arguments
-        return _joined_rows(x), _transposed(weight), bias if isinstance(bias, Layout) else None
+        return _with_joined_rows(x), _transposed(weight), bias if isinstance(bias, Layout) else None
 
     def shape(self, arguments: tuple, parameters: tuple) -> tuple[int, ...]:
         """As `Matmul.shape`."""
         x, weight, bias = arguments
-        _check("linear", x, weight, weight.shape[1], "; weight is (out_features, in_features)")
+        _check_factors("linear", x, weight, weight.shape[1], "; weight is (out_features, in_features)")
         if isinstance(bias, Layout) and (bias.shape != weight.shape[:1] or bias.dtype is not x.dtype):
             raise RuntimeError(
                 f"linear: bias is {tuple(bias.shape)} {bias.dtype}, expected ({weight.shape[0]},) {x.dtype}"
@@ -345,7 +345,7 @@ class Linear(Op):
         return *x.shape[:-1], weight.shape[0]
 
     def prepack(self, arguments: tuple, parameters: tuple) -> Packing | None:
-        """Weights that tiles would turn or pack at every call."""
+        """Pack a weight that tiles would transpose or pack at every call."""
         return (
             Packing(1, pack_columns, (True,), packed_linear)
             if takes_panels(*self.factors(arguments, parameters)[:2])
@@ -362,9 +362,7 @@ class Linear(Op):
 
 
 class PackColumns(Op):
-    """The panels, one after the other, in which a product by tiles reads a matrix (inner, columns), or the transpose of
-    one. Chosen for the CPU's floats.
-    """
+    """Pack a matrix (inner, columns), or its transpose, in panels for a product by tiles. CPU floats only."""
 
     inputs, parameters = ("matrix",), ("transpose",)
     differentiable = portable = False
@@ -376,33 +374,30 @@ class PackColumns(Op):
 
 
 class Packed:
-    """A product that is given its second matrix packed too, by `pack_columns`, and reads that.
+    """A product with a further input, the second matrix packed by `pack_columns`, which the kernel reads."""
 
-    The first has its rows in equal steps.
-    """
-
-    takes = None  # on memory packed for this processor, which no file holds
+    takes = None  # the packed layout depends on the processor, so it is not saved in files
 
     differentiable = portable = False
     gradients, joint = {}, {}
 
     def prepack(self, arguments: tuple, parameters: tuple) -> None:
-        """Nothing is left to pack."""
+        """The matrix is packed already."""
 
     def finished(self, name: str, arguments: tuple, parameters: tuple, *end: object) -> Callable | None:
         """As `Op.finished`."""
-        made = finished(name, self.factors(arguments[:-1], parameters), *end, packed=True)
-        return made and (lambda given, *rest: made([given[0], given[-1], *given[2:-1]], *rest))
+        run = tiled_with_epilogue(name, self.factors(arguments[:-1], parameters), *end, packed=True)
+        return run and (lambda factors, *others: run([factors[0], factors[-1], *factors[2:-1]], *others))
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         a, b, bias = self.factors(arguments[:-1], parameters)
-        run, (nothing, *constants) = tiled(self.name, a, b, 1, 0, 0, packed=True)
+        run, (no_bias, *constants) = tiled(self.name, a, b, 1, 0, 0, packed=True)
         out = layout(self.shape(arguments[:-1], parameters), a.dtype, a.device)
         if bias is not None:
             return Plan(
                 out, lambda a_data, _, bias_data, packed, out_data: run(a_data, packed, out_data, bias_data, *constants)
             )
-        return Plan(out, lambda a_data, _, packed, out_data: run(a_data, packed, out_data, nothing, *constants))
+        return Plan(out, lambda a_data, _, packed, out_data: run(a_data, packed, out_data, no_bias, *constants))
 
 
 class PackedMatmul(Packed, Matmul):
@@ -418,7 +413,7 @@ class PackedLinear(Packed, Linear):
 
 
 def _linear_loops(x: Layout, weight: Layout, has_bias: bool) -> tuple[Callable, tuple]:
-    run, (no_bias, *constants) = _loops("linear", x, weight, 1, 0, 0)
+    run, (no_bias, *constants) = _product_kernel("linear", x, weight, 1, 0, 0)
     if not has_bias:
         return run, (no_bias, *constants)
     return (
@@ -426,7 +421,7 @@ def _linear_loops(x: Layout, weight: Layout, has_bias: bool) -> tuple[Callable, 
     ), ()
 
 
-def _check(name: str, a: Layout, b: Layout, inner: int, hint: str = "") -> None:
+def _check_factors(name: str, a: Layout, b: Layout, inner: int, hint: str = "") -> None:
     if a.shape[-1] != inner:
         swapped = b.ndim >= 2 and name == "matmul" and b.shape[-1] == a.shape[-1]
         hint = "; did you mean b.mT?" if swapped else hint

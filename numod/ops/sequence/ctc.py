@@ -18,8 +18,9 @@ from ..op import Op, Plan, no_derivative
 
 
 def ctc_kernel(x, targets, input_lengths, target_lengths, out, alpha, steps, batch, classes, longest, blank):
-    """alpha (batch, steps, 2 * longest + 1): log-probability of each prefix of the extended sequence at each step; out
-    (batch) the loss.
+    """Compute out (batch), the loss, and alpha (batch, steps, 2 * longest + 1).
+
+    alpha is the log-probability of each prefix of the extended sequence at each step.
     """
     for task in parallel_range(batch):
         n = int64(task)
@@ -37,13 +38,13 @@ def ctc_kernel(x, targets, input_lengths, target_lengths, out, alpha, steps, bat
                     if s < 2:
                         alpha[uintp(base + s)] = emitted
                 else:
-                    before = base + (step - 1) * width
-                    total = alpha[uintp(before + s)]
+                    previous = base + (step - 1) * width
+                    total = alpha[uintp(previous + s)]
                     if s > 0:
-                        total = log_add(total, alpha[uintp(before + s - 1)])
+                        total = log_add(total, alpha[uintp(previous + s - 1)])
                     if s > 1 and s % 2 == 1:
                         if label != targets[uintp(n * longest + s // 2 - 1)]:
-                            total = log_add(total, alpha[uintp(before + s - 2)])
+                            total = log_add(total, alpha[uintp(previous + s - 2)])
                     alpha[uintp(base + step * width + s)] = total + emitted
         if length == 0:
             out[uintp(n)] = real(0.0) if states == 1 else 1e400
@@ -56,66 +57,54 @@ def ctc_kernel(x, targets, input_lengths, target_lengths, out, alpha, steps, bat
 
 
 def ctc_gradient_kernel(
-    g,
-    x,
-    targets,
-    input_lengths,
-    target_lengths,
-    loss,
-    alpha,
-    out,
-    beta,
-    steps,
-    batch,
-    classes,
-    longest,
-    blank,
+    g, x, targets, input_lengths, target_lengths, loss, alpha, out, beta, steps, batch, classes, longest, blank,
     forgiving,
-):
-    """out (T, N, C) = g * (exp(x) - the share of the alignments that pass each class at each step), as if x were
-    normalised; beta is scratch.
+):  # fmt: skip
+    """out (T, N, C) = g * (exp(x) - the probability that an alignment has the class at the step), for normalised x.
+
+    beta is scratch.
     """
     for task in parallel_range(batch):
         n = int64(task)
         width = 2 * longest + 1
         length = input_lengths[uintp(n)]
         states = 2 * target_lengths[uintp(n)] + 1
-        lost = loss[uintp(n)]
+        sample_loss = loss[uintp(n)]
         weight = g[uintp(n)]
-        silent = forgiving != 0 and lost == 1e400
+        is_ignored = forgiving != 0 and sample_loss == 1e400
         for step in range(steps):
             for c in range(classes):
                 out[uintp((step * batch + n) * classes + c)] = real(0.0)
         for k in range(2 * width):
             beta[uintp(n * 2 * width + k)] = -1e400
-        for back in range(length):
-            step = length - 1 - back
-            now = n * 2 * width + (back % 2) * width
-            then = n * 2 * width + ((back + 1) % 2) * width
+        for steps_back in range(length):
+            step = length - 1 - steps_back
+            current = n * 2 * width + (steps_back % 2) * width
+            following = n * 2 * width + ((steps_back + 1) % 2) * width
             row = (step * batch + n) * classes
             for s in range(states):
                 label = blank if s % 2 == 0 else targets[uintp(n * longest + s // 2)]
                 emitted = x[uintp(row + label)]
-                if back == 0:
+                if steps_back == 0:
                     total = real(0.0) if s >= states - 2 else -1e400
                 else:
-                    total = beta[uintp(then + s)]
+                    total = beta[uintp(following + s)]
                     if s + 1 < states:
-                        total = log_add(total, beta[uintp(then + s + 1)])
+                        total = log_add(total, beta[uintp(following + s + 1)])
                     if s + 2 < states and s % 2 == 1:
                         if label != targets[uintp(n * longest + s // 2 + 1)]:
-                            total = log_add(total, beta[uintp(then + s + 2)])
-                beta[uintp(now + s)] = total + emitted
-                through = alpha[uintp((n * steps + step) * width + s)] + total
-                if not silent:
-                    out[uintp(row + label)] -= weight * exp(through + lost)
-            if not silent:
+                            total = log_add(total, beta[uintp(following + s + 2)])
+                beta[uintp(current + s)] = total + emitted
+                through_state = alpha[uintp((n * steps + step) * width + s)] + total
+                if not is_ignored:
+                    out[uintp(row + label)] -= weight * exp(through_state + sample_loss)
+            if not is_ignored:
                 for c in range(classes):
                     out[uintp(row + c)] += weight * exp(x[uintp(row + c)])
 
 
 class Ctc(Op):
-    """(loss (N), alpha) of log_probs; the other inputs have no gradient."""
+    """(loss (N), alpha) of log_probs. Only log_probs have a gradient."""
 
     takes = "x[t n c]:f targets[n s]:int64<c input_lengths[n]:int64 target_lengths[n]:int64; blank=0.. forgiving=flag"
     inputs, parameters, outputs = (
@@ -154,7 +143,7 @@ class Ctc(Op):
 class CtcGradient(Op):
     """The gradient of the loss with respect to log_probs.
 
-    It is linear in what is given; by log_probs it has no derivative, as in PyTorch.
+    It is linear in the gradient of the loss. Its derivative by log_probs is not implemented, as in PyTorch.
     """
 
     takes = (

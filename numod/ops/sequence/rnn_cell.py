@@ -1,9 +1,7 @@
 """Cells of recurrent layers: one kernel from gates to state, and one for its gradient.
 
-The products that make the gates are `linear`'s.
-
-Gates (N, 4 H) of an LSTM are in PyTorch's order: input, forget, cell, output; those of a GRU (N, 3 H): reset, update,
-new.
+`linear` computes the gates. Their order is PyTorch's: input, forget, cell, output for an LSTM (N, 4 H); reset, update,
+new for a GRU (N, 3 H).
 """
 
 from __future__ import annotations
@@ -32,8 +30,8 @@ def lstm_kernel(gates, c, h_out, c_out, n, size):
             h_out[uintp(row * size + k)] = sigmoid_of(gates[uintp(at + 3 * size)]) * tanh(cell)
 
 
-def lstm_gradient_kernel(dh, dc, gates, c, c_out, d_gates, d_c, n, size):
-    """Gradients of gates and c, from those of h_out and c_out."""
+def lstm_gradient_kernel(d_h_out, d_c_out, gates, c, c_out, d_gates, d_c, n, size):
+    """The gradients of gates and c, from those of h_out and c_out."""
     for task in parallel_range(n):
         row = int64(task)
         for k in range(size):
@@ -42,18 +40,18 @@ def lstm_gradient_kernel(dh, dc, gates, c, c_out, d_gates, d_c, n, size):
             f = sigmoid_of(gates[uintp(at + size)])
             g = tanh(gates[uintp(at + 2 * size)])
             o = sigmoid_of(gates[uintp(at + 3 * size)])
-            level = tanh(c_out[uintp(row * size + k)])
-            given = dh[uintp(row * size + k)]
-            cell = dc[uintp(row * size + k)] + given * o * (1.0 - level * level)
-            d_gates[uintp(at)] = cell * g * i * (1.0 - i)
-            d_gates[uintp(at + size)] = cell * c[uintp(row * size + k)] * f * (1.0 - f)
-            d_gates[uintp(at + 2 * size)] = cell * i * (1.0 - g * g)
-            d_gates[uintp(at + 3 * size)] = given * level * o * (1.0 - o)
-            d_c[uintp(row * size + k)] = cell * f
+            tanh_c = tanh(c_out[uintp(row * size + k)])
+            d_h = d_h_out[uintp(row * size + k)]
+            d_cell = d_c_out[uintp(row * size + k)] + d_h * o * (1.0 - tanh_c * tanh_c)
+            d_gates[uintp(at)] = d_cell * g * i * (1.0 - i)
+            d_gates[uintp(at + size)] = d_cell * c[uintp(row * size + k)] * f * (1.0 - f)
+            d_gates[uintp(at + 2 * size)] = d_cell * i * (1.0 - g * g)
+            d_gates[uintp(at + 3 * size)] = d_h * tanh_c * o * (1.0 - o)
+            d_c[uintp(row * size + k)] = d_cell * f
 
 
 def gru_kernel(x, y, h, out, n, size):
-    """out = (1 - z) * tanh(x_n + r * y_n) + z * h, for gates x of the input and y of the state."""
+    """out = (1 - z) * tanh(x_n + r * y_n) + z * h, with gates x of the input and y of the state."""
     for task in parallel_range(n):
         row = int64(task)
         for k in range(size):
@@ -64,8 +62,8 @@ def gru_kernel(x, y, h, out, n, size):
             out[uintp(row * size + k)] = new + z * (h[uintp(row * size + k)] - new)
 
 
-def gru_gradient_kernel(given, x, y, h, d_x, d_y, d_h, n, size):
-    """Gradients of both gates and of h."""
+def gru_gradient_kernel(d_out, x, y, h, d_x, d_y, d_h, n, size):
+    """The gradients of x, y and h."""
     for task in parallel_range(n):
         row = int64(task)
         for k in range(size):
@@ -73,7 +71,7 @@ def gru_gradient_kernel(given, x, y, h, d_x, d_y, d_h, n, size):
             r = sigmoid_of(x[uintp(at)] + y[uintp(at)])
             z = sigmoid_of(x[uintp(at + size)] + y[uintp(at + size)])
             new = tanh(x[uintp(at + 2 * size)] + r * y[uintp(at + 2 * size)])
-            g = given[uintp(row * size + k)]
+            g = d_out[uintp(row * size + k)]
             d_new = g * (1.0 - z) * (1.0 - new * new)
             d_r = d_new * y[uintp(at + 2 * size)] * r * (1.0 - r)
             d_z = g * (h[uintp(row * size + k)] - new) * z * (1.0 - z)
@@ -87,7 +85,7 @@ def gru_gradient_kernel(given, x, y, h, d_x, d_y, d_h, n, size):
 
 
 class Cell(Op):
-    """A cell or its gradient: dense inputs of one dtype, (N, ...) each; results shaped like the inputs named in
+    """A cell or its gradient. Inputs (N, ...) are dense and of one dtype; results have the shapes of the inputs in
     `like`.
     """
 
@@ -115,21 +113,21 @@ class Cell(Op):
         return " ".join(f"{input}[_ _]:f" for input in self.inputs) + ";"
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
-        named = dict(zip(self.inputs, arguments))
+        layouts = dict(zip(self.inputs, arguments))
         device, dtype = single_device(self.name, list(arguments)), arguments[0].dtype
         if any(argument.dtype is not dtype for argument in arguments) or not dtype.is_floating_point:
             raise RuntimeError(
                 f"{self.name}: expected tensors of one floating dtype, got "
-                f"{', '.join(str(each.dtype) for each in arguments)}; convert with .to()"
+                f"{', '.join(str(argument.dtype) for argument in arguments)}; convert with .to()"
             )
-        results = tuple(layout(named[each].shape, dtype, device) for each in self.like)
-        n, size = named[self.wide].shape[0], named[self.wide].shape[1] // self.gates
-        for name, each in named.items():
+        results = tuple(layout(layouts[name].shape, dtype, device) for name in self.like)
+        n, size = layouts[self.wide].shape[0], layouts[self.wide].shape[1] // self.gates
+        for name, argument in layouts.items():
             width = size * self.gates if name in ("gates", "x", "y") else size
-            if tuple(each.shape) != (n, width):
+            if tuple(argument.shape) != (n, width):
                 raise RuntimeError(
-                    f"{self.name}: expected {name} of shape {(n, width)}, got {tuple(each.shape)}; do weight_ih and "
-                    "weight_hh fit the state?"
+                    f"{self.name}: expected {name} of shape {(n, width)}, got {tuple(argument.shape)}; do "
+                    "weight_ih and weight_hh fit the state?"
                 )
         if n * size == 0:
             return Plan(results if self.outputs else results[0], lambda *_: None)
@@ -164,10 +162,10 @@ def lstm_gradients(grads: list, gates: object, c: object, c_out: object, recordi
         return lstm_cell_gradient.apply((dh, dc, gates, c, c_out))
     i, f, g, o = gates.chunk(4, 1)
     i, f, g, o = i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
-    level = (f * c + i * g).tanh()
-    cell = dc + dh * o * (1 - level * level)
-    parts = (cell * g * i * (1 - i), cell * c * f * (1 - f), cell * i * (1 - g * g), dh * level * o * (1 - o))
-    return cat.apply(parts, (1,)), cell * f
+    tanh_c = (f * c + i * g).tanh()
+    d_cell = dc + dh * o * (1 - tanh_c * tanh_c)
+    parts = (d_cell * g * i * (1 - i), d_cell * c * f * (1 - f), d_cell * i * (1 - g * g), dh * tanh_c * o * (1 - o))
+    return cat.apply(parts, (1,)), d_cell * f
 
 
 def gru_gradients(g: object, x: object, y: object, h: object, recording: bool) -> tuple:

@@ -144,7 +144,7 @@ def everything_joins(monkeypatch: pytest.MonkeyPatch) -> None:
     """Products of any size use tiles and epilogues; half of a random program's lines are products or follow them."""
     monkeypatch.setattr(fuse_pointwise, "LARGE", 1)
     monkeypatch.setattr(product_tiles, "_TILED", 1)
-    monkeypatch.setattr(product_tiles, "_TURNED", 1)
+    monkeypatch.setattr(product_tiles, "_PACKED", 1)
     kinds = [programs.UNARY, programs.BINARY, programs.VIEW, programs.WRITE, programs.SCALAR] + [programs.PRODUCT] * 3
     monkeypatch.setattr(programs, "KINDS", kinds)
     for op in (matmul.matmul, matmul.linear):

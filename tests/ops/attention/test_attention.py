@@ -36,17 +36,17 @@ def tensors(*shapes, dtype=np.float64):
 def reference(q, k, v, mask=None, causal=False, scale=None):
     """Row by row, in float64; `mask` is added."""
     lead = np.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2])
-    q, k, v = (np.broadcast_to(each.astype(np.float64), lead + each.shape[-2:]) for each in (q, k, v))
+    q, k, v = (np.broadcast_to(x.astype(np.float64), lead + x.shape[-2:]) for x in (q, k, v))
     mask = np.broadcast_to(0.0 if mask is None else mask, (*lead, q.shape[-2], k.shape[-2]))
     out = np.zeros((*lead, q.shape[-2], v.shape[-1]))
-    for place in np.ndindex(*lead, q.shape[-2]):
-        head, row = place[:-1], place[-1]
-        seen = row + 1 if causal else k.shape[-2]
-        scores = (k[head] @ q[place] * (1 / math.sqrt(q.shape[-1]) if scale is None else scale) + mask[place])[:seen]
+    for index in np.ndindex(*lead, q.shape[-2]):
+        head, row = index[:-1], index[-1]
+        visible = row + 1 if causal else k.shape[-2]
+        scores = (k[head] @ q[index] * (1 / math.sqrt(q.shape[-1]) if scale is None else scale) + mask[index])[:visible]
         if np.isneginf(scores).all():
             continue
         attention_weights = np.exp(scores - scores.max())
-        out[place] = attention_weights @ v[head][:seen] / attention_weights.sum()
+        out[index] = attention_weights @ v[head][:visible] / attention_weights.sum()
     return out
 
 
@@ -56,32 +56,30 @@ SIZES = [(1, 1, 1, 1), (5, 7, 3, 2), (33, 200, 8, 50), (260, 47, 17, 16)]
 @pytest.mark.parametrize("dtype, tolerance", [(np.float32, 2e-6), (np.float64, 1e-13)])
 @pytest.mark.parametrize("rows, count, depth, width", SIZES)
 def test_values(rows, count, depth, width, dtype, tolerance):
-    q, k, v = given = [
+    q, k, v = inputs = [
         data(2, n, m, seed=s, dtype=dtype) for s, (n, m) in enumerate([(rows, depth), (count, depth), (count, width)])
     ]
     added = data(2, rows, count, dtype=dtype)
     added[:, :, ::3] = -np.inf
     added[:, 0] = -np.inf
     allowed = added > 0
-    wrapped = [numod.tensor(each) for each in given]
+    wrapped = [numod.tensor(x) for x in inputs]
     for options, expected in (
         ({}, reference(q, k, v)), ({"is_causal": True}, reference(q, k, v, causal=True)), ({"scale": -0.3}, reference(q, k, v, scale=-0.3)),
         ({"attn_mask": numod.tensor(added)}, reference(q, k, v, added)), ({"attn_mask": numod.tensor(allowed[:1])}, reference(q, k, v, np.where(allowed[:1], 0.0, -np.inf))),
         ({"attn_mask": numod.tensor(added[0, :1])}, reference(q, k, v, added[0, :1])),
     ):  # fmt: skip
-        found = attention(*wrapped, **options)
-        assert found.dtype is wrapped[0].dtype
-        np.testing.assert_allclose(found.numpy(), expected, atol=tolerance * max(1, np.abs(expected).max()))
+        results = attention(*wrapped, **options)
+        assert results.dtype is wrapped[0].dtype
+        np.testing.assert_allclose(results.numpy(), expected, atol=tolerance * max(1, np.abs(expected).max()))
 
 
 def test_any_steps():
     q, k, v = (data(20, 3, 2, 6, seed=s) for s in range(3))
-    wrapped = [numod.tensor(each) for each in (q, k, v)]
-    found = attention(*(each.permute(2, 1, 0, 3) for each in wrapped))
-    np.testing.assert_allclose(
-        found.numpy(), reference(*(each.transpose(2, 1, 0, 3) for each in (q, k, v))), atol=1e-13
-    )
-    q, k, v = (each[:, 0, 0] for each in wrapped)
+    wrapped = [numod.tensor(x) for x in (q, k, v)]
+    results = attention(*(x.permute(2, 1, 0, 3) for x in wrapped))
+    np.testing.assert_allclose(results.numpy(), reference(*(x.transpose(2, 1, 0, 3) for x in (q, k, v))), atol=1e-13)
+    q, k, v = (x[:, 0, 0] for x in wrapped)
     np.testing.assert_allclose(
         attention(q.T, k.T, v.T[:, ::2]).numpy(), reference(q.T.numpy(), k.T.numpy(), v.T[:, ::2].numpy()), atol=1e-13
     )
@@ -89,9 +87,9 @@ def test_any_steps():
 
 def test_leading_dimensions_broadcast():
     q, k, v, mask = tensors((2, 1, 3, 1, 4, 5), (3, 1, 6, 5), (2, 3, 1, 2, 6, 5), (2, 1, 6))
-    found = attention(q, k, v, mask)
-    assert found.shape == (2, 3, 3, 2, 4, 5)
-    np.testing.assert_allclose(found.numpy(), reference(*(each.numpy() for each in (q, k, v, mask))), atol=1e-13)
+    results = attention(q, k, v, mask)
+    assert results.shape == (2, 3, 3, 2, 4, 5)
+    np.testing.assert_allclose(results.numpy(), reference(*(x.numpy() for x in (q, k, v, mask))), atol=1e-13)
 
 
 def test_grouped_queries():
@@ -113,9 +111,9 @@ CASES = {
 def test_gradients(name):
     options, mask = CASES[name]
     options = options if mask is None else {**options, "attn_mask": numod.tensor(mask)}
-    given = [tensor.requires_grad_() for tensor in tensors((2, 2, 6, 3), (2, 2, 5, 3), (2, 1, 5, 4))]
-    assert gradcheck(lambda *each: attention(*each, **options), given)
-    assert gradgradcheck(lambda *each: attention(*each, **options), given)
+    inputs = [tensor.requires_grad_() for tensor in tensors((2, 2, 6, 3), (2, 2, 5, 3), (2, 1, 5, 4))]
+    assert gradcheck(lambda *x: attention(*x, **options), inputs)
+    assert gradgradcheck(lambda *x: attention(*x, **options), inputs)
 
 
 @pytest.mark.cpu_only
@@ -123,13 +121,13 @@ def test_gradients_across_blocks(monkeypatch):
     """Sizes beyond a block, by the gradient of the composed form."""
     q, k, v, g = tensors((1, 2, 300, 18), (1, 2, 250, 18), (1, 2, 250, 20), (1, 2, 300, 20))
     for options in ({}, {"is_causal": True}, {"attn_mask": numod.tensor(data(300, 250) > 0)}):
-        found = []
+        results = []
         for blocks in (True, False):
             monkeypatch.setattr(op, "suits", lambda *_, blocks=blocks: blocks)
-            given = [each.clone().requires_grad_() for each in (q, k, v)]
-            found.append(numod.autograd.grad(attention(*given, **options), given, g))
-        for mine, composed in zip(*found):
-            np.testing.assert_allclose(mine.numpy(), composed.numpy(), atol=1e-12)
+            inputs = [x.clone().requires_grad_() for x in (q, k, v)]
+            results.append(numod.autograd.grad(attention(*inputs, **options), inputs, g))
+        for actual, composed in zip(*results):
+            np.testing.assert_allclose(actual.numpy(), composed.numpy(), atol=1e-12)
 
 
 def test_a_mask_may_have_a_gradient():
@@ -138,18 +136,18 @@ def test_a_mask_may_have_a_gradient():
 
 def test_dropout_is_that_of_the_composed_form(monkeypatch):
     q, k, v = [tensor.requires_grad_() for tensor in tensors((2, 2, 6, 3), (2, 2, 5, 3), (2, 2, 5, 4))]
-    found = []
+    results = []
     for limit in (1, 1 << 60):
         monkeypatch.setattr(op, "_SMALL", limit)
         numod.manual_seed(3)
         out = attention(q, k, v, dropout_p=0.4)
-        found.append([out, *numod.autograd.grad((out * out).sum(), (q, k, v), create_graph=True)])
-        found[-1] += numod.autograd.grad(sum((each * each).sum() for each in found[-1][1:]), (q, k, v))
+        results.append([out, *numod.autograd.grad((out * out).sum(), (q, k, v), create_graph=True)])
+        results[-1] += numod.autograd.grad(sum((x * x).sum() for x in results[-1][1:]), (q, k, v))
         numod.manual_seed(3)
         out = attention(q, k, v, dropout_p=0.4)
-        found[-1] += numod.autograd.grad((out * out).sum(), (q, k, v))
-    for mine, composed in zip(*found):
-        np.testing.assert_allclose(mine.detach().numpy(), composed.detach().numpy(), rtol=1e-10, atol=1e-12)
+        results[-1] += numod.autograd.grad((out * out).sum(), (q, k, v))
+    for actual, composed in zip(*results):
+        np.testing.assert_allclose(actual.detach().numpy(), composed.detach().numpy(), rtol=1e-10, atol=1e-12)
     assert (attention(q, k, v, dropout_p=1.0) == 0).all()
 
 
@@ -157,16 +155,16 @@ def test_compiled():
     q, k, v = tensors((2, 2, 6, 3), (2, 2, 5, 3), (2, 2, 5, 4))
 
     def step(q, k, v):
-        given = [each.detach().requires_grad_() for each in (q, k, v)]
-        return numod.autograd.grad(attention(*given, dropout_p=0.3).sin().sum(), given)
+        inputs = [x.detach().requires_grad_() for x in (q, k, v)]
+        return numod.autograd.grad(attention(*inputs, dropout_p=0.3).sin().sum(), inputs)
 
     compiled = numod.compile(step)
     for _ in range(3):
         numod.manual_seed(1)
         expected = step(q, k, v)
         numod.manual_seed(1)
-        for mine, eager in zip(compiled(q, k, v), expected):
-            np.testing.assert_allclose(mine.numpy(), eager.numpy(), atol=1e-13)
+        for actual, eager in zip(compiled(q, k, v), expected):
+            np.testing.assert_allclose(actual.numpy(), eager.numpy(), atol=1e-13)
 
 
 def test_extreme_scores():
@@ -180,17 +178,15 @@ def test_extreme_scores():
 def test_nan_of_any_bits():
     q, k = numod.zeros(1, 1, 3, 8), numod.zeros(1, 1, 40, 8)
     q[0, 0, 1] = numod.tensor(-1, dtype=numod.int32).view(numod.float32)
-    found = attention(q, k, numod.ones(1, 1, 40, 8))
-    assert found.isnan()[0, 0, :, 0].tolist() == [False, True, False]
+    results = attention(q, k, numod.ones(1, 1, 40, 8))
+    assert results.isnan()[0, 0, :, 0].tolist() == [False, True, False]
 
 
 def test_half_precision():
     q, k, v = (tensor.to(numod.bfloat16) for tensor in tensors((2, 9, 4), (2, 8, 4), (2, 8, 4)))
-    found = attention(q, k, v)
-    assert found.dtype is numod.bfloat16
-    np.testing.assert_allclose(
-        found.float().numpy(), reference(*(each.double().numpy() for each in (q, k, v))), atol=0.02
-    )
+    results = attention(q, k, v)
+    assert results.dtype is numod.bfloat16
+    np.testing.assert_allclose(results.float().numpy(), reference(*(x.double().numpy() for x in (q, k, v))), atol=0.02)
 
 
 def test_empty():
@@ -236,10 +232,10 @@ def test_errors():
 def test_few_queries_of_many_keys(monkeypatch, masked, causal):
     q, k, v = [tensor.requires_grad_() for tensor in tensors((2, 2, 3, 8), (2, 2, 50, 8), (2, 2, 50, 4))]
     mask = numod.from_numpy(data(3, 50, seed=9) > 0) if masked else None
-    found = []
+    results = []
     for few in (0, 4):
         monkeypatch.setattr(op, "_FEW", few)
         out = attention(q, k, v, mask, is_causal=causal)
-        found.append([out, *numod.autograd.grad((out * out).sum(), (q, k, v))])
-    for blocked, composed in zip(*found):
+        results.append([out, *numod.autograd.grad((out * out).sum(), (q, k, v))])
+    for blocked, composed in zip(*results):
         np.testing.assert_allclose(blocked.detach().numpy(), composed.detach().numpy(), rtol=1e-10, atol=1e-12)

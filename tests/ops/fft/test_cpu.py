@@ -1,5 +1,5 @@
-"""Fourier transforms by registers of rows and columns, against NumPy's in float64: lengths, rows that fill no register,
-directions, scales, in place.
+"""Vectorised Fourier transforms against NumPy's in float64: lengths, rows that do not fill a register, directions,
+scales, in place.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import pytest
 
 import numod
 from numod.device import tiles
-from numod.ops.fft import cpu as fourier_rows
+from numod.ops.fft import cpu
 
 pytestmark = pytest.mark.on_cuda(simulator=False)
 
@@ -26,8 +26,10 @@ def complex_of(kind: str) -> str:
     return {"float32": "complex64", "float64": "complex128"}[kind]
 
 
-def close(found: numod.Tensor, expected: np.ndarray, tolerance: float) -> bool:
-    return found.shape == expected.shape and np.abs(found.numpy() - expected).max() < tolerance * np.abs(expected).max()
+def close(result: numod.Tensor, expected: np.ndarray, tolerance: float) -> bool:
+    return (
+        result.shape == expected.shape and np.abs(result.numpy() - expected).max() < tolerance * np.abs(expected).max()
+    )
 
 
 @pytest.mark.parametrize("kind, tolerance", PRECISION)
@@ -36,10 +38,10 @@ def close(found: numod.Tensor, expected: np.ndarray, tolerance: float) -> bool:
 def test_complex_rows_and_columns(n: int, norm: str, kind: str, tolerance: float) -> None:
     for shape, dim in (((LANES, n), 1), ((LANES + 3, n), 1), ((n, LANES), 0), ((2, n, LANES + 5), 1), ((3, n), 1)):
         x = drawn(*shape).astype(complex_of(kind))
-        for way in ("fft", "ifft"):
-            found = getattr(numod.fft, way)(numod.from_numpy(x), dim=dim, norm=norm)
-            assert close(found, getattr(np.fft, way)(x.astype(np.complex128), axis=dim, norm=norm), tolerance)
-            assert found.dtype is getattr(numod, complex_of(kind))
+        for transform in ("fft", "ifft"):
+            result = getattr(numod.fft, transform)(numod.from_numpy(x), dim=dim, norm=norm)
+            assert close(result, getattr(np.fft, transform)(x.astype(np.complex128), axis=dim, norm=norm), tolerance)
+            assert result.dtype is getattr(numod, complex_of(kind))
 
 
 @pytest.mark.parametrize("kind, tolerance", PRECISION)
@@ -60,10 +62,10 @@ def test_real_rows(n: int, norm: str, kind: str, tolerance: float) -> None:
 
 @pytest.mark.parametrize("shape", [(16, 64), (LANES + 1, 32), (3, 32, LANES + 2), (2, 16, 33)])
 def test_several_dimensions(shape: tuple) -> None:
-    """The second one is transformed in place, where groups of rows may overlap."""
+    """The second dimension is transformed in place, where groups of rows may overlap."""
     x = drawn(*shape)
-    for way in ("fft2", "ifft2", "fftn", "ifftn"):
-        assert close(getattr(numod.fft, way)(numod.from_numpy(x)), getattr(np.fft, way)(x), 1e-13)
+    for transform in ("fft2", "ifft2", "fftn", "ifftn"):
+        assert close(getattr(numod.fft, transform)(numod.from_numpy(x)), getattr(np.fft, transform)(x), 1e-13)
     half = numod.fft.rfftn(numod.from_numpy(x.real))
     assert close(half, np.fft.rfftn(x.real), 1e-13)
     assert close(numod.fft.irfftn(half, s=shape), x.real, 1e-13)
@@ -72,11 +74,11 @@ def test_several_dimensions(shape: tuple) -> None:
 def test_rows_do_not_touch_each_other() -> None:
     x = drawn(2 * LANES, 64).real.astype(np.float32)
     x[1], x[2], x[3, 5] = 0, x[2] * 1e12, np.nan
-    for found in (numod.fft.rfft(numod.from_numpy(x)), numod.fft.fft(numod.from_numpy(x))[:, :33]):
-        found, expected = found.numpy(), np.fft.rfft(x.astype(np.float64))
-        assert not found[1].any() and np.isnan(found[3]).all()
+    for result in (numod.fft.rfft(numod.from_numpy(x)), numod.fft.fft(numod.from_numpy(x))[:, :33]):
+        result, expected = result.numpy(), np.fft.rfft(x.astype(np.float64))
+        assert not result[1].any() and np.isnan(result[3]).all()
         others = [0, *range(4, 2 * LANES)]
-        assert np.abs(found[others] - expected[others]).max() < 1e-4
+        assert np.abs(result[others] - expected[others]).max() < 1e-4
 
 
 @pytest.mark.cpu_only
@@ -90,22 +92,22 @@ def test_imaginary_parts_that_a_real_result_has_not() -> None:
 def test_threads_share_groups() -> None:
     x, before = numod.from_numpy(drawn(40 * LANES, 512).astype(np.complex64)), numod.get_num_threads()
     try:
-        found = []
+        result = []
         for count in (1, 2):
             numod.set_num_threads(count)
-            found.append((numod.fft.fft(x), numod.fft.fft(x, dim=0), numod.fft.rfft(x.real.contiguous())))
+            result.append((numod.fft.fft(x), numod.fft.fft(x, dim=0), numod.fft.rfft(x.real.contiguous())))
     finally:
         numod.set_num_threads(before)
-    assert all(numod.equal(a, b) for a, b in zip(*found))
+    assert all(numod.equal(a, b) for a, b in zip(*result))
 
 
 @pytest.mark.cpu_only
 def test_what_is_numpy_s() -> None:
     device, kind = numod.device("cpu"), numod.complex64
-    assert fourier_rows.complex_rows(kind, device, LANES, 64, 1, False, 1.0)
+    assert cpu.complex_rows(kind, device, LANES, 64, 1, False, 1.0)
     for rows, n in ((LANES - 1, 64), (LANES, 11 * LANES), (LANES, 8192), (LANES, LANES // 2)):
-        assert fourier_rows.complex_rows(kind, device, rows, n, 1, False, 1.0) is None
-    assert fourier_rows.real_rows(numod.float32, device, LANES, 65, False, 1.0) is None
+        assert cpu.complex_rows(kind, device, rows, n, 1, False, 1.0) is None
+    assert cpu.real_rows(numod.float32, device, LANES, 65, False, 1.0) is None
 
 
 def test_compiled_functions_and_gradients() -> None:

@@ -1,5 +1,5 @@
-"""Triangular systems against NumPy's general solver: one and many right-hand sides, ones on the diagonal, a triangle
-that is not read, gradients to second order; elimination.
+"""Triangular systems against NumPy's general solver: one and many right-hand sides, unit diagonals, the triangle that is
+not read, gradients to second order; LU by panels.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ def test_values(upper: bool, unit: bool, columns: int, n: int) -> None:
     a, b = rng.standard_normal((2, n, n)) + n * np.eye(n), rng.standard_normal((2, n, columns))
     read = part(a, (1 if upper else -1) if unit else 0)
     unread = np.where(part(np.ones((n, n)), (1 if upper else -1) if unit else 0) == 1, a, np.nan)
-    found = numod.linalg.solve_triangular(numod.tensor(unread), numod.tensor(b), upper=upper, unitriangular=unit)
-    np.testing.assert_allclose(found.numpy(), np.linalg.solve(read + unit * np.eye(n), b), rtol=1e-9, atol=1e-9)
+    solution = numod.linalg.solve_triangular(numod.tensor(unread), numod.tensor(b), upper=upper, unitriangular=unit)
+    np.testing.assert_allclose(solution.numpy(), np.linalg.solve(read + unit * np.eye(n), b), rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("columns", [1, 3])
@@ -38,8 +38,8 @@ def test_zeros_on_the_diagonal(dtype: numod.dtype, columns: int) -> None:
 def test_gradients(columns: int) -> None:
     rng = np.random.default_rng(0)
     a, b = (
-        numod.tensor(each, requires_grad=True)
-        for each in (rng.standard_normal((2, 3, 3)) + 3 * np.eye(3), rng.standard_normal((2, 3, columns)))
+        numod.tensor(array, requires_grad=True)
+        for array in (rng.standard_normal((2, 3, 3)) + 3 * np.eye(3), rng.standard_normal((2, 3, columns)))
     )
     for check in (gradcheck, gradgradcheck):
         assert check(lambda a, b: numod.linalg.solve_triangular(a, b, upper=True), (a, b)) and check(

@@ -1,4 +1,4 @@
-"""Products of bytes beside NumPy's of 64-bit integers, at the extremes too."""
+"""Products of bytes against NumPy's of 64-bit integers, also at the extremes."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def _bytes(shape, dtype, seed=0):
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
 @pytest.mark.parametrize(("rows", "inner", "columns"), SHAPES)
-@pytest.mark.parametrize("turned", [False, True])
-def test_a_product_of_bytes_is_exact(dtype, rows, inner, columns, turned):
-    a, b = _bytes((rows, inner), dtype), _bytes((columns, inner) if turned else (inner, columns), "int8", 1)
+@pytest.mark.parametrize("transposed", [False, True])
+def test_a_product_of_bytes_is_exact(dtype, rows, inner, columns, transposed):
+    a, b = _bytes((rows, inner), dtype), _bytes((columns, inner) if transposed else (inner, columns), "int8", 1)
     x, y = numod.tensor(a), numod.tensor(b)
-    found = numod._int_mm(x, y.T if turned else y)
-    assert found.dtype is numod.int32
-    np.testing.assert_array_equal(found.numpy(), a.astype("int64") @ (b.T if turned else b).astype("int64"))
+    result = numod._int_mm(x, y.T if transposed else y)
+    assert result.dtype is numod.int32
+    np.testing.assert_array_equal(result.numpy(), a.astype("int64") @ (b.T if transposed else b).astype("int64"))
 
 
 @pytest.mark.parametrize("left", [-128, 127])
@@ -46,13 +46,13 @@ def test_threads_share_it_alike():
     b = numod.tensor(_bytes((300, 500), "int8", 1))
     before = numod.get_num_threads()
     try:
-        found = []
+        result = []
         for count in (1, 2):
             numod.set_num_threads(count)
-            found.append(numod._int_mm(a, b))
+            result.append(numod._int_mm(a, b))
     finally:
         numod.set_num_threads(before)
-    assert (found[0] == found[1]).all()
+    assert (result[0] == result[1]).all()
 
 
 def test_empty_products_and_refusals():

@@ -18,7 +18,7 @@ SHAPES = [
     ((6, 1, 2, 3), (1, 5, 3, 4)), ((5, 2, 3), (3,)),
     ((3,), (5, 3, 4)), ((6, 5, 2, 3), (3,)), ((3,), (6, 5, 3, 4)), ((1, 1), (1, 1)), ((1, 3), (3, 1)), ((2, 1), (1, 4)),
 ]  # fmt: skip
-IDS = ["@".join("x".join(map(str, each)) for each in pair) for pair in SHAPES]
+IDS = ["@".join("x".join(map(str, shape)) for shape in pair) for pair in SHAPES]
 
 
 def data(*shape, dtype=np.float32, seed=0):
@@ -113,8 +113,8 @@ def test_named_products():
 
 # ---- linear
 
-# by tiles of dot products: of all heights and widths, with ends along what is summed, columns of several shares, few
-# columns, hardly any terms
+# tiles of dot products: all heights and widths, remainders of the summed dimension, columns of several tasks, few
+# columns, few terms
 DOTTED = [(2, 16, 2), (3, 40, 5), (5, 64, 130), (8, 100, 67), (17, 70, 3), (24, 97, 9), (40, 260, 10), (13, 20, 30)]
 
 
@@ -124,12 +124,14 @@ def test_linear_of_few_rows_or_columns(rows, inner, columns, dtype):
     x = data(rows, inner + 3, dtype=dtype)
     w = data(columns, inner + 1, dtype=dtype, seed=1)
     b = data(columns, dtype=dtype, seed=2)
-    given = numod.tensor(x)[:, 2:-1], numod.tensor(w)[:, 1:]
+    inputs = numod.tensor(x)[:, 2:-1], numod.tensor(w)[:, 1:]
     expected = x[:, 2:-1].astype(np.float64) @ w[:, 1:].T
     rtol = 1e-4 if dtype == np.float32 else 1e-12
-    check(F.linear(*given), expected, rtol)
-    check(F.linear(*given, numod.tensor(b)), expected + b, rtol)
-    check(numod.compile(lambda *all: F.linear(*all).relu())(*given, numod.tensor(b)), np.maximum(expected + b, 0), rtol)
+    check(F.linear(*inputs), expected, rtol)
+    check(F.linear(*inputs, numod.tensor(b)), expected + b, rtol)
+    check(
+        numod.compile(lambda *all: F.linear(*all).relu())(*inputs, numod.tensor(b)), np.maximum(expected + b, 0), rtol
+    )
 
 
 def test_batches_of_few_rows_by_transposed_matrices():
@@ -148,9 +150,9 @@ def test_linear(shape, bias):
 
 def test_linear_of_strided_operands():
     x, w, b = data(3, 40), data(3, 80, seed=1), data(160, seed=2)
-    given = numod.tensor(x).t(), numod.tensor(w).t(), numod.tensor(b)[::2]
-    check(F.linear(*given), x.T @ w + b[::2], 1e-4)
-    check(F.linear(given[0][:4], given[1][:7], given[2][:7]), x.T[:4] @ w.T[:7].T + b[::2][:7], 1e-4)
+    inputs = numod.tensor(x).t(), numod.tensor(w).t(), numod.tensor(b)[::2]
+    check(F.linear(*inputs), x.T @ w + b[::2], 1e-4)
+    check(F.linear(inputs[0][:4], inputs[1][:7], inputs[2][:7]), x.T[:4] @ w.T[:7].T + b[::2][:7], 1e-4)
 
 
 @pytest.mark.cpu_only
@@ -211,15 +213,15 @@ def test_gradients_of_strided_operands():
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (1, 0, 2), (2, 1, 0)])
 def test_a_batch_times_one_matrix(order):
-    """Where the rows of the batch lie in equal steps they are one matrix; the other orders are products of each."""
+    """A batch whose rows have a constant step is one matrix; other orders are a product per matrix."""
     x, w = data(4, 5, 6), data(6, 7, seed=1)
     g = data(*np.empty((4, 5, 6)).transpose(order).shape[:2], 7, seed=2)
-    given, weight = numod.tensor(x, requires_grad=True), numod.tensor(w, requires_grad=True)
-    (given.permute(order)[..., :4] @ weight[:4]).backward(numod.tensor(g))
-    turned = x.transpose(order)[..., :4]
-    d_turned, d_weight = np.zeros(x.shape, x.dtype).transpose(order), np.zeros_like(w)
-    d_turned[..., :4], d_weight[:4] = g @ w[:4].T, np.tensordot(turned, g, ((0, 1), (0, 1)))
-    np.testing.assert_allclose(given.grad.numpy().transpose(order), d_turned, rtol=1e-4, atol=1e-5)
+    inputs, weight = numod.tensor(x, requires_grad=True), numod.tensor(w, requires_grad=True)
+    (inputs.permute(order)[..., :4] @ weight[:4]).backward(numod.tensor(g))
+    transposed = x.transpose(order)[..., :4]
+    d_transposed, d_weight = np.zeros(x.shape, x.dtype).transpose(order), np.zeros_like(w)
+    d_transposed[..., :4], d_weight[:4] = g @ w[:4].T, np.tensordot(transposed, g, ((0, 1), (0, 1)))
+    np.testing.assert_allclose(inputs.grad.numpy().transpose(order), d_transposed, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(weight.grad.numpy(), d_weight, rtol=1e-4, atol=1e-5)
 
 
@@ -324,28 +326,28 @@ def test_large_sizes(m, k, n, dtype):
     check(numod.tensor(x) @ numod.from_numpy(np.ascontiguousarray(y.T)).T, expected.astype(dtype), rtol)
 
 
-@pytest.mark.parametrize("turned", ["", "a", "b", "ab"])
+@pytest.mark.parametrize("transposed", ["", "a", "b", "ab"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_every_edge_of_the_tiles(turned, dtype):
+def test_every_edge_of_the_tiles(transposed, dtype):
     for m in (2, 7, 8, 9, 33):
         for n in (3, 16, 17, 49, 100):
             for k in (5, 37, 300):
-                x = data(k, m, dtype=dtype).T if "a" in turned else data(m, k, dtype=dtype)
-                y = data(n, k, dtype=dtype).T if "b" in turned else data(k, n, dtype=dtype)
+                x = data(k, m, dtype=dtype).T if "a" in transposed else data(m, k, dtype=dtype)
+                y = data(n, k, dtype=dtype).T if "b" in transposed else data(k, n, dtype=dtype)
                 check(numod.from_numpy(x) @ numod.from_numpy(y), x.astype(np.float64) @ y.astype(np.float64), 1e-4)
 
 
 @pytest.mark.parametrize("rows, inner", [(400, 300), (1, 1200)])
 def test_threads_change_no_bit_of_a_large_product(rows, inner):
     x, y = numod.tensor(data(rows, inner)), numod.tensor(data(inner, 1100, seed=1))
-    before, found = numod.get_num_threads(), []
+    before, results = numod.get_num_threads(), []
     try:
         for count in (1, 2):
             numod.set_num_threads(count)
-            found.append((x @ y).numpy())
+            results.append((x @ y).numpy())
     finally:
         numod.set_num_threads(before)
-    assert (found[0] == found[1]).all()
+    assert (results[0] == results[1]).all()
 
 
 def test_a_compiled_large_product():
@@ -358,8 +360,8 @@ def test_an_infinity_stays_in_its_row():
     a = np.ones((5, 300), "float32")
     a[0, 0] = np.inf  # also the first element of memory
     for b in (np.ones((300, 1)), np.ones((4, 300)).T, np.ones((300, 4))):
-        found = (numod.tensor(a) @ numod.tensor(b.astype("float32"))).numpy()
-        assert (found[0] == np.inf).all() and (found[1:] == 300).all()
+        results = (numod.tensor(a) @ numod.tensor(b.astype("float32"))).numpy()
+        assert (results[0] == np.inf).all() and (results[1:] == 300).all()
 
 
 @pytest.mark.parametrize("rows, outputs, size", [(1, 1, 3), (1, 3, 4), (5, 2, 1), (4, 7, 9), (3, 40, 60)])
@@ -370,8 +372,8 @@ def test_gradients_of_linear_together_and_apart(rows, outputs, size, wanted):
     bias = data(outputs, seed=2)
     g = data(rows, outputs, seed=3)
     tensors = {
-        name: numod.tensor(each, requires_grad=name in wanted.split())
-        for name, each in (("x", x), ("weight", weight), ("bias", bias))
+        name: numod.tensor(array, requires_grad=name in wanted.split())
+        for name, array in (("x", x), ("weight", weight), ("bias", bias))
     }
     F.linear(**{"input": tensors["x"], "weight": tensors["weight"], "bias": tensors["bias"]}).backward(
         numod.tensor(g.T.copy()).T
