@@ -412,8 +412,16 @@ def weight_transformer(weight: Layout) -> tuple[Callable, tuple, int]:
 
 
 def winograd_launcher(
-    op: str, out: Layout, x: tuple, weight: tuple, result: tuple, parameters: tuple, work: int, finish: Epilogue | None = None, given: bool = False
-) -> Callable:  # fmt: skip
+    op: str,
+    out: Layout,
+    x: tuple,
+    weight: tuple,
+    result: tuple,
+    parameters: tuple,
+    work: int,
+    finish: Epilogue | None = None,
+    given: bool = False,
+) -> Callable:
     """A launcher of op's kernel that allocates its scratch memory. If transformed taps are `given`, they are its
     third input.
     """

@@ -220,7 +220,8 @@ def spread_kernel(
 
 
 def slope_kernel(
-    g, x, grid, out, place, weight, images, channels, samples, depth, height, width, corners, units, workers, *, RUN, COUNT, AXES, TAPS, TAPS_D, PADDING,
+    g, x, grid, out, place, weight, images, channels, samples, depth, height, width, corners, units, workers,
+    *, RUN, COUNT, AXES, TAPS, TAPS_D, PADDING,
 ):  # fmt: skip
     """out (images, samples, axes) = the gradient of grid for g (images, channels, samples).
 

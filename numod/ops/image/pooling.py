@@ -550,9 +550,16 @@ class _Pool(Op):
         return _misfit(sizes["s"], _replaced(sizes["s"], parameters[4]), parameters)
 
     def _plan(
-        self, kernel: Callable, results: tuple[Layout, ...], arrays: tuple[np.dtype, ...], x: tuple, out: tuple, parameters: tuple, numbers: tuple = (),
+        self,
+        kernel: Callable,
+        results: tuple[Layout, ...],
+        arrays: tuple[np.dtype, ...],
+        x: tuple,
+        out: tuple,
+        parameters: tuple,
+        numbers: tuple = (),
         scratch: tuple = (),
-    ) -> Plan:  # fmt: skip
+    ) -> Plan:
         """A plan for a kernel. `arrays`: the storages of inputs and results. `scratch`: counts and storages of its
         scratch memory. x and out: shapes.
         """
