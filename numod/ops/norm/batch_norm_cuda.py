@@ -19,7 +19,7 @@ from ...kernel.library.teams import team_sum
 from ..reduce import block_reduce
 
 
-def sums_team(x, parts, images, channels, n, chunk, chunks, *, TEAM):
+def sums_block(x, parts, images, channels, n, chunk, chunks, *, TEAM):
     """parts (channels, chunks, 2) = mean, and squared distances from it, of `chunk` elements each of x (images,
     channels, n).
     """
@@ -51,10 +51,10 @@ def sums_team(x, parts, images, channels, n, chunk, chunks, *, TEAM):
             parts[uintp(2 * task)], parts[uintp(2 * task + 1)] = middle, total
 
 
-def norm_team(
+def norm_block(
     x, weight, bias, out, mean, var, parts, images, channels, n, scaled, shifted, chunk, chunks, eps, *, TEAM
 ):
-    """out (images, channels, n) = (x - mean) / sqrt(var + eps) * weight + bias, from `sums_team`'s parts."""
+    """out (images, channels, n) = (x - mean) / sqrt(var + eps) * weight + bias, from `sums_block`'s parts."""
     thread, count = int64(cuda.threadIdx.x), images * n
     jump, rest, wrap = TEAM // n * channels * n + TEAM % n, TEAM % n, (channels - 1) * n
     for task in range(int64(cuda.blockIdx.x), channels * chunks, int64(cuda.gridDim.x)):
@@ -85,7 +85,7 @@ def norm_team(
                 at, offset = at + wrap, offset - n
 
 
-def gradient_sums_team(g, x, mean, parts, images, channels, n, chunk, chunks, *, TEAM):
+def gradient_sums_block(g, x, mean, parts, images, channels, n, chunk, chunks, *, TEAM):
     """parts (channels, chunks, 2) = sums of g, and of g * (x - mean)."""
     shared = shared_array(TEAM, float64, SHARED)
     thread, count = int64(cuda.threadIdx.x), images * n
@@ -108,10 +108,10 @@ def gradient_sums_team(g, x, mean, parts, images, channels, n, chunk, chunks, *,
             parts[uintp(2 * task)], parts[uintp(2 * task + 1)] = first, second
 
 
-def gradient_team(
+def gradient_block(
     g, x, weight, mean, var, out, d_weight, d_bias, parts, images, channels, n, scaled, chunk, chunks, eps, *, TEAM
 ):
-    """`normalization.channel_norm_gradient_kernel` from `gradient_sums_team`'s parts."""
+    """`normalization.channel_norm_gradient_kernel` from `gradient_sums_block`'s parts."""
     thread, count = int64(cuda.threadIdx.x), images * n
     jump, rest, wrap = TEAM // n * channels * n + TEAM % n, TEAM % n, (channels - 1) * n
     for task in range(int64(cuda.blockIdx.x), channels * chunks, int64(cuda.gridDim.x)):
@@ -150,12 +150,12 @@ def in_parts(x: Layout, name: str, backward: bool, numbers: tuple[int, ...], eps
     chunks = -(-count // chunk)  # none is empty
     wide, shape = np.dtype(np.float64), (images, channels, n)
     sums = _launcher(
-        x, name, gradient_sums_team if backward else sums_team, 3 if backward else 1, 5, "", channels * chunks, threads
+        x, name, gradient_sums_block if backward else sums_block, 3 if backward else 1, 5, "", channels * chunks, threads
     )
     write = _launcher(
         x,
         name,
-        gradient_team if backward else norm_team,
+        gradient_block if backward else norm_block,
         8 if backward else 6,
         5 + len(flags),
         ", float64",

@@ -58,7 +58,7 @@ def group_norm_gradient_kernel(g, x, weight, mean, rstd, out, partial, rows, cha
             write_slopes(g, x, out, base + c * n, n, middle, factor, scale, level, slope)
 
 
-def group_norm_team(x, weight, bias, out, mean, rstd, rows, channels, n, groups, scaled, shifted, eps, *, TEAM):
+def group_norm_block(x, weight, bias, out, mean, rstd, rows, channels, n, groups, scaled, shifted, eps, *, TEAM):
     """`group_norm_kernel` by a block of GPU threads for each row."""
     shared = shared_array(TEAM, float64, SHARED)
     thread, count = int64(cuda.threadIdx.x), channels * n
@@ -74,7 +74,7 @@ def group_norm_team(x, weight, bias, out, mean, rstd, rows, channels, n, groups,
             out[uintp(row * count + k)] = value + bias[uintp(channel)] if shifted != 0 else value
 
 
-def group_norm_gradient_team(g, x, weight, mean, rstd, out, partial, rows, channels, n, groups, scaled, *, TEAM):
+def group_norm_gradient_block(g, x, weight, mean, rstd, out, partial, rows, channels, n, groups, scaled, *, TEAM):
     """`group_norm_gradient_kernel` likewise."""
     shared = shared_array(TEAM, float64, SHARED)
     thread, count = int64(cuda.threadIdx.x), channels * n
@@ -102,7 +102,7 @@ def group_norm_gradient_team(g, x, weight, mean, rstd, out, partial, rows, chann
             out[uintp(base + k)] = scale * (given - level - (x[uintp(base + k)] - middle) * slope)
 
 
-TEAMS |= {group_norm_kernel: group_norm_team, group_norm_gradient_kernel: group_norm_gradient_team}
+TEAMS |= {group_norm_kernel: group_norm_block, group_norm_gradient_kernel: group_norm_gradient_block}
 
 
 class GroupNorm(Norm):

@@ -207,7 +207,7 @@ def channel_norm_gradient_columns(
                 out[uintp(at)] = real(wide[uintp(c)]) * (g[uintp(at)] - level - (x[uintp(at)] - mean[uintp(c)]) * slope)
 
 
-def row_norm_team(x, weight, bias, out, mean, rstd, rows, n, centred, scaled, shifted, eps, *, TEAM):
+def row_norm_block(x, weight, bias, out, mean, rstd, rows, n, centred, scaled, shifted, eps, *, TEAM):
     """`row_norm_kernel` by a block of GPU threads for each row, which is read three times, twice of them from the
     cache.
     """
@@ -224,7 +224,7 @@ def row_norm_team(x, weight, bias, out, mean, rstd, rows, n, centred, scaled, sh
             out[uintp(row * n + k)] = value + bias[uintp(k)] if shifted != 0 else value
 
 
-def row_norm_gradient_team(g, x, weight, mean, rstd, out, partial, rows, n, centred, scaled, summed, workers, *, TEAM):
+def row_norm_gradient_block(g, x, weight, mean, rstd, out, partial, rows, n, centred, scaled, summed, workers, *, TEAM):
     """`row_norm_gradient_kernel` likewise: a block is a worker, whose threads keep the sums of their columns."""
     shared = shared_array(TEAM, float64, SHARED)
     thread = int64(cuda.threadIdx.x)
@@ -317,7 +317,7 @@ def channel_norm_gradient_block(
             out[uintp(at)] = scale * (g[uintp(at)] - level - (x[uintp(at)] - middle) * slope)
 
 
-TEAMS = {row_norm_kernel: row_norm_team, row_norm_gradient_kernel: row_norm_gradient_team}
+TEAMS = {row_norm_kernel: row_norm_block, row_norm_gradient_kernel: row_norm_gradient_block}
 TEAMS |= {channel_norm_kernel: channel_norm_block, channel_norm_gradient_kernel: channel_norm_gradient_block}
 _PARTED = channel_norm_kernel, channel_norm_gradient_kernel
 _BY_COLUMNS = {channel_norm_kernel: channel_norm_columns, channel_norm_gradient_kernel: channel_norm_gradient_columns}

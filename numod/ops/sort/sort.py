@@ -261,7 +261,7 @@ def radix_sort(keys, places, counts, base, total, n, first, digit, passes):
     return source
 
 
-def sort_team(x, values, indices, keys, places, rows, n, runs, flip, *, RUN, TEAM, key_of):
+def sort_block(x, values, indices, keys, places, rows, n, runs, flip, *, RUN, TEAM, key_of):
     """Each of `runs` runs of up to RUN elements of a row of x (rows, n) in order, by a block of GPU threads.
 
     A single run is the result, else keys and places are.
@@ -427,7 +427,7 @@ def _merging(x: Layout, n: int, flip: int) -> Callable:
         return radix_cuda.by_digits(x, n, flip, _taking(x))
     arrays = f"{element}[], {element}[], int64[], {key.name}[], uint32[]"
     begin = block_reduce.launcher(
-        x, "sort_runs", partial(keyed(x, sort_team), RUN=run), arrays + 4 * ", int64", rows * runs, threads
+        x, "sort_runs", partial(keyed(x, sort_block), RUN=run), arrays + 4 * ", int64", rows * runs, threads
     )
     if runs == 1:
         return lambda x_data, values, indices: begin(
