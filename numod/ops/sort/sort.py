@@ -411,7 +411,7 @@ def _packed(x: Layout, n: int, flip: int) -> Callable:
 
 
 def _merging(x: Layout, n: int, flip: int) -> Callable:
-    """The launch for a GPU: blocks of threads sort runs, which are merged in rounds; by `radix_cuda` if rows are long."""
+    """The launch for a GPU: blocks of threads sort runs, which are merged in rounds; or `radix_cuda` for long rows."""
     key, element, empty, longest_run = (
         key_storage(x.dtype),
         x.storage.name,

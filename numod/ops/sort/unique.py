@@ -50,7 +50,7 @@ def begins_kernel(runs, out, n, count):
 
 
 def longest_run_kernel(x, places, out, rows, n):
-    """out (rows) = the last of places (rows, n) in the longest run of each row of x (rows, n); the first of equal runs."""
+    """out (rows) = the last of places (rows, n) in the first of the longest runs of each row of x (rows, n)."""
     for task in parallel_range(rows):
         base = int64(task) * n
         length = int64(0)
