@@ -434,7 +434,7 @@ class RowNorm(Norm):
 
 
 class RowNormGradient(Norm):
-    """(dx, partial) of RowNorm: partial (workers, 2, n) has partial sums of dweight and dbias if `summed`, else zeros."""
+    """(dx, partial) of RowNorm: partial (workers, 2, n) has partial sums of dweight and dbias if `summed`, else 0."""
 
     takes = "given[*l n]:f x[*l n] weight?[n] mean[r] rstd[r]; summed=flag"
     inputs, outputs, parameters, differentiable = (
