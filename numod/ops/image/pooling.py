@@ -21,7 +21,7 @@ from ...kernel import bind, build
 from ...kernel.language import float64, int64, local_array, parallel_range, real, uintp
 from ...kernel.library.division import quotient
 from ...kernel.library.rows import row_sum
-from ...kernel.library.teams import give_4
+from ...kernel.library.teams import store_4
 from ...kernel.library.windows import (
     Pooling,
     fill_windows,
@@ -291,7 +291,7 @@ def place_gradient_elements(g, indices, out, pool: Pooling, *, AHEAD):
                             total[j] += gradients[o] if offsets[o] == j else g.dtype.type(0)
                     ow += AHEAD
         if w + 4 <= pool.width:
-            give_4(out, uintp(line * pool.width + w), total, 0)
+            store_4(out, uintp(line * pool.width + w), total, 0)
         else:
             for j in range(4):
                 if w + j < pool.width:

@@ -18,7 +18,7 @@ from ...device import Layout, extremes
 from ...device.layout import layout
 from ...kernel import bind, emit
 from ...kernel.language import cuda, int32, int64, parallel_range, SHARED, shared_array, uintp
-from ...kernel.library.teams import hold_4, joining
+from ...kernel.library.teams import load_4, joining
 from ...kernel.specialize import specialized
 from . import block_reduce
 from ..op import Op, Plan
@@ -144,7 +144,7 @@ def block_kernel(
         best = x[uintp(base + position)]
         for k in range(start + 4 * thread, unrolled_stop, 16 * TEAM):
             for part in range(4):  # all loads are in flight at once
-                hold_4(elements, 4 * part, x, uintp(base + k + 4 * TEAM * part))
+                load_4(elements, 4 * part, x, uintp(base + k + 4 * TEAM * part))
             offset = int32(-1)  # an offset from k in 32 bits: cheaper to select than the index
             for slot in range(16):
                 value = elements[slot]

@@ -14,7 +14,7 @@ from math import exp, log, sqrt
 
 from ...kernel.language import cuda, float64, int64, real, SHARED, shared_array, uintp
 from ...kernel.library.arithmetic import larger
-from ...kernel.library.teams import give_1, give_4, hold_1, hold_4, team_greatest, team_sum
+from ...kernel.library.teams import store_1, store_4, load_1, load_4, team_greatest, team_sum
 from ...kernel.specialize import template
 
 _MOST = 16  # elements per thread at most
@@ -145,5 +145,5 @@ def form(kernel: Callable, n: int, threads: int) -> Callable:
     if kernel.__name__ not in _IN_REGISTERS or slots > _MOST:
         return kernel
     width = 1 if n % 4 or slots < 4 else 4
-    variant, (load, store) = _IN_REGISTERS[kernel.__name__], (hold_1, give_1) if width == 1 else (hold_4, give_4)
+    variant, (load, store) = _IN_REGISTERS[kernel.__name__], (load_1, store_1) if width == 1 else (load_4, store_4)
     return partial(variant, SLOTS=slots, WIDTH=width, load=load, store=store)

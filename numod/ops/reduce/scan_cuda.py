@@ -21,7 +21,7 @@ import numpy as np
 
 from ...device import Layout
 from ...kernel.language import cuda, int64, SHARED, shared_array, uintp
-from ...kernel.library.teams import give_4, hold_4
+from ...kernel.library.teams import store_4, load_4
 from ...kernel.scalar import scalar
 from . import block_reduce
 
@@ -68,7 +68,7 @@ def running_block(x, totals, out, rows, n, chunk, chunks, writing, *, IDENTITY, 
             for step in range(4):
                 first = low + 4 * (step * TEAM + thread)
                 if (low >= begin) & (first + 4 <= stop):
-                    hold_4(elements, 4 * step, x, uintp(row * n + first))
+                    load_4(elements, 4 * step, x, uintp(row * n + first))
                 else:
                     for k in range(4):
                         elements[4 * step + k] = (
@@ -108,11 +108,11 @@ def running_block(x, totals, out, rows, n, chunk, chunks, writing, *, IDENTITY, 
                 for step in range(4 if low >= begin else 0):
                     first, value = low + 4 * (step * TEAM + thread), group_totals[spaced(step * TEAM + thread)]
                     if first + 4 <= stop:
-                        hold_4(elements, 0, x, uintp(row * n + first))
+                        load_4(elements, 0, x, uintp(row * n + first))
                         for k in range(4):
                             value = JOIN(value, WIDE(elements[k]))
                             prefixes[k] = value
-                        give_4(out, uintp(row * n + first), prefixes, 0)
+                        store_4(out, uintp(row * n + first), prefixes, 0)
                     else:
                         for k in range(first, stop):
                             value = JOIN(value, WIDE(x[uintp(row * n + k)]))
@@ -142,7 +142,7 @@ def greatest_block(
             for step in range(4):
                 first = low + 4 * (step * TEAM + thread)
                 if (low >= begin) & (first + 4 <= stop):
-                    hold_4(elements, 4 * step, x, uintp(row * n + first))
+                    load_4(elements, 4 * step, x, uintp(row * n + first))
                 else:
                     for k in range(4):
                         elements[4 * step + k] = (
@@ -205,12 +205,12 @@ def greatest_block(
                     first, group = low + 4 * (step * TEAM + thread), spaced(step * TEAM + thread)
                     value, position = group_values[group], group_positions[group]
                     if first + 4 <= stop:
-                        hold_4(elements, 0, x, uintp(row * n + first))
+                        load_4(elements, 0, x, uintp(row * n + first))
                         for k in range(4):
                             value, position = later(value, position, elements[k], first + k)
                             elements[k], positions[k] = value, position
-                        give_4(values, uintp(row * n + first), elements, 0)
-                        give_4(indices, uintp(row * n + first), positions, 0)
+                        store_4(values, uintp(row * n + first), elements, 0)
+                        store_4(indices, uintp(row * n + first), positions, 0)
                     else:
                         for k in range(first, stop):
                             value, position = later(value, position, x[uintp(row * n + k)], k)
