@@ -1,8 +1,7 @@
-"""Complex numbers and their parts: ops whose gradients are not their formula's.
+"""Ops of complex numbers whose gradients are not derived from their formulas: parts, conjugate, magnitude, products.
 
-Arithmetic is in `table`, where rows say what they are of complex numbers.
-
-A gradient of a complex tensor is PyTorch's: of a real loss L it is dL/dRe + i dL/dIm, the direction of steepest ascent.
+Other rows of `table` state their complex formula themselves. As in PyTorch, the gradient of a real loss L with respect
+to a complex tensor is dL/dRe + i dL/dIm.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from .pointwise import Pointwise
 
 
 class ComplexPart(Pointwise):
-    """A row whose gradients are functions of tensors, by input."""
+    """A row with gradients in tensor operations: `rules`, by input."""
 
     complex_form = None
 
@@ -30,10 +29,10 @@ class ComplexPart(Pointwise):
         self.rules, self.differentiable = rules, True
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """As `Op.misfit`. The parts of a real number are defined, its direction is another row."""
+        """See `Op.misfit`. All rows but `direction` are also defined for real numbers."""
         problem = super().misfit(arguments, parameters, sizes)
-        given = tuple([argument if isinstance(argument, Layout) else type(argument) for argument in arguments])
-        if problem or self is not direction or self.types(given, parameters)[0].is_complex:
+        kinds = tuple([argument if isinstance(argument, Layout) else type(argument) for argument in arguments])
+        if problem or self is not direction or self.types(kinds, parameters)[0].is_complex:
             return problem
         return "it must compute with a complex dtype"
 
@@ -62,7 +61,7 @@ join = ComplexPart(
 
 
 class ViewAsDtype(Op):
-    """The same memory read as another dtype. It is recorded like an op, but made without a kernel."""
+    """A view of the same memory as another dtype. Recorded like an op; needs no kernel."""
 
     inputs = ("x",)
     portable = False
@@ -82,8 +81,11 @@ def _pairs(x: object, offset: int) -> tuple:
     return (*x.shape, 2), (*(2 * s for s in x.strides), 1), x.dtype.real, 2 * offset
 
 
-def _numbers(x: object, offset: int) -> tuple:
-    """The reverse. Raises RuntimeError where the pairs do not lie as complex numbers do."""
+def _from_pairs(x: object, offset: int) -> tuple:
+    """Shape, strides, dtype and offset of pairs of real elements as complex ones.
+
+    Raises RuntimeError if the pairs are not adjacent and aligned.
+    """
     if x.ndim == 0 or x.shape[-1] != 2:
         raise RuntimeError("Tensor must have a last dimension of size 2")
     if x.strides[-1] != 1:
@@ -97,52 +99,52 @@ def _numbers(x: object, offset: int) -> tuple:
 
 
 as_real = ViewAsDtype("view_as_real", lambda g: join.apply((g.select(-1, 0), g.select(-1, 1))), _pairs)
-as_complex = ViewAsDtype("view_as_complex", lambda g: g._pairs(), _numbers)
+as_complex = ViewAsDtype("view_as_complex", lambda g: g._pairs(), _from_pairs)
 
 
 def parts(x: object) -> tuple:
-    """Dense real and imaginary part."""
+    """Dense copies of the real and the imaginary part."""
     return real.apply((x,)), imag.apply((x,))
 
 
 def _product(op: Op) -> Callable:
-    """A product of complex tensors (of matrices, of a signal and a kernel), with a bias perhaps, by four real ones."""
+    """The complex form of a matrix product or convolution, with an optional bias: four real products."""
 
     def product(inputs: tuple, parameters: tuple) -> object:
         if len({input.dtype for input in inputs if input is not None}) > 1:
-            found = " and ".join(str(input.dtype) for input in inputs if input is not None)
+            kinds = " and ".join(str(input.dtype) for input in inputs if input is not None)
             raise RuntimeError(
-                f"{op.name}: expected all matrices to have the same dtype, but got: {found}; convert one with .to()"
+                f"{op.name}: expected all matrices to have the same dtype, but got: {kinds}; convert one with .to()"
             )
         (a, b), bias = inputs[:2], inputs[2:]
         (a_real, a_imag), (b_real, b_imag) = parts(a), parts(b)
-        without = (None,) * len(bias)
-        made = join.apply((
-            op.apply((a_real, b_real, *without), parameters) - op.apply((a_imag, b_imag, *without), parameters),
-            op.apply((a_real, b_imag, *without), parameters) + op.apply((a_imag, b_real, *without), parameters),
+        no_bias = (None,) * len(bias)
+        result = join.apply((
+            op.apply((a_real, b_real, *no_bias), parameters) - op.apply((a_imag, b_imag, *no_bias), parameters),
+            op.apply((a_real, b_imag, *no_bias), parameters) + op.apply((a_imag, b_real, *no_bias), parameters),
         ))  # fmt: skip
-        return made if not bias or bias[0] is None else made + bias[0]
+        return result if not bias or bias[0] is None else result + bias[0]
 
     return product
 
 
 def _logaddexp(x: object, y: object) -> object:
-    """log(exp(x) + exp(y)), from the number with the greater real part; alone that one where the other adds nothing."""
-    x, y = (each + 0 if each.dtype is dtypes.bool_ else each for each in (x, y))
-    first = (real(x) >= real(y)) | (real(x) != real(x))
-    high, low = t.where(first, x, y), t.where(first, y, x)
-    alone = real(low) == -inf
-    return t.where(alone, high, high + t.log1p(t.exp(t.where(alone, 0.0, low - high))))
+    """log(exp(x) + exp(y)) = high + log1p(exp(low - high)), where high has the larger real part."""
+    x, y = (value + 0 if value.dtype is dtypes.bool_ else value for value in (x, y))
+    x_is_high = (real(x) >= real(y)) | (real(x) != real(x))
+    high, low = t.where(x_is_high, x, y), t.where(x_is_high, y, x)
+    low_is_zero = real(low) == -inf
+    return t.where(low_is_zero, high, high + t.log1p(t.exp(t.where(low_is_zero, 0.0, low - high))))
 
 
-def _of_complex(row: Pointwise, part: Callable) -> None:
-    """Have a row of real numbers computed by `part` of complex ones."""
-    row.complex_form = lambda inputs, parameters: part(*inputs)
+def _set_complex_form(row: Pointwise, function: Callable) -> None:
+    """Compute a row of real numbers by `function` for complex tensors."""
+    row.complex_form = lambda inputs, parameters: function(*inputs)
 
 
-_of_complex(t.abs, magnitude)
-_of_complex(special.angle, angle)
-_of_complex(t.softsign, lambda x: x / (1.0 + magnitude(x)))
-_of_complex(t.logaddexp, _logaddexp)
+_set_complex_form(t.abs, magnitude)
+_set_complex_form(special.angle, angle)
+_set_complex_form(t.softsign, lambda x: x / (1.0 + magnitude(x)))
+_set_complex_form(t.logaddexp, _logaddexp)
 for _op in (mm.matmul, mm.linear, convolution, convolution_input, convolution_weight):
     _op.complex_form = _product(_op)

@@ -1,21 +1,20 @@
-"""What each op takes, in a notation of one line, and the check of a call against it.
+"""The inputs and attributes of each op in a one-line notation, and the check of a call against it.
 
-Programs from files are checked so before anything is planned.
-
-An op's `takes` names its inputs, a semicolon, and its attributes in the order of `Op.parameters`:
+Programs from files are checked before anything is planned. An op's `takes` lists its inputs, a semicolon, and its
+attributes in the order of `Op.parameters`:
 
     "x[n c *s] grid[n *t _]; mode=bilinear|nearest corners=flag orders=0..3^s"
 
-An input is a dense tensor of these dimensions: a name is one size, the same wherever it stands, `*name` any number of
-sizes, a number that size, `_` any size. All tensors have one dtype. After a colon stand its kinds (letters of
-`dtypes.dtype.kind`), or a dtype of the input's own, or `any`. Marks: `?` the input may be None; `#` it may be a number;
-`#i` it is an int; `~` it need not be dense; `<n` its values are indices below the size of that name, or below the size
-along that axis; `*[...]` describes all inputs of an op that takes any number.
+An input is a dense tensor with the dimensions in brackets. A name is one size, equal wherever it occurs; `*name` is
+any number of sizes, a number that size, `_` any size. All tensors have the same dtype, unless a dtype or `any` follows
+after a colon; letters there are the allowed kinds (`dtypes.dtype.kind`). Marks: `?` the input may be None; `#` it may
+be a number; `#i` it is an int; `~` it need not be dense; `<n` its values are indices below the size `n`, or below the
+size along the axis `n`; `*[...]` describes all inputs of an op with any number of inputs.
 
-An attribute is a `flag`, an `int`, a range of ints `low..high` (either may be left out), a `float`, `number`, `dtype`,
-`device`, an `axis` of the first tensor, or one of some words `a|b`. Marks: `?` it may be None; `^s` a tuple with an
-entry for each size of `*s` (or with as many entries as size `s`); `^2` a pair; `^*` a tuple of any length. Attributes
-after `/` may be left out.
+An attribute is a `flag`, an `int`, a range of ints `low..high` (either end may be left out), a `float`, `number`,
+`dtype`, `device`, an `axis` of the first tensor, or one of the words `a|b`. Marks: `?` it may be None; `^s` a tuple
+with one entry per size of `*s`, or `s` entries; `^2` a pair; `^*` a tuple of any length. Attributes after `/` may be
+left out.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from .. import dtypes
 from ..device import Layout
 from ..device.device import Device
 
-_LARGEST = 1 << 62  # of an attribute: sums and products of two sizes stay integers of 64 bits
+_LARGEST = 1 << 62  # limit of attributes, so that sums of two fit 64-bit integers
 _MAX_TUPLE = 1 << 16
 _INPUT = re.compile(r"(\w+|\*)(\?)?(#i?)?(?:\[([^\]]*)\])?(~)?(?::(\w+))?(?:<(\w+))?")
 _ATTRIBUTE = re.compile(r"(\w+)=([^?^]+)(\?)?(?:\^(\w+|\*))?(\?)?")
@@ -38,7 +37,7 @@ _RANGE = re.compile(r"(-?\d*)\.\.(-?\d*)")
 
 
 class Input(NamedTuple):
-    """What an op takes for one input."""
+    """The contract of one input."""
 
     name: str
     optional: bool
@@ -50,7 +49,7 @@ class Input(NamedTuple):
 
 
 class Attribute(NamedTuple):
-    """What an op takes for one attribute. `count` is "" unless it is a tuple."""
+    """The contract of one attribute. `count` is "" unless it is a tuple."""
 
     name: str
     kind: str
@@ -60,7 +59,7 @@ class Attribute(NamedTuple):
 
 
 class Contract(NamedTuple):
-    """A parsed `takes`. The first `needed` attributes must be there."""
+    """A parsed `takes`. The first `needed` attributes are required."""
 
     inputs: tuple[Input, ...]
     attributes: tuple[Attribute, ...]
@@ -69,19 +68,18 @@ class Contract(NamedTuple):
 
 
 class Sizes(dict):
-    """The sizes that a call gives to the names in a contract: an int, or a tuple for `*name`."""
+    """The sizes of a call by name: an int, or a tuple for `*name`."""
 
 
 @cache
 def parse(takes: str) -> Contract:
-    """The contract that a text describes."""
-    inputs, _, attributes = takes.partition(";")
-    needed, _, further = attributes.partition("/")
-    found = tuple(_parse_input(each) for each in re.findall(r"[^\s\[]+(?:\[[^\]]*\]\S*)?", inputs))
-    named = [_parse_attribute(word) for word in needed.split()]
-    return Contract(
-        found, (*named, *map(_parse_attribute, further.split())), len(named), any(each.name == "*" for each in found)
-    )
+    """Parse the `takes` of an op."""
+    input_text, _, attribute_text = takes.partition(";")
+    required_text, _, optional_text = attribute_text.partition("/")
+    inputs = tuple(_parse_input(word) for word in re.findall(r"[^\s\[]+(?:\[[^\]]*\]\S*)?", input_text))
+    required = [_parse_attribute(word) for word in required_text.split()]
+    optional = [_parse_attribute(word) for word in optional_text.split()]
+    return Contract(inputs, (*required, *optional), len(required), any(input.name == "*" for input in inputs))
 
 
 def _parse_input(text: str) -> Input:
@@ -103,16 +101,16 @@ def _parse_attribute(text: str) -> Attribute:
 
 
 def _matched(pattern: re.Pattern, text: str) -> tuple:
-    found = pattern.fullmatch(text)
-    if found is None:
-        raise ValueError(f"{text!r} is no part of a contract")
-    return found.groups()
+    match = pattern.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} is not a valid part of a contract")
+    return match.groups()
 
 
 def check(op: Any, arguments: Sequence, attributes: tuple) -> Sizes:
-    """The sizes of a call; `arguments` are layouts, and numbers as they are.
+    """Check a call and return its sizes. `arguments` are layouts and numbers.
 
-    Raises ValueError, naming the op and what it takes, where they do not fit.
+    Raises ValueError with the op, the expected input or attribute, and the actual one.
     """
     contract, sizes = parse(op.takes), Sizes()
     if not contract.any_count and len(arguments) != len(contract.inputs):
@@ -120,17 +118,14 @@ def check(op: Any, arguments: Sequence, attributes: tuple) -> Sizes:
     if contract.any_count and not arguments:
         _refuse(op, "takes at least one input", "none")
     if not contract.needed <= len(attributes) <= len(contract.attributes):
-        _refuse(
-            op,
-            f"has {len(contract.attributes)} attributes ({', '.join(each.name for each in contract.attributes)})",
-            f"{len(attributes)}",
-        )
-    takes = contract.inputs * (len(arguments) if contract.any_count else 1)
-    for each, given in zip(takes, arguments):
-        _check_input(op, each, given, sizes)
+        names = ", ".join(attribute.name for attribute in contract.attributes)
+        _refuse(op, f"has {len(contract.attributes)} attributes ({names})", f"{len(attributes)}")
+    inputs = contract.inputs * (len(arguments) if contract.any_count else 1)
+    for input, argument in zip(inputs, arguments):
+        _check_input(op, input, argument, sizes)
     first = next((argument for argument in arguments if isinstance(argument, Layout)), None)
-    for attribute, given in zip(contract.attributes, attributes):
-        _check_attribute(op, attribute, given, sizes, first)
+    for attribute, value in zip(contract.attributes, attributes):
+        _check_attribute(op, attribute, value, sizes, first)
     problem = op.misfit(tuple(arguments), attributes, sizes)
     if problem:
         raise ValueError(f"{op.name}: {problem}")
@@ -138,104 +133,113 @@ def check(op: Any, arguments: Sequence, attributes: tuple) -> Sizes:
 
 
 def index_limits(op: Any, arguments: Sequence, attributes: tuple) -> dict[int, int]:
-    """For the inputs of a checked call that hold indices, by position, the size that their values must be below."""
+    """Upper limits (exclusive) of the values of index inputs, by position."""
     contract, sizes = parse(op.takes), check(op, arguments, attributes)
-    named = {attribute.name: given for attribute, given in zip(contract.attributes, attributes)}
+    values = {attribute.name: value for attribute, value in zip(contract.attributes, attributes)}
     first = next((argument for argument in arguments if isinstance(argument, Layout)), None)
-    found = {}
-    for k, (input, given) in enumerate(zip(contract.inputs, arguments)):
-        if input.below and isinstance(given, Layout):
-            found[k] = sizes[input.below] if input.below in sizes else (first.shape or (1,))[named[input.below]]
-    return {**found, **op.further_limits(tuple(arguments), attributes, sizes)}
+    limits = {}
+    for k, (input, argument) in enumerate(zip(contract.inputs, arguments)):
+        if input.below and isinstance(argument, Layout):
+            limits[k] = sizes[input.below] if input.below in sizes else (first.shape or (1,))[values[input.below]]
+    return {**limits, **op.further_limits(tuple(arguments), attributes, sizes)}
 
 
-def _check_input(op: Any, each: Input, given: object, sizes: Sizes) -> None:
-    if isinstance(given, Layout) and each.dims is not None:
-        _check_tensor(op, each, given, sizes)
-    elif given is None:
-        _expect(each.optional, op, each.name, "a tensor" if each.dims is not None else "a number", given)
-    elif isinstance(given, Layout):
-        _expect(False, op, each.name, "a number", given)
+def _check_input(op: Any, input: Input, argument: object, sizes: Sizes) -> None:
+    if isinstance(argument, Layout) and input.dims is not None:
+        _check_tensor(op, input, argument, sizes)
+    elif argument is None:
+        _expect(input.optional, op, input.name, "a tensor" if input.dims is not None else "a number", argument)
+    elif isinstance(argument, Layout):
+        _expect(False, op, input.name, "a number", argument)
     else:
-        kinds = (int,) if each.number == "#i" else (bool, int, float, complex)
+        kinds = (int,) if input.number == "#i" else (bool, int, float, complex)
         _expect(
-            each.number and type(given) in kinds,
+            input.number and type(argument) in kinds,
             op,
-            each.name,
-            "an int" if each.number == "#i" else "a number" if each.number else "a tensor",
-            given,
+            input.name,
+            "an int" if input.number == "#i" else "a number" if input.number else "a tensor",
+            argument,
         )
-        _expect(type(given) is not int or -(1 << 63) <= given < 1 << 64, op, each.name, "an int of 64 bits", given)
+        _expect(
+            type(argument) is not int or -(1 << 63) <= argument < 1 << 64, op, input.name, "an int of 64 bits", argument
+        )
 
 
-def _check_tensor(op: Any, each: Input, given: Layout, sizes: Sizes) -> None:
-    _expect(each.strided or given.dense, op, each.name, "a dense tensor", given)
-    _check_dtype(op, each, given, sizes)
-    star = next((k for k, name in enumerate(each.dims) if name[0] == "*"), None)
-    expected = f"a tensor of shape ({' '.join(each.dims)})"
-    many = given.ndim - len(each.dims) + 1
-    _expect(given.ndim == len(each.dims) if star is None else many >= 0, op, each.name, expected, given)
-    shape = tuple(given.shape)
-    found = shape if star is None else (*shape[:star], shape[star : star + many], *shape[star + many :])
-    for name, size in zip(each.dims, found):
+def _check_tensor(op: Any, input: Input, tensor: Layout, sizes: Sizes) -> None:
+    _expect(input.strided or tensor.dense, op, input.name, "a dense tensor", tensor)
+    _check_dtype(op, input, tensor, sizes)
+    star = next((k for k, name in enumerate(input.dims) if name[0] == "*"), None)
+    expected = f"a tensor of shape ({' '.join(input.dims)})"
+    star_count = tensor.ndim - len(input.dims) + 1
+    _expect(tensor.ndim == len(input.dims) if star is None else star_count >= 0, op, input.name, expected, tensor)
+    shape = tuple(tensor.shape)
+    groups = shape if star is None else (*shape[:star], shape[star : star + star_count], *shape[star + star_count :])
+    for name, size in zip(input.dims, groups):
         name = name.removeprefix("*")
         if name.isdigit():
-            _expect(size == int(name), op, each.name, expected, given)
+            _expect(size == int(name), op, input.name, expected, tensor)
         elif name not in ("_", ""):
-            held = sizes.setdefault(name, size)
-            _expect(held == size, op, each.name, f"{expected} where {name} is {held}", given)
+            known = sizes.setdefault(name, size)
+            _expect(known == size, op, input.name, f"{expected} where {name} is {known}", tensor)
 
 
-def _check_dtype(op: Any, each: Input, given: Layout, sizes: Sizes) -> None:
-    if each.dtype in dtypes.ALL:
-        _expect(given.dtype is dtypes.ALL[each.dtype], op, each.name, f"a tensor of {each.dtype}", given)
-    elif each.dtype != "any":
-        common = sizes.setdefault("dtype of all", given.dtype)
-        _expect(given.dtype is common, op, each.name, f"a tensor of {common}, as another input", given)
+def _check_dtype(op: Any, input: Input, tensor: Layout, sizes: Sizes) -> None:
+    if input.dtype in dtypes.ALL:
+        _expect(tensor.dtype is dtypes.ALL[input.dtype], op, input.name, f"a tensor of {input.dtype}", tensor)
+    elif input.dtype != "any":
+        common = sizes.setdefault("dtype of all", tensor.dtype)
+        _expect(tensor.dtype is common, op, input.name, f"a tensor of {common}, as another input", tensor)
         _expect(
-            not each.dtype or given.dtype.kind in each.dtype,
+            not input.dtype or tensor.dtype.kind in input.dtype,
             op,
-            each.name,
-            f"a tensor of a dtype of kind {each.dtype}",
-            given,
+            input.name,
+            f"a tensor of a dtype of kind {input.dtype}",
+            tensor,
         )
 
 
-def _check_attribute(op: Any, each: Attribute, given: object, sizes: Sizes, first: Layout | None) -> None:
-    if given is None and (each.may_lack if each.count else each.optional):
+def _check_attribute(op: Any, attribute: Attribute, value: object, sizes: Sizes, first: Layout | None) -> None:
+    if value is None and (attribute.may_lack if attribute.count else attribute.optional):
         return
-    if not each.count:
-        _expect(_fits(each, given, first), op, each.name, _worded(each.kind), given, "attribute ")
+    if not attribute.count:
+        _expect(_fits(attribute, value, first), op, attribute.name, _worded(attribute.kind), value, "attribute ")
         return
-    named = sizes.get(each.count, each.count)
-    wanted = len(named) if isinstance(named, tuple) else int(named) if str(named).isdigit() else None
-    expected = f"a tuple of {'any length' if wanted is None else wanted}, each {_worded(each.kind)}"
-    right = isinstance(given, tuple) and len(given) <= _MAX_TUPLE and (wanted is None or len(given) == wanted)
-    _expect(right and all(_fits(each, one, first) for one in given), op, each.name, expected, given, "attribute ")
+    count = sizes.get(attribute.count, attribute.count)
+    length = len(count) if isinstance(count, tuple) else int(count) if str(count).isdigit() else None
+    expected = f"a tuple of {'any length' if length is None else length}, each {_worded(attribute.kind)}"
+    is_valid = isinstance(value, tuple) and len(value) <= _MAX_TUPLE and (length is None or len(value) == length)
+    _expect(
+        is_valid and all(_fits(attribute, entry, first) for entry in value),
+        op,
+        attribute.name,
+        expected,
+        value,
+        "attribute ",
+    )
 
 
-def _fits(each: Attribute, given: object, first: Layout | None) -> bool:
-    if given is None:
-        return each.optional
-    if each.kind == "axis":
-        return type(given) is int and 0 <= given < max(first.ndim if first is not None else 0, 1)
-    known = _KINDS.get(each.kind)
-    if known is not None:
-        return known(given)
-    span = _RANGE.fullmatch(each.kind)
-    if span is None:
-        return type(given) is str and given in each.kind.split("|")
-    low, high = int(span[1] or -_LARGEST), int(span[2] or _LARGEST)
-    return type(given) is int and low <= given <= high
+def _fits(attribute: Attribute, value: object, first: Layout | None) -> bool:
+    if value is None:
+        return attribute.optional
+    if attribute.kind == "axis":
+        return type(value) is int and 0 <= value < max(first.ndim if first is not None else 0, 1)
+    has_kind = _KINDS.get(attribute.kind)
+    if has_kind is not None:
+        return has_kind(value)
+    limits = _RANGE.fullmatch(attribute.kind)
+    if limits is None:
+        return type(value) is str and value in attribute.kind.split("|")
+    low, high = int(limits[1] or -_LARGEST), int(limits[2] or _LARGEST)
+    return type(value) is int and low <= value <= high
 
 
 _KINDS: dict[str, Callable[[Any], bool]] = {
-    "flag": lambda given: type(given) is bool,
-    "int": lambda given: type(given) is int and abs(given) <= _LARGEST,
-    "float": lambda given: type(given) is float,
-    "number": lambda given: type(given) in (bool, float) or (type(given) is int and abs(given) <= _LARGEST),
-    "dtype": lambda given: isinstance(given, dtypes.dtype) and given.name in dtypes.ALL,
-    "device": lambda given: isinstance(given, Device),
+    "flag": lambda value: type(value) is bool,
+    "int": lambda value: type(value) is int and abs(value) <= _LARGEST,
+    "float": lambda value: type(value) is float,
+    "number": lambda value: type(value) in (bool, float) or (type(value) is int and abs(value) <= _LARGEST),
+    "dtype": lambda value: isinstance(value, dtypes.dtype) and value.name in dtypes.ALL,
+    "device": lambda value: isinstance(value, Device),
 }
 _WORDS = {
     "flag": "True or False",
@@ -249,22 +253,22 @@ _WORDS = {
 
 
 def _worded(kind: str) -> str:
-    span = _RANGE.fullmatch(kind)
-    if span is not None:
-        return f"an int from {span[1] or 'any'} to {span[2] or 'any'}"
+    limits = _RANGE.fullmatch(kind)
+    if limits is not None:
+        return f"an int from {limits[1] or 'any'} to {limits[2] or 'any'}"
     return _WORDS.get(kind) or f"one of {', '.join(map(repr, kind.split('|')))}"
 
 
-def _expect(holds: object, op: Any, name: str, expected: str, given: object, what: str = "input ") -> None:
+def _expect(holds: object, op: Any, name: str, expected: str, value: object, what: str = "input ") -> None:
     if not holds:
-        _refuse(op, f"{what}{name!r} must be {expected}", _described(given))
+        _refuse(op, f"{what}{name!r} must be {expected}", _described(value))
 
 
-def _described(given: object) -> str:
-    if isinstance(given, Layout):
-        return f"a {'' if given.dense else 'strided '}tensor of shape {tuple(given.shape)} and {given.dtype}"
-    return reprlib.repr(given)
+def _described(value: object) -> str:
+    if isinstance(value, Layout):
+        return f"a {'' if value.dense else 'strided '}tensor of shape {tuple(value.shape)} and {value.dtype}"
+    return reprlib.repr(value)
 
 
-def _refuse(op: Any, expected: str, came: str) -> NoReturn:
-    raise ValueError(f"{op.name}: {expected}, got {came}")
+def _refuse(op: Any, expected: str, actual: str) -> NoReturn:
+    raise ValueError(f"{op.name}: {expected}, got {actual}")

@@ -1,10 +1,7 @@
-"""The cost of an op's call derived from its shapes: floating-point operations, multiply-adds, bytes.
+"""The cost of an op's call from its shapes: floating-point operations, multiply-adds and bytes.
 
-Times are measured elsewhere.
-
-A multiply-add is two operations. A formula counts one for every function in it, per element. Bytes are the minimum to
-be read and written once, without effects of caches and scratch memory. An op whose work depends on its values (a sort)
-counts no operations.
+A multiply-add is two operations. A formula counts one operation per element for each function in it. Bytes count each
+input and result once, without caches and scratch memory. Ops whose work depends on values (sort) count no operations.
 """
 
 from __future__ import annotations
@@ -25,29 +22,29 @@ from .reduce.reduction import FusedMapReduce, Reduction
 from .reduce.softmax import CrossEntropy, Softmax
 from .update import Update
 
-_SOFTMAX = 4  # per element: greatest, difference, exponential, sum
+_SOFTMAX = 4  # operations per element: maximum, difference, exponential, sum
 
 
 def multiply_adds(op: Op, inputs: tuple, parameters: tuple, results: tuple[Layout, ...]) -> int:
-    """Of products and convolutions, as they are defined; 0 for other ops.
+    """Multiply-adds of products and convolutions by their definition; 0 for other ops.
 
-    `inputs` and `results` are layouts (or types, for numbers).
+    `inputs` and `results` are layouts, or types for numbers.
     """
     if isinstance(op, Linear):
         return results[0].size * inputs[0].shape[-1]
     if isinstance(op, Matmul):
         return results[0].size * inputs[0].shape[-2 if parameters[0] else -1]
-    if isinstance(op, LinearGradient):  # the weight's and, where it is asked for, the input's
+    if isinstance(op, LinearGradient):  # of the weight, and of the input if it is wanted
         return inputs[0].size * inputs[1].shape[-1] * (1 + isinstance(inputs[2], Layout))
     if isinstance(op, Convolution):
         _, weight, result = op.shapes(*inputs[:2], parameters)
         return prod(result) * prod(weight[1:])
-    # scores and what they weigh; backward those, the gradients of both, and the scores' again
+    # scores = q @ k and out = weights @ v; backward: scores again, then d_q, d_k, d_v and d_weights
     if isinstance(op, (Attention, AttentionGradient)):
         query, key, value = inputs[-8:-5] if isinstance(op, AttentionGradient) else inputs[:3]
-        scores, weighed = query.size * key.shape[-2], query.size // query.shape[-1] * key.shape[-2] * value.shape[-1]
-        return 3 * scores + 2 * weighed if isinstance(op, AttentionGradient) else scores + weighed
-    # the state's share, or its gradient's; the input's is a product of its own, and so is the weight's
+        scores, output = query.size * key.shape[-2], query.size // query.shape[-1] * key.shape[-2] * value.shape[-1]
+        return 3 * scores + 2 * output if isinstance(op, AttentionGradient) else scores + output
+    # the product with the state, or of its gradient; products with the input and the weight's gradient are other ops
     if isinstance(op, Layer):
         return results[0].size * inputs[op.inputs.index("weight")].shape[0 if op.inputs[0] == "x" else 1]
     return 0
@@ -66,7 +63,7 @@ def flops(op: Op, inputs: tuple, parameters: tuple, results: tuple[Layout, ...])
         )
         return 2 * products + (bias.size if bias is not None else 0)
     tensors = [input for input in inputs if isinstance(input, Layout)]
-    if isinstance(op, Update):  # its one parameter is how many tensors each member has
+    if isinstance(op, Update):  # the parameter is the number of members
         return _update_functions(op) * sum(tensor.size for tensor in tensors[:: parameters[0]])
     if isinstance(op, Pointwise):
         return functions(op) * results[0].size
@@ -80,17 +77,19 @@ def flops(op: Op, inputs: tuple, parameters: tuple, results: tuple[Layout, ...])
 
 
 def bytes_moved(op: Op, inputs: tuple, results: tuple[Layout, ...]) -> int:
-    """Bytes of the elements a call must read and write; none for a view."""
+    """Bytes that a call must read and write; 0 for a view."""
     if op.is_view:
         return 0
     return sum(
-        min(each.size, each.extent) * each.dtype.itemsize for each in (*inputs, *results) if isinstance(each, Layout)
+        min(tensor.size, tensor.extent) * tensor.dtype.itemsize
+        for tensor in (*inputs, *results)
+        if isinstance(tensor, Layout)
     )
 
 
 @cache
 def functions(row: Pointwise) -> int:
-    """Functions in a row's formula; those that choose or convert count too, since they take their time."""
+    """Number of functions in a row's formula, including selections and conversions."""
     return _calls(row.express(*map(Symbol, row.inputs)))
 
 
@@ -100,5 +99,5 @@ def _calls(root: Expression) -> int:
 
 @cache
 def _update_functions(op: Update) -> int:
-    results = [as_expression(each) for each in op.formula(*map(Symbol, op.inputs))]
+    results = [as_expression(result) for result in op.formula(*map(Symbol, op.inputs))]
     return sum(isinstance(node, Call) for node in topological(results))

@@ -1,10 +1,10 @@
-"""Rows of the pointwise table that divergences and entropies of distributions are made of.
+"""Pointwise rows for divergences and entropies of distributions.
 
-They keep their digits where two distributions are nearly equal and where probabilities round to 0 or 1; the mathematics
-is in `kernel.library.divergence`.
+They stay accurate where two distributions are nearly equal and where probabilities round to 0 or 1. The mathematics is
+in `kernel.library.divergence`.
 
-A third input z is y - x, which the caller knows more precisely than x and y say. It has no gradient of its own: the
-gradients of x and y are the whole ones.
+A third input z is y - x, computed by the caller without cancellation. Its gradient is zero: the gradients of x and y
+are total derivatives.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def sigmoid_rise(x, y):
 
 # exp(x) - 1 - x
 exp_excess = pointwise("exp_excess", "exp_excess(float64(x))", dx=lambda g, x: g * expm1(x), result="float")
-laplace_gap = pointwise(  # the expected distance from x > 0 of Laplace's distribution of scale y, less y
+laplace_gap = pointwise(  # y (exp(-x / y) - 1 + x / y), for x > 0 and a Laplace distribution of scale y
     "laplace_gap",
     lambda x, y: y * exp_excess(-x / y),
     dx=lambda g, x, y: -g * expm1(-x / y),
@@ -45,7 +45,7 @@ log_ratio = pointwise(  # log(x / y)
     dz=zero,
     result="float",
 )
-entropy_gap = pointwise(  # x log(x / y) - x + y; the gradient of a probability 0 is 0, as if it stayed there
+entropy_gap = pointwise(  # x log(x / y) - x + y; the gradient at x = 0 is 0
     "entropy_gap",
     "entropy_gap(float64(x), float64(y), float64(z))",
     dx=lambda g, x, y, z: g * where(x == 0.0, 0.0, log_ratio(x, y, z)),
@@ -53,7 +53,7 @@ entropy_gap = pointwise(  # x log(x / y) - x + y; the gradient of a probability 
     dz=zero,
     result="float",
 )
-logit_divergence = pointwise(  # between Bernoulli distributions of logits x and y
+logit_divergence = pointwise(  # of Bernoulli distributions with logits x and y
     "logit_divergence",
     "logit_divergence(float64(x), float64(y))",
     dx=lambda g, x, y: g * sigmoid(x) * sigmoid(-x) * (x - y),
@@ -67,7 +67,7 @@ geometric_rise = pointwise(  # exp(-x) (softplus(y) - softplus(x))
     dy=lambda g, x, y: g * exp(-x) * sigmoid(y),
     result="float",
 )
-geometric_divergence = pointwise(  # between geometric distributions of logits x and y
+geometric_divergence = pointwise(  # of geometric distributions with logits x and y
     "geometric_divergence",
     "geometric_divergence(float64(x), float64(y))",
     dx=lambda g, x, y: -g * geometric_rise(x, y),
@@ -90,20 +90,20 @@ lgamma_divergence = pointwise(  # lgamma(y) - lgamma(x) - (y - x) digamma(x)
     dz=zero,
     result="float",
 )
-bernoulli_entropy = pointwise(  # of the logit x
+bernoulli_entropy = pointwise(  # with logit x
     "bernoulli_entropy",
     lambda x: abs(x) * sigmoid(-abs(x)) + log1p(exp(-abs(x))),
     dx=lambda g, x: -g * x * sigmoid(x) * sigmoid(-x),
     result="float",
 )
-# exp(-x) softplus(x), 1 where exp(x) is below rounding: of the logit x, what the failures before a success tell
+# exp(-x) softplus(x), 1 where exp(x) is below rounding: the failures' part of the entropy of a geometric distribution
 failure_information = pointwise(
     "failure_information",
     lambda x: softplus(maximum(x, -40.0), 1.0, 1e30) * exp(-maximum(x, -40.0)),
     dx=lambda g, x, out: g * where(x < -40.0, 0.0, sigmoid(-x) - out),
     result="float",
 )
-geometric_entropy = pointwise(  # of the logit x
+geometric_entropy = pointwise(  # with logit x
     "geometric_entropy",
     lambda x: softplus(-x, 1.0, 1e30) + failure_information(x),
     dx=lambda g, x: -g * failure_information(x),

@@ -1,15 +1,17 @@
 """The base class of ops: a name, named inputs, a plan per set of layouts, and a gradient per input.
 
-Tensors are in `core`.
+An op plans with layouts and runs on flat buffers; tensors are in `core`. The parameter names of a gradient function say
+what it needs, and with that what is saved for backward:
 
-An op plans with layouts and runs on flat buffers. Its gradients are functions whose parameter names say what must be
-saved for backward: `g` the gradient of the result, `out` the result, an input's name the input, a parameter's name the
-parameter, `layout` the layout of the input the gradient is for, `layouts` those of all inputs. An op of several results
-has `grads` (None where no gradient came) instead of g, and result by its name (or all as `outs`): what is named is
-kept, and may not be written to before backward. A gradient listed under several inputs' names gives a tuple, one for
-each; where it asks for `wanted` it is told whose are needed. `recording` tells whether the gradient will itself be
-differentiated. Those of a pointwise row are formulas; those of other ops are written in tensor operations, whichever
-tensor class calls them.
+- `g`: the gradient of the result; `grads` for an op of several results (None where a result has no gradient)
+- `out`: the result; `outs` or a result's name for an op of several results
+- the name of an input or of a parameter: its value
+- `layout`: the layout of the input that is differentiated; `layouts`: those of all inputs
+- `wanted`: the names of the inputs whose gradients are needed
+- `recording`: whether the gradient will itself be differentiated
+
+A saved tensor may not be overwritten before backward. A gradient registered under a tuple of input names returns a
+tuple. Gradients of pointwise rows are formulas; those of other ops are written in tensor operations.
 """
 
 from __future__ import annotations
@@ -28,11 +30,11 @@ _ops: WeakValueDictionary[int, Op] = WeakValueDictionary()
 
 
 def every_op() -> list[Op]:
-    """All ops there are now: other threads may make more."""
+    """All ops that exist now; other threads may create more."""
     return [op for valueref in _ops.valuerefs() if (op := valueref()) is not None]
 
 
-_era = 0  # grows when plans are dropped: what another thread plans meanwhile is not kept
+_era = 0  # incremented when plans are dropped, so that plans made meanwhile by other threads are not cached
 
 
 def _forget_plans() -> None:
@@ -47,13 +49,12 @@ dtypes.on_default_change.append(_forget_plans)
 
 
 class Plan:
-    """How to run an op for one set of layouts:
+    """How to run an op for one set of layouts.
 
-    `launch(*input buffers, *result buffers, *numbers, *constants)` fills a result of `layout`.
-
-    An op of several results gives a tuple of layouts. For a view, `launch` is None and `offset` is added. `Op.plan`
-    adds `tensors` and `numbers`, the positions of the inputs of either kind (`kinds`: a letter for each, see
-    `core.apply`); `run` is the waist's.
+    `launch(*input buffers, *result buffers, *numbers, *constants)` fills a result of `layout`, which is a tuple of
+    layouts for an op of several results. For a view, `launch` is None and `offset` is added. `Op.plan` sets `tensors`
+    and `numbers`, the positions of the inputs of either kind, and `kinds`, a letter for each input (see `core.apply`).
+    `run` belongs to the dispatch.
     """
 
     __slots__ = ("layout", "launch", "constants", "offset", "tensors", "numbers", "kinds", "run", "era")
@@ -76,12 +77,11 @@ class Plan:
 
 @dataclass(slots=True)
 class BackwardPlan:
-    """What a node saves, and how it calls its gradients:
+    """What a node saves, and how it calls its gradients.
 
-    (input position or positions, function, a getter of its arguments from the node's pool).
-
-    The pool is [g, *kept inputs], then the results numbered in `keep_out` (and all of them as a tuple where `outs` is
-    asked for), then for `wide` recipes *parameters, *layouts, the list of layouts, `wanted` and `recording`.
+    A call is (input position or positions, function, getter of its arguments from the pool). The pool is [g, *saved
+    inputs], the results numbered in `keep_out`, all results as a tuple if a gradient takes `outs`, and for `wide` plans
+    *parameters, *layouts, the list of layouts, `wanted` and `recording`.
     """
 
     keep: list[int]
@@ -91,15 +91,16 @@ class BackwardPlan:
     calls: list[tuple[int | tuple[int, ...], Callable, Callable]]
     wanted: tuple[str, ...]
     pool: list
-    # calls and `wanted` where the gradients of fewer inputs are asked for
+    # calls and `wanted` for subsets of the inputs
     narrowed: dict[tuple[int, ...], tuple[list, tuple[str, ...]]]
 
 
 @dataclass(frozen=True)
 class Packing:
-    """An input packed before:
+    """How to pack an input ahead of time.
 
-    `op` with `parameters` packs the input at `position`, and `product` is the op that takes it, after its other inputs.
+    `op` with `parameters` packs the input at `position`; `product` is the op that takes the packed input as its last
+    one.
     """
 
     position: int
@@ -110,19 +111,19 @@ class Packing:
 
 def argument_names(function: Callable) -> tuple[str, ...]:
     """The names of a gradient function's arguments: its parameters, or its attribute `argument_names`."""
-    named = getattr(function, "argument_names", None)
-    return parameter_names(function) if named is None else named
+    names = getattr(function, "argument_names", None)
+    return parameter_names(function) if names is None else names
 
 
 def no_derivative(name: str) -> None:
-    """Refuses the derivative of a gradient."""
+    """Raise NotImplementedError for the derivative of a gradient."""
     raise NotImplementedError(
         f"the derivative of the gradient of {name} is not implemented; differentiate it once, without create_graph"
     )
 
 
 def nothing_to_do(*buffers: object) -> None:
-    """The launch of an op on the device `meta`, where there is nothing to compute."""
+    """The launch of an op on the device `meta`."""
 
 
 class Op:
@@ -131,22 +132,22 @@ class Op:
     inputs: tuple[str, ...] = ()
     parameters: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()  # names of the results, if there are several
-    # so many of them, the first ones, are the user's to differentiate; None: all of floating dtype
+    # the number of leading results that are differentiable; None: all results of a floating dtype
     results_with_gradient: int | None = None
     gradients: dict = {}
-    # joint gradients of several inputs, used instead of `gradients` if exactly these inputs require one
+    # gradients of several inputs at once, used instead of `gradients` if exactly these inputs require one
     joint: dict[tuple[str, ...], Callable] = {}
     apply: Callable  # (inputs, parameters): runs the op on tensors; set by `core.apply`
-    # (inputs, parameters): computes it of complex tensors, where its own kernels do not, or have other gradients there
+    # (inputs, parameters): computes the op for complex tensors, if its kernels do not or its gradients differ there
     complex_form: Callable | None = None
     is_view = False
-    # whether 16-bit floats are converted to float32 first; false if the op's kernels read them, or only move them
+    # whether 16-bit floats are converted to float32 first; false if the op's kernels read or only move them
     upcasts_half = True
     differentiable = True
-    reusable = False  # whether a backward pass keeps what the op saved, which is not the user's
-    reports = False  # true for ops that tell of what they find wrong: they run though nothing reads their result
-    portable = True  # false for ops on memory packed for this processor, which files do not hold
-    # its inputs and attributes in the notation of `contract`: programs from files are checked against it
+    reusable = False  # whether a backward pass keeps the saved values
+    reports = False  # true for ops that raise or warn: they run although nothing reads their result
+    portable = True  # false for ops on memory packed for this processor, which cannot be saved to files
+    # inputs and attributes in the notation of `contract`; programs from files are checked against it
     takes: str | None = None
 
     def __init__(self, name: str) -> None:
@@ -156,19 +157,18 @@ class Op:
         self.recipes: dict[tuple[int, int], BackwardPlan] = {}
 
     def supports_half(self, arguments: tuple, parameters: tuple) -> bool:
-        """Whether the op's kernels read these 16-bit floats, though it widens others."""
+        """Whether the op's kernels read these 16-bit floats, although `upcasts_half` is true."""
         return False
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         """The plan for inputs described by `arguments`: a Layout for a tensor, a type for a number."""
-        raise TypeError(f"{self.name} writes over tensors; it has no results of its own")
+        raise TypeError(f"{self.name} overwrites tensors; it returns no result")
 
     def prepare_into(
         self, arguments: tuple, parameters: tuple, into: tuple[Layout, ...], over: tuple[int | None, ...]
     ) -> Plan:
-        """The plan that writes to existing tensors:
-
-        `into` their layouts, `over` the position of the input each of them is, if any.
+        """The plan that writes to existing tensors of layouts `into`; `over`: the position of the input that each of
+        them is, or None.
         """
         raise TypeError(f"{self.name} has no in-place form; assign its result instead")
 
@@ -182,18 +182,15 @@ class Op:
         shape: tuple,
         tensors: list[Layout],
     ) -> Callable | None:
-        """A launcher (op's buffers, result buffers, list of further arrays, list of numbers) with `loop` fused as an
-        epilogue; None if no kernel supports it.
+        """A launcher with `loop` (a `writer.Loop`) fused as an epilogue; None if no kernel supports it.
 
-        The op's result is the input `product` of `loop` (an `writer.Loop`), which is over `shape`; `tensors` are its
-        other inputs.
+        It takes the op's buffers, the result buffers, a list of further arrays and a list of numbers. `loop` runs over
+        `shape`; its input `product` is the op's result, `tensors` are its other inputs.
         """
         return None
 
     def prepack(self, arguments: tuple, parameters: tuple) -> Packing | None:
-        """How the op takes an input that stays the same from call to call; None where packing it first gains
-        nothing.
-        """
+        """How to pack an input that is constant across calls; None if that gains nothing."""
         return None
 
     def plan(self, arguments: list, parameters: tuple, into: tuple = (), over: tuple = ()) -> Plan:
@@ -202,10 +199,8 @@ class Op:
         plan = self.prepare_into(arguments, parameters, into, over) if into else self.prepare(arguments, parameters)
         plan.era = era
         plan.place(arguments)
-        if any(
-            getattr(each, "type", None) == "meta"
-            for each in (*parameters, *[getattr(argument, "device", None) for argument in arguments])
-        ):
+        devices = (*parameters, *[getattr(argument, "device", None) for argument in arguments])
+        if any(getattr(device, "type", None) == "meta" for device in devices):
             plan.launch = None if plan.launch is None else nothing_to_do
         return plan
 
@@ -217,19 +212,17 @@ class Op:
             self.plans[key] = plan
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """What is wrong with a call that fits the notation of `takes`, whose names have these `sizes`; None if nothing
-        is.
-        """
+        """The error of a call that fits `takes`, whose names have these `sizes`; None if the call is valid."""
         return None
 
     def further_limits(self, arguments: tuple, parameters: tuple, sizes: dict) -> dict[int, int | tuple[int, int]]:
-        """For inputs, by position, what their values must be below, where `takes` cannot say it; with a second number
-        that they may be as well.
+        """Upper limits (exclusive) of the values of index inputs, by position, that `takes` cannot express. In a pair
+        (limit, value), `value` is allowed too.
         """
         return {}
 
     def known_values(self, parameters: tuple) -> dict[int, tuple[int, ...]]:
-        """For inputs, by position, the values that they must have, where attributes tell the same."""
+        """The values of inputs, by position, that attributes determine."""
         return {}
 
     def gradient_of(self, position: int) -> Callable | None:
@@ -237,34 +230,34 @@ class Op:
         return self.gradients.get(self.inputs[position])
 
     def has_gradient(self, position: int) -> bool:
-        """Whether there is a gradient of an input, of its own or with others."""
+        """Whether an input has a gradient, alone or jointly with others."""
         return self.gradient_of(position) is not None or any(
             isinstance(names, tuple) and self.inputs[position] in names for names in self.gradients
         )
 
     def recipe(self, wanted: int, count: int) -> BackwardPlan:
-        """The recipe for the gradients of the wanted inputs (a bit mask)."""
-        found = self.recipes[wanted, count] = self._recipe([k for k in range(count) if wanted >> k & 1], count)
-        return found
+        """The backward plan for the gradients of the wanted inputs (a bit mask)."""
+        recipe = self.recipes[wanted, count] = self._recipe([k for k in range(count) if wanted >> k & 1], count)
+        return recipe
 
-    def fewer(self, recipe: BackwardPlan, asked: tuple[int, ...]) -> tuple[list, tuple[str, ...]]:
-        """The calls of a recipe, and the names of inputs, that the gradients of the inputs at these positions take,
-        from what the recipe keeps: a walk to some tensors needs no others.
+    def fewer(self, recipe: BackwardPlan, positions: tuple[int, ...]) -> tuple[list, tuple[str, ...]]:
+        """(calls, `wanted`) of a backward plan for the inputs at `positions` only; all calls if these need values that
+        the plan does not save.
         """
-        found = recipe.narrowed.get(asked)
-        if found is None:
-            calls = self._calls(list(asked)) if self.inputs else []
+        narrowed = recipe.narrowed.get(positions)
+        if narrowed is None:
+            calls = self._calls(list(positions)) if self.inputs else []
             if calls and all(
                 name in recipe.pool or name == "layout" and recipe.wide for _, _, names in calls for name in names
             ):
-                found = (
+                narrowed = (
                     [(k, function, _getter(recipe.pool, k, names)) for k, function, names in calls],
-                    tuple([name for name in recipe.wanted if self.inputs.index(name) in asked]),
+                    tuple([name for name in recipe.wanted if self.inputs.index(name) in positions]),
                 )
             else:
-                found = recipe.calls, recipe.wanted
-            recipe.narrowed[asked] = found
-        return found
+                narrowed = recipe.calls, recipe.wanted
+            recipe.narrowed[positions] = narrowed
+        return narrowed
 
     def _recipe(self, wanted: list[int], count: int) -> BackwardPlan:
         return self._recipe_of(self._calls(wanted), wanted, count)
@@ -283,23 +276,23 @@ class Op:
         return calls
 
     def _recipe_of(self, calls: list[tuple], wanted: list[int], count: int) -> BackwardPlan:
-        asked = [name for _, _, names in calls for name in names]
-        keep = [k for k, name in enumerate(self.inputs) if name in asked]
+        needed = [name for _, _, names in calls for name in names]
+        keep = [k for k, name in enumerate(self.inputs) if name in needed]
         results = self.outputs or ("out",)
-        kept_results = tuple(k for k, name in enumerate(results) if name in asked or "outs" in asked)
+        keep_out = tuple(k for k, name in enumerate(results) if name in needed or "outs" in needed)
         pool = [
             "grads" if self.outputs else "g",
             *(self.inputs[k] for k in keep),
-            *(results[k] for k in kept_results),
-            *(["outs"] if "outs" in asked else []),
+            *(results[k] for k in keep_out),
+            *(["outs"] if "outs" in needed else []),
         ]
-        wide = any(name not in pool for name in asked)
+        wide = any(name not in pool for name in needed)
         pool += [*self.parameters, *range(count), "layouts", "wanted", "recording"] if wide else []
         names_wanted = tuple(self.inputs[k] for k in wanted) if self.inputs else ()
         return BackwardPlan(
             keep,
-            kept_results,
-            "outs" in asked,
+            keep_out,
+            "outs" in needed,
             wide,
             [(k, function, _getter(pool, k, names)) for k, function, names in calls],
             names_wanted,
@@ -312,18 +305,18 @@ class Op:
 
 
 def _getter(pool: list, position: int | tuple, names: tuple) -> Callable:
-    """What takes a gradient's arguments from a node's pool."""
-    places = [pool.index(position if name == "layout" else name) for name in names]
-    return itemgetter(*places) if len(places) > 1 else lambda values: (values[places[0]],)
+    """A function that picks a gradient's arguments from a node's pool."""
+    indices = [pool.index(position if name == "layout" else name) for name in names]
+    return itemgetter(*indices) if len(indices) > 1 else lambda values: (values[indices[0]],)
 
 
 def on_tensor_cores(arguments: tuple) -> bool:
-    """Whether products of these 16-bit floats are made by a GPU's tensor cores."""
+    """Whether tensor cores of a GPU compute products of these 16-bit floats."""
     return arguments[0].device.type == "cuda" and arguments[0].device.backend.tensor_cores()
 
 
 def single_device(name: str, layouts: list[Layout], written: Layout | None = None) -> object:
-    """The common device of all tensors; zero-dimensional CPU tensors that are not `written` go with any.
+    """The common device of all tensors. Zero-dimensional CPU tensors that are not `written` go with any device.
 
     Raises RuntimeError, in PyTorch's words, if devices differ.
     """

@@ -1,4 +1,4 @@
-"""Pointwise ops: from a row of the table to a planned loop. The rows themselves are in `table`."""
+"""Pointwise ops: how a row of the table becomes a planned loop. The rows themselves are in `table`."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from .index import transpose_copy
 from .op import Op, Plan, argument_names, single_device
 
 rows: dict[str, Pointwise] = {}
-_MOVES = {"copy", "row_major"}  # loops that compute nothing
-_OF_BOOLS = {  # operators that users try on bool masks, and what to use instead
+_MOVES = {"copy", "row_major"}  # rows that only copy
+_BOOL_ERRORS = {  # errors of operators that are tried on bool masks
     "neg": "Negation, the `-` operator, on a bool tensor is not supported. "
     "If you are trying to invert a mask, use the `~` or `logical_not()` operator instead.",
 }
@@ -29,16 +29,16 @@ _RESULTS = {"bool": lambda kind: dtypes.bool_, "real": DType.to_real, "complex":
 class Pointwise(Op, Formula):
     """A scalar formula applied to every element, with broadcasting and type promotion.
 
-    `accepts`: kinds of dtype (of `dtypes.dtype.kind`) the op is defined for. `keeps_order`: a transposed input gives a
-    result with its strides. `fitting`: the inputs (True: all) whose ints must be such as a dtype of integers holds,
-    where others are taken modulo its range. Called with tensors or numbers it computes, called with expressions it
-    composes. Parameters: the compute dtype or None; where no input is a tensor, also the device and the shape.
+    `accepts`: the kinds of dtypes (`dtypes.dtype.kind`) that the op is defined for. `keeps_order`: a transposed input
+    gives a result with its strides. `fitting`: the inputs (True: all) whose Python ints raise if an integer dtype
+    cannot hold them; other ints wrap around. Called with tensors or numbers, a row computes; called with expressions,
+    it composes. Parameters: the compute dtype or None; without tensor inputs also the device and the shape.
     """
 
     upcasts_half = False
     compute: Callable  # runs an op on tensors and numbers; set by `core.apply`
     tensor: type | tuple = ()  # the class of tensors; set by `core.apply`
-    argument_names: tuple[str, ...] = ()  # of a derived row: its inputs in terms of the op whose gradient it is
+    argument_names: tuple[str, ...] = ()  # of a gradient row: the values of the differentiated op that it takes
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Pointwise(Op, Formula):
     def __call__(self, *arguments: object) -> object:
         if len(arguments) != len(self.inputs):
             arguments = self.complete(arguments)
-        if arguments and isinstance(arguments[0], Pointwise.tensor):  # the usual call, before anything else is asked
+        if arguments and isinstance(arguments[0], Pointwise.tensor):  # the most frequent call first
             return Op.apply(self, arguments)
         for argument in arguments:
             if isinstance(argument, Expression):
@@ -136,8 +136,8 @@ class Pointwise(Op, Formula):
         )
 
     def _strides(self, tensors: list[Layout], shape: tuple) -> tuple[int, ...] | None:
-        """Strides of the result: in the tensors' order in memory, where these differ in that of the first that has one,
-        as in PyTorch. None is row-major.
+        """Strides of the result, in the memory order of the inputs (the first inputs decide, as in PyTorch); None for
+        row-major.
         """
         first = tensors[0]
         if not self.keeps_order or (first.dense and first.shape == shape and first.size > 1):
@@ -152,7 +152,7 @@ class Pointwise(Op, Formula):
         tensors = [argument for argument in arguments if isinstance(argument, Layout)]
         compute, result = self.types(arguments, parameters)
         (out,) = into
-        shape = broadcast_shapes(self.name, [each.shape for each in (*tensors, out)])
+        shape = broadcast_shapes(self.name, [operand.shape for operand in (*tensors, out)])
         if shape != out.shape:
             raise RuntimeError(
                 f"{self.name}: output with shape {list(out.shape)} doesn't match the broadcast shape {list(shape)}"
@@ -175,20 +175,18 @@ class Pointwise(Op, Formula):
     def _refusing(
         self, arguments: tuple, compute: DType, buffers: int, launch: Callable, constants: tuple
     ) -> tuple[Callable, tuple]:
-        """The launcher; of a `fitting` row one that raises RuntimeError for numbers that an integer dtype does not
-        hold.
-        """
+        """The launcher. For a `fitting` row it raises RuntimeError for numbers that the integer dtype cannot hold."""
         numbers = [
             (name, argument) for name, argument in zip(self.inputs, arguments) if not isinstance(argument, Layout)
         ]
-        places = [buffers + k for k, (name, each) in enumerate(numbers) if each is int and name in self.fitting]
-        if compute.kind not in "iu" or not places:
+        positions = [buffers + k for k, (name, kind) in enumerate(numbers) if kind is int and name in self.fitting]
+        if compute.kind not in "iu" or not positions:
             return launch, constants
 
-        def checked(*given: object) -> None:
-            for place in places:
-                dtypes.fitting(given[place], compute)
-            launch(*given)
+        def checked(*arguments: object) -> None:
+            for position in positions:
+                dtypes.fitting(arguments[position], compute)
+            launch(*arguments)
 
         return checked, constants
 
@@ -220,8 +218,8 @@ class Pointwise(Op, Formula):
         elif self.result == "number" and compute.kind == "b":
             compute = dtypes.int64
         if compute.kind not in self.accepts:
-            if compute.kind == "b" and self.name in _OF_BOOLS:
-                raise RuntimeError(_OF_BOOLS[self.name])
+            if compute.kind == "b" and self.name in _BOOL_ERRORS:
+                raise RuntimeError(_BOOL_ERRORS[self.name])
             hint = (
                 "take a part first, with .real, .imag or .abs()"
                 if compute.is_complex
@@ -232,7 +230,7 @@ class Pointwise(Op, Formula):
 
     @property
     def complex_form(self) -> Callable | None:
-        """The same row with the gradients it has over complex tensors."""
+        """The row with the gradients of complex tensors."""
         if self.complex and self._complex is None:
             self._complex = OverComplex(self)
         return self._complex
@@ -242,7 +240,7 @@ class Pointwise(Op, Formula):
         self._complex = form
 
     def _loop(self, arguments: tuple, compute: DType, result: DType, over: str | None) -> writer.Loop:
-        """The loop of this one row."""
+        """The loop that computes this row."""
         kinds = tuple(
             (argument.dtype, True) if isinstance(argument, Layout) else (dtypes.of_scalar_type(argument), False)
             for argument in arguments
@@ -261,33 +259,30 @@ class Pointwise(Op, Formula):
             )
         return self._loops[key]
 
-    def _argument(self, each: writer.Input, compute: DType) -> Expression:
+    def _argument(self, input: writer.Input, compute: DType) -> Expression:
         """An input as an expression.
 
-        Numbers that a 16-bit float is compared with are rounded to its dtype first, as in PyTorch; in arithmetic they
-        are not.
+        In comparisons with 16-bit floats, numbers are rounded to the 16-bit dtype first, as in PyTorch.
         """
-        symbol = Symbol(each.name)
-        if self.result != "bool" or compute.compute is compute or each.dtype is compute:
+        symbol = Symbol(input.name)
+        if self.result != "bool" or compute.compute is compute or input.dtype is compute:
             return symbol
         return Formula("rounded", f"from_{compute.name}(to_{compute.name}(x))", {}).express(symbol)
 
     @property
     def gradients(self) -> dict[str, Callable]:
-        """Gradient function per input, as every op has them."""
-        found = {name: self.gradient_of(k) for k, name in enumerate(self.inputs)}
-        return {name: function for name, function in found.items() if function is not None}
+        """Gradient function by input (see `Op`)."""
+        functions = {name: self.gradient_of(k) for k, name in enumerate(self.inputs)}
+        return {name: function for name, function in functions.items() if function is not None}
 
     def gradient_of(self, position: int) -> Callable | None:
-        """The derived row that computes an input's gradient; None for conditions and integers."""
+        """The row that computes an input's gradient; None for conditions and integers."""
         if position not in self._derived:
             self._derived[position] = self._derive(self.inputs[position])
         return self._derived[position]
 
     def refuse(self, position: int, name: str) -> None:
-        """Have a backward pass raise that asks for an input's gradient, which there is not; `name` is PyTorch's for
-        it.
-        """
+        """Make backward passes raise that need an input's gradient; `name`: PyTorch's name of the derivative."""
 
         def gradient(g: object) -> object:
             raise NotImplementedError(
@@ -299,17 +294,17 @@ class Pointwise(Op, Formula):
     def _derive(self, name: str) -> Callable | None:
         if name in self.conditions or name in self.integers:
             return None
-        symbols = {each: Symbol(each) for each in ("g", *self.inputs, "out")}
+        symbols = {symbol: Symbol(symbol) for symbol in ("g", *self.inputs, "out")}
         expression = self.gradient(name, symbols["g"], tuple(symbols[input] for input in self.inputs), symbols["out"])
         if expression is None:
             return None
         if expression is symbols["g"]:
-            return _pass_on
+            return _identity
         names = tuple(symbol for symbol in symbols if symbol in uses(expression, symbols) or symbol == "g")
         # the derived row's inputs are renamed, since its own gradient also has a `g` and an `out`
-        kept = {
-            field: tuple(f"{each}_" for each in getattr(self, field) if each in names)
-            for field in ("conditions", "integers")
+        roles = {
+            role: tuple(f"{name}_" for name in getattr(self, role) if name in names)
+            for role in ("conditions", "integers")
         }
         row = Pointwise(
             f"{self.name}_grad_{name}",
@@ -317,7 +312,7 @@ class Pointwise(Op, Formula):
             {},
             inputs=tuple(f"{name}_" for name in names),
             complex=bool(self.complex),
-            **kept,
+            **roles,
         )
         row.argument_names = names
         return row
@@ -326,8 +321,8 @@ class Pointwise(Op, Formula):
 class OverComplex(Op):
     """A row over complex tensors.
 
-    Its formula is holomorphic, so the gradient is PyTorch's g * conj(f'(x)): the row's own rule, of the conjugates of
-    what it keeps.
+    Its formula is holomorphic, so the gradient is g * conj(f'(x)), as in PyTorch: the row's gradient at the conjugates
+    of the saved values.
     """
 
     upcasts_half = False
@@ -345,8 +340,8 @@ class OverComplex(Op):
         if rule is None:
             return None
 
-        def gradient(g: object, *kept: object) -> object:
-            values = (g, *[_conjugate(each) for each in kept])
+        def gradient(g: object, *saved: object) -> object:
+            values = (g, *[_conjugate(value) for value in saved])
             return Op.apply(rule, values) if isinstance(rule, Op) else rule(*values)
 
         gradient.argument_names = argument_names(rule)
@@ -357,7 +352,7 @@ def _conjugate(value: object) -> object:
     return value.conj() if hasattr(value, "conj") else value.conjugate()
 
 
-def _pass_on(g: object) -> object:
+def _identity(g: object) -> object:
     return g
 
 
@@ -369,11 +364,10 @@ def _function_of(expression: Expression, symbols: dict[str, Expression], names: 
 
 
 def pointwise(name: str, body: str | Callable, **options: object) -> Pointwise:
-    """Add a row to the table: a formula and, where it is better than the derived one, its gradient `d<input>` for an
-    input.
+    """Add a row to the table: a formula, and gradients `d<input>` where the derived ones are not good enough.
 
-    A body of text is one operation of the target (in x, y, z); a lambda is built from other rows. Other options are
-    those of `Pointwise`.
+    A body is a string, one operation of the target in x, y and z, or a lambda built from other rows. Other options:
+    see `Pointwise`.
     """
     inputs = Formula(name, body, {}, inputs=options.get("inputs")).inputs
     derivatives = {input: options.pop(f"d{input}") for input in inputs if f"d{input}" in options}
@@ -390,6 +384,7 @@ def plan_loop(
     shape: tuple[int, ...],
 ) -> tuple[Callable, tuple]:
     """A launcher and its constants for `loop` over `shape`, reading `tensors` and writing `results`."""
+    problem = loop, name, device, tensors, results, shape
     operands = [*tensors, *results]
     work = prod(shape)
     if work == 0:
@@ -402,13 +397,11 @@ def plan_loop(
         for operand in operands
     ):
         classes, sizes, steps = "1" * len(operands), [work], []
-    elif (
-        work >= transpose_copy.FROM and not counts and (launch := _turned(loop, name, device, tensors, results, shape))
-    ):
+    elif work >= transpose_copy.FROM and not counts and (launch := _after_transpositions(*problem)):
         return launch, ()
     else:
         order = range(len(shape))
-        if results and results[0].packed and not counts:  # the inner loop is along the result's lines
+        if results and results[0].packed and not counts:  # the inner loop runs along the result's fastest dimension
             order = sorted(order, key=lambda d: -results[0].strides[d])
         steps = [broadcast_strides(operand, shape) for operand in operands]
         sizes, steps = emit.collapse([shape[d] for d in order], [[step[d] for d in order] for step in steps])
@@ -423,7 +416,7 @@ def plan_loop(
     return bind.launcher(device, name, source, signature, loop.dtype, work), constants
 
 
-def _turned(
+def _after_transpositions(
     loop: writer.Loop,
     name: str,
     device: object,
@@ -431,8 +424,8 @@ def _turned(
     results: tuple[Layout, ...],
     shape: tuple[int, ...],
 ) -> Callable | None:
-    """A launcher that copies turned inputs first, so that the loop reads them along the lines of its results; None
-    where no input is turned.
+    """A launcher that first copies transposed inputs into the memory order of the result; None if no input is
+    transposed.
     """
     if name in _MOVES and results and tensors[0].dtype is results[0].dtype and tensors[0].shape == shape:
         return transpose_copy.plan_transpose_copy(tensors[0], results[0])
@@ -440,41 +433,41 @@ def _turned(
     target = results[0] if results else tensors[names.index(loop.outputs[0].over)]
     if target.strides[-1] != 1:
         return None
-    straight = [layout(shape, tensor.dtype, device) for tensor in tensors]
+    dense = [layout(shape, tensor.dtype, device) for tensor in tensors]
     copies = {
-        k: transpose_copy.plan_transpose_copy(tensor, to)
-        for k, (tensor, to) in enumerate(zip(tensors, straight))
+        k: transpose_copy.plan_transpose_copy(tensor, target)
+        for k, (tensor, target) in enumerate(zip(tensors, dense))
         if tensor.shape == shape
     }
-    copies = {k: turn for k, turn in copies.items() if turn}
+    copies = {k: copy for k, copy in copies.items() if copy}
     if not copies:
         return None
-    run, constants = plan_loop(
-        loop, name, device, [straight[k] if k in copies else tensor for k, tensor in enumerate(tensors)], results, shape
-    )
+    operands = [dense[k] if k in copies else tensor for k, tensor in enumerate(tensors)]
+    run, constants = plan_loop(loop, name, device, operands, results, shape)
 
-    def launch(*given: object) -> None:
-        buffers = list(given)
-        for k, turn in copies.items():
-            buffers[k] = device.empty(straight[k].size, straight[k].storage)
-            turn(given[k], buffers[k])
+    def launch(*arguments: object) -> None:
+        buffers = list(arguments)
+        for k, copy in copies.items():
+            buffers[k] = device.empty(dense[k].size, dense[k].storage)
+            copy(arguments[k], buffers[k])
         run(*buffers, *constants)
 
     return launch
 
 
 @lru_cache(maxsize=8192)
-def _source(loop: writer.Loop, classes: str, rank: int, flat: bool) -> tuple[str, str]:
-    return emit.pointwise(loop, classes, rank, flat)
+def _source(loop: writer.Loop, classes: str, rank: int, on_gpu: bool) -> tuple[str, str]:
+    return emit.pointwise(loop, classes, rank, on_gpu)
 
 
 def _nothing(*arguments: object) -> None:
     """The launcher of an empty loop."""
 
 
-def broadcast_strides(each: Layout, shape: tuple[int, ...]) -> list[int]:
-    missing = len(shape) - each.ndim
-    return [0] * missing + [0 if n == 1 else s for n, s in zip(each.shape, each.strides)]
+def broadcast_strides(tensor: Layout, shape: tuple[int, ...]) -> list[int]:
+    """Strides of a tensor expanded to `shape`."""
+    missing = len(shape) - tensor.ndim
+    return [0] * missing + [0 if n == 1 else s for n, s in zip(tensor.shape, tensor.strides)]
 
 
 def broadcast_shapes(name: str, shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
@@ -490,8 +483,7 @@ def broadcast_shapes(name: str, shapes: list[tuple[int, ...]]) -> tuple[int, ...
             if m != n and 1 not in (m, n):
                 raise RuntimeError(
                     f"The size of tensor a ({m}) must match the size of tensor b ({n}) at non-singleton dimension "
-                    f"{dim} "
-                    f"({name}: {', '.join(str(tuple(each)) for each in shapes)})"
+                    f"{dim} ({name}: {', '.join(str(tuple(shape)) for shape in shapes)})"
                 )
         result = tuple(n if m == 1 else m for m, n in zip(a, b))
     return result

@@ -1,9 +1,7 @@
-"""Sampling that takes a varying number of random words: gamma, Poisson and binomial distributions; and permutations.
+"""Samples from gamma, Poisson and binomial distributions, and random permutations.
 
-Closed formulas are rows (`ops.table`).
-
-Each element has its own Philox counter and draws as many words as it needs, so a seed gives the same numbers on every
-device. Computed in float64 whatever the dtype.
+Rejection methods: each element has its own Philox counter and draws as many words as it needs, so a seed gives the same
+samples on every device. All is computed in float64. Distributions with a closed formula are rows of `ops.table`.
 """
 
 from __future__ import annotations
@@ -25,28 +23,28 @@ from .op import Op, Plan, no_derivative
 
 
 def standard_gamma_kernel(alpha, out, seed, offset, n, *, least):
-    """out = a number with the gamma distribution of shape alpha and rate 1; never 0, whose logarithm people take."""
+    """out = samples of gamma distributions of shape alpha and rate 1, at least `least`: their logarithms are finite."""
     for task in parallel_range(n):
         k = int64(task)
         out[uintp(k)] = max(gamma_variate(seed, int64(offset) + k, float64(alpha[uintp(k)])), least)
 
 
 def standard_gamma_gradient_kernel(alpha, value, out, n):
-    """out = d value / d alpha where the value's quantile stays (implicit reparameterization)."""
+    """out = d value / d alpha at a fixed quantile (implicit reparameterization)."""
     for task in parallel_range(n):
         k = int64(task)
         out[uintp(k)] = gamma_slope(float64(alpha[uintp(k)]), float64(value[uintp(k)]))
 
 
 def poisson_kernel(rate, out, seed, offset, n):
-    """out = a number with the Poisson distribution of this rate."""
+    """out = samples of Poisson distributions."""
     for task in parallel_range(n):
         k = int64(task)
         out[uintp(k)] = poisson_variate(seed, int64(offset) + k, float64(rate[uintp(k)]))
 
 
 def binomial_kernel(count, probability, out, seed, offset, n):
-    """out = a number with the binomial distribution of `count` trials of this probability."""
+    """out = samples of binomial distributions of `count` trials."""
     for task in parallel_range(n):
         k = int64(task)
         out[uintp(k)] = binomial_variate(
@@ -56,15 +54,15 @@ def binomial_kernel(count, probability, out, seed, offset, n):
 
 @scalar
 def word_pair(seed, counter, lane):
-    """A number in [0, 1) from words `lane` and `lane` + 1 of a counter."""
+    """A uniform number in [0, 1) from words `lane` and `lane` + 1 of a counter."""
     return unit(philox(seed, counter, lane), philox(seed, counter, lane + 1))
 
 
 @scalar
 def gamma_variate(seed, counter, alpha):
-    """Marsaglia and Tsang, A simple method for generating gamma variables, 2000.
+    """A gamma sample: Marsaglia and Tsang, A simple method for generating gamma variables, 2000.
 
-    Below 1 that of alpha + 1 times u^(1/alpha).
+    For alpha < 1, a sample for alpha + 1 times u^(1/alpha).
     """
     scale = 1.0
     shape = alpha
@@ -92,12 +90,13 @@ def gamma_variate(seed, counter, alpha):
 
 @scalar
 def gamma_slope(alpha, value):
-    """-(dP/d alpha) / p for the distribution function P and its density p, P = sum of value^(alpha+n) e^-value /
-    Gamma(alpha+n+1), term by term.
+    """-(dP/d alpha) / p for the gamma distribution function P and density p.
+
+    P = sum over n of value^(alpha+n) e^-value / Gamma(alpha+n+1) is differentiated term by term.
     """
     if not (alpha > 0.0 and value > 0.0):
         return 0.0 * alpha * value
-    # where the distribution is normal to many digits: Wilson and Hilferty's cube, at a fixed normal quantile
+    # for large alpha, the Wilson-Hilferty approximation at a fixed normal quantile
     if alpha > 1000.0:
         root = (value / alpha) ** 0.3333333333333333
         return root * root * (1.5 - 0.5 * root + 0.16666666666666666 / alpha)
@@ -115,8 +114,8 @@ def gamma_slope(alpha, value):
 
 @scalar
 def poisson_variate(seed, counter, rate):
-    """Below 10 by multiplying uniform numbers (Knuth); else Hörmann, The transformed rejection method for generating
-    Poisson random variables, 1993.
+    """A Poisson sample: Knuth's products of uniform numbers for rates below 10, else Hörmann, The transformed rejection
+    method for generating Poisson random variables, 1993.
     """
     if not rate > 0.0:
         return rate * 0.0
@@ -151,8 +150,8 @@ def poisson_variate(seed, counter, rate):
 
 @scalar
 def binomial_variate(seed, counter, count, probability):
-    """Below 10 expected successes by the gaps between them, which are geometric; else Hörmann, The generation of
-    binomial random variates, 1993. Of the two outcomes the rarer is counted.
+    """A binomial sample: geometric gaps between successes if fewer than 10 are expected, else Hörmann, The generation
+    of binomial random variates, 1993. The rarer of the two outcomes is counted.
     """
     if not (count > 0.0 and probability > 0.0):
         return count * probability * 0.0
@@ -162,11 +161,11 @@ def binomial_variate(seed, counter, count, probability):
     lane = 0
     value = 0.0
     if count * p < 10.0:
-        place = ceil(log(1.0 - word_pair(seed, counter, lane)) / log1p(-p))
-        while place <= count:
+        trial = ceil(log(1.0 - word_pair(seed, counter, lane)) / log1p(-p))
+        while trial <= count:
             value += 1.0
             lane += 2
-            place += max(ceil(log(1.0 - word_pair(seed, counter, lane)) / log1p(-p)), 1.0)
+            trial += max(ceil(log(1.0 - word_pair(seed, counter, lane)) / log1p(-p)), 1.0)
     else:
         deviation = sqrt(count * p * (1.0 - p))
         b = 1.15 + 2.53 * deviation
@@ -189,8 +188,9 @@ def binomial_variate(seed, counter, count, probability):
 
 
 def permutation_kernel(keys, out, n):
-    """out = a permutation of 0 .. n-1 by random keys (n) below 2^62, which are overwritten: each place in turn
-    exchanges with itself or one after it (Durstenfeld, 1964).
+    """out = a permutation of 0 .. n-1 by random keys (n) below 2^62, which are overwritten.
+
+    Each element in turn is swapped with itself or a later one (Durstenfeld, 1964).
     """
     for k in range(n):
         keys[uintp(k)] = k + int64(float64(keys[uintp(k)] >> 9) * (0.5**53) * float64(n - k))
@@ -203,8 +203,9 @@ def permutation_kernel(keys, out, n):
 
 
 class Sample(Op):
-    """A random number for each element of dense floating tensors of one shape and dtype, the parameters of its
-    distribution: gradients has a row for each.
+    """One sample for each element of dense floating tensors, the distribution's parameters.
+
+    `gradients`: the gradient function of each parameter.
     """
 
     def __init__(self, name: str, kernel: Callable, **gradients: Callable) -> None:
@@ -221,7 +222,7 @@ class Sample(Op):
 
 
 class GammaGradient(Op):
-    """The derivative of a gamma variate with respect to its shape parameter. It has none of its own, as in PyTorch."""
+    """The derivative of a gamma sample with respect to its shape parameter. Not differentiable, as in PyTorch."""
 
     takes = "alpha[*s]:f value[*s];"
     inputs = ("alpha", "value")
@@ -232,9 +233,9 @@ class GammaGradient(Op):
 
 
 class Permutation(Op):
-    """A permutation, int64 (n), by n random keys from 0 to 2^62, whose memory becomes scratch.
+    """A permutation, int64 (n), by n random keys from 0 to 2^62, which are overwritten.
 
-    On the CPU, since one exchange waits for another.
+    On the CPU only: the swaps are sequential.
     """
 
     takes = "keys[n]:int64;"

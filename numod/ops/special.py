@@ -1,8 +1,7 @@
-"""More rows of the table of pointwise ops: special functions, and numbers taken apart.
+"""More rows of the table of pointwise ops: special functions, mantissa and exponent, integers.
 
-The conventions are those of `table`; the mathematics is in `kernel.library.special`.
-
-PyTorch has no gradient for the first inputs of zeta and gammainc: a backward pass that needs it raises.
+The conventions of `table` hold; the mathematics is in `kernel.library.special`. As in PyTorch, the first inputs of zeta
+and gammainc have no gradient: a backward pass that needs it raises.
 """
 
 from __future__ import annotations
@@ -78,7 +77,7 @@ ndtr = pointwise(
     result="float",
 )
 log_ndtr = pointwise("log_ndtr", "log_ndtr(float64(x))", dx=lambda g, x: g * log_ndtr_slope(x), result="float")
-log_ndtr_slope = pointwise(  # below 0 by erfcx's derivative, since x + out cancels
+log_ndtr_slope = pointwise(  # below 0 by the derivative of erfcx, since x + out cancels
     "log_ndtr_slope",
     "log_ndtr_slope(float64(x))",
     dx=lambda g, x, out: (
@@ -152,7 +151,7 @@ modified_bessel_k1 = pointwise(
     result="float",
 )
 
-# ---- numbers taken apart, neighbours, whole numbers
+# ---- mantissa and exponent, neighbouring floats, integers
 
 mantissa = pointwise(
     "mantissa", "frexp(x)[0] if x - x == 0 else x", dx=lambda g, x: g * exp2(-exponent(x)), accepts="f"

@@ -1,11 +1,8 @@
-"""The table of pointwise ops: one row per formula, with its gradient.
+"""The table of pointwise ops: one row per formula, with its gradients. Everything else is derived from the row.
 
-Everything else about an op is derived from its row.
-
-A string is an operation that every target has; a lambda is composed of other rows and expanded where it is used. `g` is
-the gradient of the result. Conventions: branch-free (`where`), no overflow in the branch not taken, NaN propagates,
-gradients at kinks as in PyTorch. An input without a gradient rule is differentiated symbolically from the lambda; a
-string needs explicit rules.
+A string is an operation of every target; a lambda is composed of other rows and inlined. `g` is the gradient of the
+result. Conventions: no branches (`where`), no overflow in the branch not taken, NaN propagates, gradients at kinks as
+in PyTorch. Inputs of a lambda without a gradient rule are differentiated symbolically; strings need explicit rules.
 """
 
 from __future__ import annotations
@@ -18,34 +15,32 @@ NAN = float("nan")
 
 
 def acosh_slope(x):
-    """1 / sqrt(x^2 - 1) on the branch of acosh of complex numbers; of real ones below -1, where acosh is NaN,
-    PyTorch's.
-    """
+    """1 / sqrt(x^2 - 1) on the branch of the complex acosh; for x below -1, where acosh is NaN, PyTorch's value."""
     slope = rsqrt(x + 1.0) * rsqrt(x - 1.0)
     return where(slope == slope, slope, rsqrt(x * x - 1.0))
 
 
 def near_zero(x):
-    """x within [-30, 30]: beyond, gates of the approximation of gelu are 0 or 1, and x^3 would overflow."""
+    """x clamped to [-30, 30]: beyond, the gate of `gelu_tanh` is 0 or 1, and x^3 could overflow."""
     return minimum(maximum(x, -30.0), 30.0)
 
 
 def tanh_gate(x):
-    """Twice what the approximation of gelu takes tanh of: (1 + tanh(u)) / 2 = sigmoid(2 u), which loses no digits."""
+    """Twice the argument u of tanh in `gelu_tanh`, since (1 + tanh(u)) / 2 = sigmoid(2 u) loses no digits."""
     return 1.5957691216057308 * (x + 0.044715 * x * x * x)
 
 
 def tanh_gate_slope(x):
     """The derivative of x sigmoid(tanh_gate(x)).
 
-    One exponential gives the gate and what it leaves of 1, both to all their digits.
+    One exponential gives both the gate and 1 - gate without cancellation.
     """
     argument = tanh_gate(x)
-    part = exp(-abs(argument))
-    large = 1.0 / (1.0 + part)
-    small = part * large
-    gate, rest = where(argument >= 0.0, large, small), where(argument >= 0.0, small, large)
-    return gate * (1.0 + x * rest * (1.5957691216057308 + 0.21406444881780073 * x * x))
+    exponential = exp(-abs(argument))
+    large = 1.0 / (1.0 + exponential)
+    small = exponential * large
+    gate, complement = where(argument >= 0.0, large, small), where(argument >= 0.0, small, large)
+    return gate * (1.0 + x * complement * (1.5957691216057308 + 0.21406444881780073 * x * x))
 
 
 def silu_slope(x):
@@ -56,36 +51,38 @@ def silu_slope(x):
 
 def mish_gate(x):
     """tanh(softplus(x)) = n / (n + 2) with n = e (e + 2), e = exp(x); 1 beyond 40."""
-    part = exp(minimum(x, 40.0))
-    square = part * (part + 2.0)
+    exponential = exp(minimum(x, 40.0))
+    square = exponential * (exponential + 2.0)
     return square / (square + 2.0)
 
 
 def mish_slope(x):
     """The derivative of x mish_gate(x)."""
     limited = minimum(x, 40.0)
-    part = exp(limited)
-    square = part * (part + 2.0)
+    exponential = exp(limited)
+    square = exponential * (exponential + 2.0)
     share = 1.0 / (square + 2.0)
-    return square * share + limited * (4.0 * part * (part + 1.0) * share * share)
+    return square * share + limited * (4.0 * exponential * (exponential + 1.0) * share * share)
 
 
 def sinc_slope(x):
-    """The derivative of sinc: its Taylor series up to 1/4, since (cos(pi x) - sinc(x)) / x cancels near 0."""
-    near = near_origin.express(x)
-    inner, far = where(near, x, 0.0), where(near, 1.0, x)
+    """The derivative of sinc. A Taylor series below 1/4, where (cos(pi x) - sinc(x)) / x cancels."""
+    is_small = near_origin.express(x)
+    inner, divisor = where(is_small, x, 0.0), where(is_small, 1.0, x)
     square = 9.869604401089358 * inner * inner
     terms = (-1 / 10, 1 / 280, -1 / 15120, 1 / 1330560, -1 / 172972800, 1 / 31135104000, -1 / 7410154752000)
     series = 0.0
     for term in reversed(terms):
         series = square * (series + term)
-    return where(near, -3.289868133696453 * inner * (1.0 + series), (cos(3.141592653589793 * far) - sinc(far)) / far)
+    return where(
+        is_small,
+        -3.289868133696453 * inner * (1.0 + series),
+        (cos(3.141592653589793 * divisor) - sinc(divisor)) / divisor,
+    )
 
 
 def share_of_squares(x, y):
-    """x / (x^2 + y^2), by the ratio of the smaller to the larger: the squares would overflow or underflow. 0 where both
-    are 0.
-    """
+    """x / (x^2 + y^2), computed by ratios, since squares may overflow or underflow. 0 if both are 0."""
     larger = where(abs(x) >= abs(y), x, y)
     ratio = where(abs(x) >= abs(y), y, x) / larger
     return where(larger == 0.0, 0.0, where(abs(x) >= abs(y), 1.0, ratio) / larger / (1.0 + ratio * ratio))
@@ -93,8 +90,8 @@ def share_of_squares(x, y):
 
 def cross_entropy_slope(x, negative, positive):
     """negative * sigmoid(x) - positive * sigmoid(-x), with one exponential and one division."""
-    part = exp(-abs(x))
-    return where(x >= 0.0, negative - positive * part, negative * part - positive) / (1.0 + part)
+    exponential = exp(-abs(x))
+    return where(x >= 0.0, negative - positive * exponential, negative * exponential - positive) / (1.0 + exponential)
 
 
 def zero(g):
@@ -509,7 +506,7 @@ binary_cross_entropy = pointwise(
     dx=lambda g, x, target: g * (x - target) / maximum(x * (1.0 - x), 1e-12),
     accepts=FLOAT,
 )
-# (1 - target) softplus(x) + pos_weight target softplus(-x): what both share is taken out, nothing cancels
+# (1 - target) softplus(x) + pos_weight target softplus(-x), with the common term factored out: nothing cancels
 binary_cross_entropy_with_logits = pointwise(
     "binary_cross_entropy_with_logits",
     lambda x, target, pos_weight=1.0: (
@@ -543,8 +540,7 @@ class_bounds = pointwise(
     accepts="iu",
 )
 
-# ---- random: numbers are a function of (seed, offset, position), on every device, for any number of threads, eager or
-# compiled
+# ---- random: numbers depend only on (seed, offset, position), for every device and number of threads
 
 random_uniform = pointwise("random_uniform", "random_uniform(x, y, index)", dx=zero, dy=zero, integers=("x", "y"))
 random_normal = pointwise("random_normal", "random_normal(x, y, index)", dx=zero, dy=zero, integers=("x", "y"))
@@ -583,7 +579,7 @@ bernoulli = pointwise(
     integers=("seed", "offset"),
     accepts=FLOAT,
 )
-dropout = pointwise(  # a product, since what is dropped of an infinity or a NaN is a NaN
+dropout = pointwise(  # a product: dropped infinities and NaNs give NaN, as in PyTorch
     "dropout",
     lambda x, p, seed, offset: x * where(random_uniform(seed, offset) < p, 0.0, 1.0 / (1.0 - p)),
     dx=lambda g, p, seed, offset: g * where(random_uniform(seed, offset) < p, 0.0, 1.0 / (1.0 - p)),

@@ -1,6 +1,6 @@
-"""Views: ops that change the layout only. Each is a rule from a layout to (shape, strides, offset).
+"""Views: ops that change only the layout. Each is a rule from a layout to (shape, strides, offset).
 
-The gradient of a view of a part is zero elsewhere: `g` is written to the same view of a zero tensor.
+The default gradient writes `g` to the same view of a zero tensor.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ rows: dict[str, View] = {}
 class View(Op):
     """A view by a rule `(layout, *parameters) -> (shape, strides, offset)`.
 
-    Its gradient rule sees `g`, the input's `layout` and the parameters.
+    A gradient rule may take `g`, the input's `layout` and the parameters. `of_part`: whether the view may leave out
+    elements.
     """
 
     inputs = ("x",)
@@ -41,23 +42,20 @@ class View(Op):
         return Plan(layout(tuple(shape), x.dtype, x.device, tuple(strides)), None, offset=offset if x.size else 0)
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """As `Op.misfit`.
-
-        Whether a view lies within its tensor's memory is for those to check who know that (`graph.verify`).
-        """
+        """See `Op.misfit`. Whether a view lies within its tensor's memory is checked in `graph.verify`."""
         return _MISFITS[self.name](arguments[0], *parameters) if self.name in _MISFITS else None
 
     def _scatter(self) -> Callable:
         def gradient(g: object, layout: Layout, *parameters: object) -> object:
-            whole = g.new_zeros(layout.shape)
-            whole._view(self, parameters).copy_(g)
-            return whole
+            d_x = g.new_zeros(layout.shape)
+            d_x._view(self, parameters).copy_(g)
+            return d_x
 
-        return _Named(gradient, ("g", "layout", *self.parameters))
+        return _NamedArguments(gradient, ("g", "layout", *self.parameters))
 
 
-class _Named:
-    """A function of positional arguments that also accepts them by name."""
+class _NamedArguments:
+    """A function of `*arguments` with the argument names that `Op` reads."""
 
     def __init__(self, function: Callable, parameters: tuple[str, ...]) -> None:
         self.function, self.argument_names = function, parameters
@@ -67,7 +65,7 @@ class _Named:
 
 
 def view(name: str, attributes: str, gradient: Callable | None = None) -> Callable[[Callable], View]:
-    """Decorator: make a rule a view op, with these `attributes` in the notation of `contract`."""
+    """Decorator: make a rule a view op; `attributes` are in the notation of `contract`."""
 
     def make(rule: Callable) -> View:
         rows[name] = View(name, attributes, rule, gradient)
@@ -87,12 +85,12 @@ def _view_misfit(x: Layout, shape: tuple) -> str | None:
     return (
         None
         if fits
-        else f"attribute 'shape' must be one in which x, {tuple(x.shape)} with strides {x.strides}, can be seen, got "
-        f"{shape}"
+        else f"attribute 'shape' must be a shape that x, {tuple(x.shape)} with strides {x.strides}, can be viewed as, "
+        f"got {shape}"
     )
 
 
-_MISFITS: dict[str, Callable] = {  # what is wrong with attributes beside their types
+_MISFITS: dict[str, Callable] = {  # errors of attributes whose types are right
     "permute": lambda x, dims: (
         None
         if sorted(dims) == list(range(x.ndim))
@@ -117,13 +115,13 @@ _MISFITS: dict[str, Callable] = {  # what is wrong with attributes beside their 
 
 @view("permute", "dims=axis^*", lambda g, dims: g.permute(sorted(range(len(dims)), key=dims.__getitem__)))
 def permute(x: Layout, dims: tuple) -> tuple:
-    """Dimensions in another order."""
+    """Permute dimensions."""
     return [x.shape[d] for d in dims], [x.strides[d] for d in dims], 0
 
 
 @view("expand", "shape=-1..^*", lambda g, layout: g.sum_to_size(layout.shape))
 def expand(x: Layout, shape: tuple) -> tuple:
-    """Dimensions of size 1 expanded without copying, new dimensions in front; -1 keeps a size."""
+    """Expand dimensions of size 1 without copying; new dimensions come first; -1 keeps a size."""
     missing = len(shape) - x.ndim
     if missing < 0:
         raise RuntimeError(
@@ -141,8 +139,7 @@ def expand(x: Layout, shape: tuple) -> tuple:
         if wanted != n and n != 1:
             raise RuntimeError(
                 f"The expanded size of the tensor ({wanted}) must match the existing size ({n}) at non-singleton "
-                f"dimension {d}. "
-                f"Target sizes: {list(shape)}. Tensor sizes: {list(x.shape)}"
+                f"dimension {d}. Target sizes: {list(shape)}. Tensor sizes: {list(x.shape)}"
             )
         sizes.append(wanted)
         strides.append(s if wanted == n and d >= missing else 0)
@@ -151,7 +148,7 @@ def expand(x: Layout, shape: tuple) -> tuple:
 
 @view("slice", "dim=axis start=0.. length=0.. step=1..")
 def slice_(x: Layout, dim: int, start: int, length: int, step: int) -> tuple:
-    """`length` elements of a dimension from `start` on, every `step`-th. The caller ensures that they are in range."""
+    """`length` elements of a dimension from `start`, every `step`-th. The caller ensures that they are in range."""
     shape, strides = list(x.shape), list(x.strides)
     offset = start * strides[dim] if length else 0
     shape[dim], strides[dim] = length, strides[dim] * step
@@ -160,27 +157,27 @@ def slice_(x: Layout, dim: int, start: int, length: int, step: int) -> tuple:
 
 @view("select", "dim=axis index=0..")
 def select(x: Layout, dim: int, index: int) -> tuple:
-    """One index of a dimension, which is removed."""
+    """Select one index of a dimension, which is removed."""
     return x.shape[:dim] + x.shape[dim + 1 :], x.strides[:dim] + x.strides[dim + 1 :], index * x.strides[dim]
 
 
 @view("unsqueeze", "dim=0..", lambda g, dim: g.squeeze(dim))
 def unsqueeze(x: Layout, dim: int) -> tuple:
-    """A new dimension of size 1."""
+    """Insert a dimension of size 1."""
     stride = x.shape[dim] * x.strides[dim] if dim < x.ndim else 1
     return (*x.shape[:dim], 1, *x.shape[dim:]), (*x.strides[:dim], stride, *x.strides[dim:]), 0
 
 
 @view("squeeze", "dims=axis^*", lambda g, layout: g.reshape(layout.shape))
 def squeeze(x: Layout, dims: tuple) -> tuple:
-    """Dimensions of size 1 removed."""
+    """Remove dimensions of size 1."""
     kept = [d for d in range(x.ndim) if d not in dims or x.shape[d] != 1]
     return [x.shape[d] for d in kept], [x.strides[d] for d in kept], 0
 
 
 @view("view", "shape=0..^*", lambda g, layout: g.reshape(layout.shape))
 def reshape(x: Layout, shape: tuple) -> tuple:
-    """The same elements in another shape; the caller has checked with `view_strides` that a view is possible."""
+    """View as another shape; the caller has checked with `view_strides` that this is possible."""
     return shape, view_strides(x, shape), 0
 
 
@@ -190,13 +187,13 @@ def reshape(x: Layout, shape: tuple) -> tuple:
     lambda g, layout, shape, strides, offset: spread(g, layout, shape, strides, offset),
 )
 def as_strided(x: Layout, shape: tuple, strides: tuple, offset: int) -> tuple:
-    """Any shape and strides over the storage, `offset` counted from this tensor's first element."""
+    """Any shape and strides over the storage; `offset` is relative to the first element of x."""
     return shape, strides, offset
 
 
 @view("diagonal", "offset=int dim1=axis dim2=axis")
 def diagonal(x: Layout, offset: int, dim1: int, dim2: int) -> tuple:
-    """The diagonal of two dimensions, as a last dimension."""
+    """The diagonal of two dimensions as the last dimension."""
     rows_, columns = x.shape[dim1], x.shape[dim2]
     length = max(0, min(rows_, columns - offset) if offset >= 0 else min(rows_ + offset, columns))
     start = offset * x.strides[dim2] if offset >= 0 else -offset * x.strides[dim1]
@@ -232,8 +229,8 @@ def view_strides(x: Layout, shape: tuple[int, ...]) -> tuple[int, ...] | None:
 
 
 def spread(g: object, whole: Layout, shape: tuple, strides: tuple, offset: int) -> object:
-    """A gradient of layout `whole`, zero but for its part (shape, strides, offset from its first element), which is
-    `g`.
+    """The gradient of `as_strided`: a tensor of layout `whole` that is zero outside the view (shape, strides, offset)
+    and `g` inside.
     """
     low = min(0, offset)
     part = layout(tuple(shape), whole.dtype, whole.device, tuple(strides))
@@ -248,7 +245,7 @@ def spread(g: object, whole: Layout, shape: tuple, strides: tuple, offset: int) 
         flat.index_add_(0, places.reshape(-1), g.reshape(-1))
     else:
         flat.as_strided(shape, strides, offset - low).copy_(g)
-    if whole.overlapping:  # elements of the input that share memory get equal parts of the gradient
+    if whole.overlapping:  # elements of the input that share memory share the gradient equally
         visits = flat.new_zeros(flat.shape).index_add_(
             0, flat._places(whole.shape, whole.strides, -low).reshape(-1), flat.new_ones(whole.size)
         )

@@ -400,13 +400,27 @@ CONSTANT = {
     "randint",
 }  # fmt: skip
 RANDOM = {"exponential", "bernoulli", "dropout"}
-# parts of other rows and of divergences, which are compared with mpmath in ops/test_accuracy and
-# distributions/test_digits
-OF_OTHERS = set(
-    "erfcx_slope log_ndtr_slope bessel_i_gap bessel_k_gap exp_excess laplace_gap itakura_saito log_ratio entropy_gap "
-    "logit_divergence geometric_rise "
-    "geometric_divergence digamma_rise lgamma_divergence bernoulli_entropy failure_information geometric_entropy".split()
-)
+# Helper rows: parts of other rows or of divergences. Each is listed with the case that compares it with mpmath: a name of
+# `accuracy.UNARY` (ops/test_accuracy) or of `divergences.CASES` (distributions/test_digits).
+HELPERS = {
+    "erfcx_slope": "erfcx",
+    "log_ndtr_slope": "log_ndtr",
+    "bessel_i_gap": "i0e",
+    "bessel_k_gap": "scaled_modified_bessel_k0",
+    "exp_excess": "Gumbel",
+    "laplace_gap": "Laplace",
+    "itakura_saito": "Exponential",
+    "log_ratio": "Gamma",
+    "entropy_gap": "Poisson",
+    "logit_divergence": "Bernoulli by logits",
+    "geometric_divergence": "Geometric by logits",
+    "geometric_rise": "Geometric by logits",
+    "digamma_rise": "Gamma",
+    "lgamma_divergence": "Gamma",
+    "bernoulli_entropy": "entropy of Bernoulli by logits",
+    "failure_information": "entropy of Geometric by logits",
+    "geometric_entropy": "entropy of Geometric by logits",
+}
 FIRST_IS_CONSTANT = {"polygamma", "zeta", "gammainc", "gammaincc"}  # no library has a gradient for their first input
 POINTS = ([-1.3, 0.4, 2.1], [0.7, -0.9, 1.2], [1.6, 0.8, -0.3])
 NAMES = list(REFERENCES)

@@ -1,4 +1,4 @@
-"""Rows of norms: their sums and moments with errors that do not grow with the length, and what is written with them."""
+"""Device functions of norms: sums and moments of rows, with errors that do not grow with the length, and results."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..scalar import scalar
 
 @scalar
 def row_sum(x, base, n):
-    """The sum of x[base : base + n], in blocks of 512 that join a float64: the error does not grow with n."""
+    """The sum of x[base : base + n], in blocks of 512 that are added in float64."""
     total = float64(0)
     for low in range(0, n, 512):
         part = x.dtype.type(0)
@@ -20,7 +20,7 @@ def row_sum(x, base, n):
 
 @scalar
 def row_squares(x, base, n):
-    """The sum of their squares, likewise."""
+    """The sum of squares of x[base : base + n], in blocks as in `row_sum`."""
     total = float64(0)
     for low in range(0, n, 512):
         part = x.dtype.type(0)
@@ -32,41 +32,40 @@ def row_squares(x, base, n):
 
 @scalar
 def moments(x, base, n, before, mean, squares):
-    """Of `before` elements and x[base : base + n] together: their mean, and the sum of their squares about it, from
-    those of the former.
+    """Update the mean and the sum of squares about it of `before` elements by x[base : base + n].
 
-    Blocks of 512 are read twice while they are in the nearest cache, and join as Chan, Golub and LeVeque do (1983):
-    longer rows are read once.
+    Blocks of 512 are read twice while they are in the first-level cache, and combined by the method of Chan, Golub and
+    LeVeque (1983).
     """
     for low in range(0, n, 512):
         high = min(low + 512, n)
-        part = x.dtype.type(0)
+        total = x.dtype.type(0)
         for k in range(low, high):
-            part += x[uintp(base + k)]
+            total += x[uintp(base + k)]
         count = float64(high - low)
-        level = float64(part) / count
-        middle = real(level)
-        rest = x.dtype.type(0)
+        block_mean = float64(total) / count
+        rounded_mean = real(block_mean)
+        block_squares = x.dtype.type(0)
         for k in range(low, high):
-            rest += (x[uintp(base + k)] - middle) * (x[uintp(base + k)] - middle)
-        apart = level - mean
+            block_squares += (x[uintp(base + k)] - rounded_mean) * (x[uintp(base + k)] - rounded_mean)
+        difference = block_mean - mean
         share = count / (before + count)
-        squares += float64(rest) + apart * (apart * before * share)
-        mean += apart * share
+        squares += float64(block_squares) + difference * (difference * before * share)
+        mean += difference * share
         before += count
     return mean, squares
 
 
 @scalar
 def write_scaled(x, out, base, n, middle, scale, shift):
-    """out = (x - middle) * scale + shift, from `base` on: a loop of its own is vectorised whatever stands around it."""
+    """out = (x - middle) * scale + shift, from `base` on. A function, so that LLVM vectorises the loop everywhere."""
     for k in range(n):
         out[uintp(base + k)] = (x[uintp(base + k)] - middle) * scale + shift
 
 
 @scalar
 def slope_sums(g, x, base, n, middle):
-    """The sums of g and of g * (x - middle), in blocks as in row_sum."""
+    """The sums of g and of g * (x - middle), in blocks as in `row_sum`."""
     first = float64(0)
     second = float64(0)
     for low in range(0, n, 512):
@@ -82,6 +81,6 @@ def slope_sums(g, x, base, n, middle):
 
 @scalar
 def write_slopes(g, x, out, base, n, middle, factor, scale, level, slope):
-    """out = scale * (g * factor - level - (x - middle) * slope), likewise a loop of its own."""
+    """out = scale * (g * factor - level - (x - middle) * slope), from `base` on."""
     for k in range(n):
         out[uintp(base + k)] = scale * (g[uintp(base + k)] * factor - level - (x[uintp(base + k)] - middle) * slope)

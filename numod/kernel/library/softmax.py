@@ -1,4 +1,4 @@
-"""Softmax along a row, along columns side by side, and along a line in the vectors of `kernel.lines`."""
+"""Device functions of softmax: along a row with any step, along adjacent columns, and along a contiguous row."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .panels import turn
 
 @scalar
 def greatest(x, base, n, step):
-    """The greatest of n elements; NaN where there is one."""
+    """The maximum of n elements; NaN if one is NaN."""
     high = x[uintp(base)]
     for k in range(n):
         high = larger(high, x[uintp(base + k * step)])
@@ -20,7 +20,7 @@ def greatest(x, base, n, step):
 
 @scalar
 def sum_of_exp(x, base, n, step, high):
-    """exp(x - high), summed."""
+    """The sum of exp(x - high)."""
     total = real(0.0)
     for k in range(n):
         total += lifted_exp(x[uintp(base + k * step)] - high)
@@ -44,8 +44,8 @@ def write_softmax(x, out, base, n, step, weight):
 
 @scalar
 def first_column(task, tiles, n, inner, columns):
-    """Of x (outer, n, inner) and results (outer, inner): where the columns of a task begin in a result and in x, and
-    how many they are.
+    """The columns of a task, for x (outer, n, inner) and results (outer, inner): (first index in a result, first index
+    in x, number of columns).
     """
     first = task % tiles * columns
     return task // tiles * inner + first, task // tiles * n * inner + first, min(columns, inner - first)
@@ -53,14 +53,14 @@ def first_column(task, tiles, n, inner, columns):
 
 @scalar
 def strips(outer, inner, columns):
-    """How many strips of up to `columns` places there are in results (outer, inner); of rows, where inner is 1."""
+    """The number of strips of up to `columns` places of results (outer, inner)."""
     return outer * ((inner + columns - 1) // columns) if inner != 1 else (outer + columns - 1) // columns
 
 
 @scalar
 def strip(x, rows, task, outer, n, inner, columns, lanes):
-    """Of x (outer, n, inner) and results (outer, inner): where a strip begins in a result and in x, how many places it
-    has, and how far apart their elements are. Where inner is 1, rows (size of x) holds the strip afterwards, turned.
+    """A strip of x (outer, n, inner) and results (outer, inner): (first index in a result, first index in x, number of
+    places, distance of the n elements). If inner is 1, the strip is transposed into rows (of the size of x).
     """
     if inner != 1:
         place, base, width = first_column(task, (inner + columns - 1) // columns, n, inner, columns)
@@ -73,16 +73,14 @@ def strip(x, rows, task, outer, n, inner, columns, lanes):
 
 @scalar
 def turn_back(made, out, base, n, width, inner, lanes):
-    """out = the rows of a strip that lies turned in made; nothing where inner is not 1."""
+    """Transpose the results of a strip into out if inner is 1; else they are there already."""
     if inner == 1:
         turn(made, base, width, n, width, out, base, n, lanes)
 
 
 @scalar
 def highest_of_columns(x, base, n, inner, width, highs, place):
-    """highs[place:] (width) = the greatest of the n elements of each column, which are `inner` apart; NaN where there
-    is one.
-    """
+    """highs[place:] (width) = the maximum of each column of n elements, `inner` apart; NaN if one is NaN."""
     for j in range(width):
         highs[uintp(place + j)] = x[uintp(base + j)]
     for k in range(1, n):
@@ -92,7 +90,7 @@ def highest_of_columns(x, base, n, inner, width, highs, place):
 
 @scalar
 def sum_exp_of_columns(x, base, n, inner, width, highs, totals, place):
-    """totals[place:] (width) = exp(x - high), summed over each column."""
+    """totals[place:] (width) = the sum of exp(x - high) over each column."""
     for j in range(width):
         totals[uintp(place + j)] = 0.0
     for k in range(n):
@@ -104,7 +102,7 @@ def sum_exp_of_columns(x, base, n, inner, width, highs, totals, place):
 
 @scalar
 def exp_of_columns(x, base, n, inner, width, highs, totals, place, out):
-    """out = exp(x - high) and totals[place:] (width) their sums over each column, both lifted."""
+    """out = exp(x - high), and totals[place:] (width) = its sums over each column, both scaled (see `lifted_exp`)."""
     for j in range(width):
         totals[uintp(place + j)] = 0.0
     for k in range(n):
@@ -116,7 +114,7 @@ def exp_of_columns(x, base, n, inner, width, highs, totals, place, out):
 
 @scalar
 def scale_columns(out, base, n, inner, width, factors, place):
-    """out *= each column's factor."""
+    """Multiply each column of out by its factor."""
     for k in range(n):
         for j in range(width):
             out[uintp(base + k * inner + j)] *= factors[uintp(place + j)]
@@ -124,19 +122,19 @@ def scale_columns(out, base, n, inner, width, factors, place):
 
 @scalar
 def greatest_in_line(x, base, n, step):
-    """`greatest` where step is 1, of a processor with `kernel.lines`, as the next two; without NaN."""
+    """`greatest` of a contiguous row, by vectors (`kernel.lines`); ignores NaN."""
     return greatest_of_line(x, base, n)
 
 
 @scalar
 def sum_of_exp_in_line(x, base, n, step, high):
-    """The same as `sum_of_exp`."""
+    """`sum_of_exp` of a contiguous row, by vectors."""
     return sum_lifted(x, base, n, high) / lifted_exp(real(0.0))
 
 
 @scalar
 def write_softmax_in_line(x, out, base, n, step, weight):
-    """The same as `write_softmax`."""
+    """`write_softmax` of a contiguous row, by vectors."""
     total = lift_line(x, base, out, base, n, greatest_of_line(x, base, n))
     scale_line(out, base, out, base, n, weight / total)
     return total

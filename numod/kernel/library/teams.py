@@ -1,9 +1,8 @@
-"""Functions of kernels in which a block of GPU threads shares a row: neighbouring threads read neighbouring elements,
-and what they found is joined in shared memory.
+"""Device functions of kernels in which a block of GPU threads shares a row.
 
-In such a kernel's text TEAM is the number of threads, a power of two. Few threads for short rows: with one warp a
-barrier costs next to nothing, and many blocks on a multiprocessor keep as many loads in flight as large blocks would.
-Joined in a fixed order: every run gives the same bits.
+Threads read adjacent elements, and their results are reduced in shared memory in a fixed order, so that every run gives
+the same bits. TEAM is the number of threads, a power of two. Short rows use few threads: in one warp barriers are
+nearly free, and many small blocks keep as many loads in flight as large ones.
 """
 
 from __future__ import annotations
@@ -17,15 +16,13 @@ from .arithmetic import larger
 
 @scalar
 def joining(threads):
-    """How many threads of a block join what the others found, before each joins what these have: two rounds, where
-    halving would take as many as bits.
-    """
+    """The number of threads that combine the values of all in the first of two rounds of a reduction."""
     return 2 if threads <= 4 else 8 if threads <= 128 else 16 if threads <= 512 else 32
 
 
 @scalar
 def team_sum(value, shared, thread, threads):
-    """The sum of the threads' values, told to all. shared (threads) is free before and behind."""
+    """The sum of the threads' values, returned to all. shared (threads) is scratch, free before and after."""
     count = joining(threads)
     shared[uintp(thread)] = value
     cuda.syncthreads()
@@ -43,27 +40,27 @@ def team_sum(value, shared, thread, threads):
 
 @scalar
 def team_sum_before(value, shared, thread, threads):
-    """The sum of the values of the threads before this one: each is joined with that 1, 2, 4 ... before it. shared (2 *
-    threads) is free before, and behind the next barrier.
+    """The sum of the values of the threads before this one, by doubling. shared (2 * threads) is scratch, free before,
+    and after the next barrier.
     """
-    half, own = 0, value
-    shared[uintp(thread)] = own
+    half, inclusive = 0, value
+    shared[uintp(thread)] = inclusive
     cuda.syncthreads()
     width = 1
     while width < threads:
-        own = own + shared[uintp(half + thread - width)] if thread >= width else own
+        inclusive = inclusive + shared[uintp(half + thread - width)] if thread >= width else inclusive
         half = threads - half
-        shared[uintp(half + thread)] = own
+        shared[uintp(half + thread)] = inclusive
         cuda.syncthreads()
         width = width * 2
-    return own - value
+    return inclusive - value
 
 
 @scalar
 def team_moments(x, base, n, eps, shared, thread, threads, centred):
-    """The mean of n elements from `base` on, and 1 / sqrt(their variance + eps), to all threads.
+    """The mean of n elements from `base` on, and 1 / sqrt(variance + eps), returned to all threads.
 
-    If not `centred`, 0 stands for the mean.
+    If not `centred`, the mean is taken as 0.
     """
     mean, total = x.dtype.type(0), float64(0)
     if centred != 0:
@@ -79,7 +76,7 @@ def team_moments(x, base, n, eps, shared, thread, threads, centred):
 
 @scalar
 def team_greatest(value, shared, thread, threads):
-    """The greatest of the threads' values, likewise; NaN where one is."""
+    """The maximum of the threads' values, returned to all; NaN if one is NaN. shared (threads) is scratch."""
     count = joining(threads)
     shared[uintp(thread)] = value
     cuda.syncthreads()
@@ -96,32 +93,32 @@ def team_greatest(value, shared, thread, threads):
 
 
 @scalar
-def hold_1(held, at, x, k):
-    """held[at] = x[k]"""
-    held[at] = x[k]
+def load_1(values, at, x, k):
+    """values[at] = x[k]"""
+    values[at] = x[k]
 
 
 @scalar
-def hold_4(held, at, x, k):
-    """held[at : at + 4] = x[k : k + 4]"""
-    held[at], held[at + 1], held[at + 2], held[at + 3] = load_four(x, k)
+def load_4(values, at, x, k):
+    """values[at : at + 4] = x[k : k + 4]"""
+    values[at], values[at + 1], values[at + 2], values[at + 3] = load_four(x, k)
 
 
 @scalar
-def give_1(out, k, held, at):
-    """out[k] = held[at]"""
-    out[k] = held[at]
+def store_1(out, k, values, at):
+    """out[k] = values[at]"""
+    out[k] = values[at]
 
 
 @scalar
-def give_4(out, k, held, at):
-    """out[k : k + 4] = held[at : at + 4]"""
-    store_four(out, k, held[at], held[at + 1], held[at + 2], held[at + 3])
+def store_4(out, k, values, at):
+    """out[k : k + 4] = values[at : at + 4]"""
+    store_four(out, k, values[at], values[at + 1], values[at + 2], values[at + 3])
 
 
 @scalar
 def team_high(x, base, n, shared, thread, threads):
-    """The greatest of x[base : base + n], to all threads; NaN where one is."""
+    """The maximum of x[base : base + n], returned to all threads; NaN if one is NaN."""
     high = x[uintp(base + min(thread, n - 1))]
     for k in range(thread + threads, n, threads):
         high = larger(high, x[uintp(base + k)])
@@ -130,7 +127,7 @@ def team_high(x, base, n, shared, thread, threads):
 
 @scalar
 def team_sum_of_exp(x, base, n, high, shared, thread, threads):
-    """exp(x - high), summed, to all threads."""
+    """The sum of exp(x - high), returned to all threads."""
     total = real(0.0)
     for k in range(thread, n, threads):
         total += exp(x[uintp(base + k)] - high)

@@ -1,6 +1,4 @@
-"""Device functions for windows of pooling: which elements a window has, and which windows have an element. The
-sizes are those of `Pooling`.
-"""
+"""Device functions of pooling: the elements of a window, and the windows that contain an element."""
 
 from __future__ import annotations
 
@@ -12,9 +10,8 @@ from .division import quotient
 
 
 class Pooling(NamedTuple):
-    """The sizes of a pooling.
-
-    `planes` counts what stands before the pooled dimensions; those that are missing have size 1.
+    """The sizes of a pooling. `planes` is the product of the dimensions before the pooled ones; missing ones have size
+    1.
     """
 
     planes: int
@@ -71,19 +68,19 @@ def window_stop(o, n, out, stride, pad, step, kernel):
 
 @scalar
 def first_window(k, n, out, stride, pad, step, kernel):
-    """The first window that can hold element k."""
+    """The first window that can contain element k."""
     return quotient(max(k + pad - (kernel - 1) * step + stride - 1, 0), stride) if stride > 0 else quotient(k * out, n)
 
 
 @scalar
 def last_window(k, n, out, stride, pad):
-    """One past the last window that can hold element k."""
+    """One past the last window that can contain element k."""
     return min(quotient(k + pad, stride) + 1, out) if stride > 0 else quotient((k + 1) * out + n - 1, n)
 
 
 @scalar
 def window_size(o, n, stride, pad, kernel, inside, counts_borders):
-    """The number of elements by which the mean over a window divides."""
+    """The divisor of the mean over a window along one dimension."""
     first = o * stride - pad
     return min(first + kernel, n + pad) - first if counts_borders != 0 and stride > 0 else inside
 
@@ -122,7 +119,7 @@ def fill_windows(table, pool: Windows, counts_borders):
 
 @scalar
 def next_line(oh, od, at, out_h, out_d, plane):
-    """The output row after (od, oh), and the offset of its plane. Counting is faster than dividing for each row."""
+    """The output row after (od, oh), and the offset of its plane. Avoids a division per row."""
     oh += 1
     if oh < out_h:
         return oh, od, at

@@ -1,8 +1,8 @@
 """The gradient of a convolution's input by one matrix product and col2im: for few windows of many taps.
 
-In an implicit GEMM (`implicit_gemm`) every element of the input is multiplied by all taps of its phase, also by
-those that no window brings there; these are most if the kernel is almost as large as the input. Here only products
-that count are computed, at the price of a matrix with a sum for each tap of each window.
+An implicit GEMM (`implicit_gemm`) multiplies every element of the input by all taps of its phase, most of which lie
+outside of all windows if the kernel is almost as large as the input. Here only necessary products are computed, at the
+price of a matrix with a sum for each tap of each window.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from ...kernel.specialize import specialized
 from ..matmul.matmul import matmul
 from .direct import launcher
 
-_PRICE = 55  # products that take as long as writing a sum and adding it
-_TABLE = 400  # products that take as long as the grid's search for the taps of a phase, for each of them
-_MARGIN = 1.3  # of the estimate, beyond which it is believed
-_FEW = 2  # channels up to which the grid's tiles have single rows
-_MOST = 1 << 24  # sums
+_PRICE = 55  # cost of writing a sum and adding it, in products
+_TABLE = 400  # cost of the implicit GEMM's search for each tap of a phase, in products
+_MARGIN = 1.3  # minimum ratio of the estimated costs
+_FEW = 2  # channels up to which the tiles of the implicit GEMM have single rows
+_MOST = 1 << 24  # maximum number of sums
 
 
 def pays(x: tuple, weight: tuple, result: tuple, stride: tuple, groups: int, tile_rows: int) -> bool:
@@ -82,7 +82,7 @@ def fold_launcher(out: Layout, numbers: Geometry, weight: tuple, dilation: tuple
     """A launcher of the three steps."""
     images, groups, channels, features, *sizes = numbers
     taps, windows = prod(sizes[3:6]), prod(sizes[6:9])
-    turn = bind.launcher(
+    transpose = bind.launcher(
         out.device,
         "transpose_by_window",
         specialized(transpose_by_window),
@@ -108,9 +108,12 @@ def fold_launcher(out: Layout, numbers: Geometry, weight: tuple, dilation: tuple
     empty = out.device.empty
 
     def launch(g: object, weight: object, result: object) -> None:
-        turned, sums = empty(images * groups * windows * features, out.storage), empty(product.layout.size, out.storage)
-        turn(g, turned, images, groups, features, windows)
-        product.launch(turned, weight, sums, *product.constants)
+        transposed, sums = (
+            empty(images * groups * windows * features, out.storage),
+            empty(product.layout.size, out.storage),
+        )
+        transpose(g, transposed, images, groups, features, windows)
+        product.launch(transposed, weight, sums, *product.constants)
         add(sums, result, *numbers)
 
     return launch

@@ -1,10 +1,8 @@
 """Convolution over one to three spatial dimensions, and its two gradients.
 
-All three are linear in both inputs and each other's gradients.
-
-Shapes: x (N, C, *spatial), weight (O, C / groups, *kernel), g (N, O, *out). Here stands which kernel does which
-convolution; the kernels themselves are in `direct`, `implicit_gemm`, `col2im`, `depthwise`, `pointwise_1x1`, `winograd`
-and, for GPUs, `cuda`.
+All three are linear in both inputs and each other's gradients. Shapes: x (N, C, *spatial), weight (O, C / groups,
+*kernel), g (N, O, *out). This module chooses the kernel; the kernels are in `direct`, `implicit_gemm`, `col2im`,
+`depthwise`, `pointwise_1x1`, `winograd` and, for GPUs, `cuda`.
 """
 
 from __future__ import annotations
@@ -27,14 +25,14 @@ from .implicit_gemm import grid_launcher, flipped_launcher
 from .pointwise_1x1 import product_launcher
 from .winograd import fits as fits_winograd, weight_transformer, winograd_launcher
 
-# elements of a weight of single taps up to which it is turned: a matrix takes longer to transpose
-_FEW_WEIGHTS = 1 << 15
+_FEW_WEIGHTS = 1 << 15  # size of a weight of single taps up to which it is transposed for the input's gradient
 
 
 class Convolution(Op):
     """Base: two dense inputs.
 
-    Parameters (stride, padding, dilation, groups, shape): tuples, and the result's shape where it does not follow.
+    Parameters (stride, padding, dilation, groups, shape): tuples; `shape` is the result's if inputs do not determine
+    it.
     """
 
     parameters = ("stride", "padding", "dilation", "groups", "shape")
@@ -49,12 +47,12 @@ class Convolution(Op):
         return on_tensor_cores(arguments) and fits(x, result)
 
     def shapes(self, first: Layout, second: Layout, parameters: tuple) -> tuple[tuple, tuple, tuple]:
-        """Shapes of x, weight and the convolution's result, one of which is this op's."""
+        """Shapes of x, weight and the result of the convolution; one of them is the shape of this op's result."""
         stride, padding, dilation, groups, shape = parameters
-        given = {self.inputs[0]: tuple(first.shape), self.inputs[1]: tuple(second.shape)}
-        x, weight = given.get("x", shape), given.get("weight", shape)
-        # the given shape may be less: output padding can add a whole stride
-        result = shape if len(given.keys() & {"x", "weight"}) == 2 else given.get("given")
+        shapes = {self.inputs[0]: tuple(first.shape), self.inputs[1]: tuple(second.shape)}
+        x, weight = shapes.get("x", shape), shapes.get("weight", shape)
+        # `shape` may be smaller than computed: output padding can add a whole stride
+        result = shape if len(shapes.keys() & {"x", "weight"}) == 2 else shapes.get("given")
         return x, weight, result or (x[0], weight[0], *output_sizes(x[2:], weight[2:], stride, padding, dilation))
 
     @property
@@ -73,7 +71,7 @@ class Convolution(Op):
         rank = arguments[0].ndim
         if (
             not 3 <= rank <= 5
-            or any(len(each) != rank - 2 for each in (padding, dilation))
+            or any(len(parameter) != rank - 2 for parameter in (padding, dilation))
             or any(argument.ndim != rank for argument in arguments)
         ):
             return (
@@ -91,7 +89,7 @@ class Convolution(Op):
         return None
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
-        first, second, *given = arguments
+        first, second, *transformed = arguments
         if first.dtype is not second.dtype:
             raise RuntimeError(
                 f"Input type ({first.dtype}) and weight type ({second.dtype}) should be the same; convert one with "
@@ -107,7 +105,7 @@ class Convolution(Op):
         if out.size == 0:
             return Plan(out, lambda *_: None)
         if out.device.type == "cpu" and out.dtype.is_floating_point and 0 not in (*x, *weight, *result):
-            return Plan(out, *self._fast(out, x, weight, result, parameters, None, bool(given)))
+            return Plan(out, *self._fast(out, x, weight, result, parameters, None, bool(transformed)))
         numbers = geometry(x, weight, result, *parameters[:4])
         if out.device.backend.is_gpu and fits(x, result):
             return Plan(out, *block_launcher(self.name, out, numbers))
@@ -121,14 +119,16 @@ class Convolution(Op):
         result: tuple,
         parameters: tuple,
         finish: Epilogue | None,
-        given: bool,
+        is_transformed: bool,
     ) -> tuple[Callable, tuple]:
-        """Launcher and constants of the CPU's kernel for floats."""
+        """Launcher and constants of the kernel for floats on a CPU."""
         numbers, work = geometry(x, weight, result, *parameters[:4]), _work(result, weight)
         if suits(self.name, x, weight, out.storage.itemsize):
             return planes_launcher(self.name, out, x, weight, result, parameters[:4], work, finish), ()
-        if given or self._by_winograd(out, x, weight, result, parameters[:4]):
-            return winograd_launcher(self.name, out, x, weight, result, parameters[:4], work, finish, given), ()
+        if is_transformed or self._by_winograd(out, x, weight, result, parameters[:4]):
+            return winograd_launcher(
+                self.name, out, x, weight, result, parameters[:4], work, finish, is_transformed
+            ), ()
         product = (
             None
             if self is convolution_weight
@@ -147,31 +147,29 @@ class Convolution(Op):
         return grid_launcher(self.name, out, numbers, weight, parameters[:4], work, finish), ()
 
     def _by_winograd(self, out: Layout, x: tuple, weight: tuple, result: tuple, parameters: tuple) -> bool:
-        """Whether 16 products for each four elements of the result, and transforms, take a tenth less time than 36.
+        """Whether Winograd's method is expected to take at least 10 % less time than direct products.
 
-        In vectors of products for a pair of channel and feature.
-
-        Measured: a weight's transform takes as long as 9, that of a vector of tiles as 60 of one pair. For the weight's
-        gradient it pays wherever there are tiles.
+        The unit is a vector of products of one channel and feature: 16 per tile of four outputs instead of 36. Measured
+        transforms: 9 for a weight, 60 for a vector of tiles. For the weight's gradient it always pays.
         """
         if not fits_winograd(x, weight, out, parameters):
             return False
         if self is convolution_weight:
             return prod(result[2:]) > 1
         lanes, (images, _, height, width) = tiles.host().lanes(out.storage.itemsize), out.shape
-        lines, wide = images * -(-height // 2), -(-width // 2)
-        transforms = 9 + lines * -(-wide // lanes) * (60 / weight[0] + 60 / weight[1])
-        return 16 * -(-lines * wide // lanes) + transforms < 0.9 * 9 * -(-images * height * width // lanes)
+        rows, columns = images * -(-height // 2), -(-width // 2)
+        transforms = 9 + rows * -(-columns // lanes) * (60 / weight[0] + 60 / weight[1])
+        return 16 * -(-rows * columns // lanes) + transforms < 0.9 * 9 * -(-images * height * width // lanes)
 
     def prepack(self, arguments: tuple, parameters: tuple) -> Packing | None:
-        """Weights that Winograd's method transforms at every call."""
+        """Weights that Winograd's method would transform in every call."""
         first, second = arguments
         x, weight, result = self.shapes(first, second, parameters)
-        usual = self is convolution and first.device.type == "cpu" and 0 not in (*x, *weight, *result)
-        taken = usual and self._by_winograd(
+        supported = self is convolution and first.device.type == "cpu" and 0 not in (*x, *weight, *result)
+        packs = supported and self._by_winograd(
             layout(result, first.dtype, first.device), x, weight, result, parameters[:4]
         )
-        return Packing(1, spread_weight, (), spread_convolution) if taken else None
+        return Packing(1, spread_weight, (), spread_convolution) if packs else None
 
     def finished(
         self,
@@ -183,10 +181,10 @@ class Convolution(Op):
         shape: tuple,
         tensors: list[Layout],
     ) -> Callable | None:
-        """As `Op.finished`: of the forward convolution of floats on the CPU, with a loop over all of the result whose
-        tensors step evenly along a plane.
+        """See `Op.finished`. For the forward convolution of floats on a CPU, and loops over the whole result whose
+        tensors have one stride along a plane.
         """
-        first, second, *given = arguments
+        first, second, *transformed = arguments
         x, weight, result = self.shapes(first, second, parameters)
         steps = [broadcast_strides(tensor, shape) for tensor in tensors]
         sizes, ends = emit.collapse(shape[2:], [step[2:] for step in steps])
@@ -200,16 +198,13 @@ class Convolution(Op):
             return None
         finish = Epilogue(loop, product, tuple([(*step[:2], end[-1]) for step, end in zip(steps, ends)]))
         run, constants = self._fast(
-            layout(result, first.dtype, first.device), x, weight, result, parameters, finish, bool(given)
+            layout(result, first.dtype, first.device), x, weight, result, parameters, finish, bool(transformed)
         )
-        return lambda given, out, arrays, numbers: run(*given, out, *constants, *arrays, *finish.sizes(), *numbers)
+        return lambda inputs, out, arrays, numbers: run(*inputs, out, *constants, *arrays, *finish.sizes(), *numbers)
 
 
 class SpreadWeight(Op):
-    """A weight as convolutions by Winograd's method read it, which depends on the processor.
-
-    For weights that many convolutions meet.
-    """
+    """A weight transformed for Winograd's method, ahead of the convolutions. The format depends on the processor."""
 
     inputs = ("weight",)
     differentiable = portable = False
@@ -221,12 +216,12 @@ class SpreadWeight(Op):
 
 
 class SpreadConvolution(Convolution):
-    """`convolution` that is given its weight also by `spread_weight`, and reads that."""
+    """`convolution` with a third input, the weight transformed by `spread_weight`."""
 
     differentiable = portable = False
 
     def prepack(self, arguments: tuple, parameters: tuple) -> None:
-        """Nothing is left to pack."""
+        """None: the weight is packed already."""
 
 
 def _work(result: tuple, weight: tuple) -> int:
@@ -250,22 +245,17 @@ spread_weight, spread_convolution = (
 
 
 def _gradient(op: Convolution, *order: str) -> Callable:
-    """The gradient of a bilinear op is the op that takes the other input:
-
-    `order` says in which place each stands; its result has the input's shape.
+    """The gradient function of a bilinear op: `op` applied to the values named in `order`; its result has the shape of
+    the input.
     """
+    count = len(order)
 
-    def gradient(**named: object) -> object:
-        stride, padding, dilation, groups = (named[name] for name in Convolution.parameters[:4])
-        return op.apply(
-            tuple(named[name].contiguous() for name in order),
-            (stride, padding, dilation, groups, tuple(named["shape_of"].shape)),
-        )
+    def gradient(*values: object) -> object:
+        tensors, (*attributes, layout) = values[:count], values[count:]
+        return op.apply(tuple(tensor.contiguous() for tensor in tensors), (*attributes, tuple(layout.shape)))
 
-    asked = (*order, *Convolution.parameters[:4], "layout")
-    function = lambda *values: gradient(**dict(zip((*asked[:-1], "shape_of"), values)))  # noqa: E731
-    function.argument_names = asked
-    return function
+    gradient.argument_names = (*order, *Convolution.parameters[:4], "layout")
+    return gradient
 
 
 convolution.gradients = {

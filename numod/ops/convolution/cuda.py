@@ -1,5 +1,6 @@
-"""Convolution on a GPU as implicit GEMM: a matrix product for each group, whose elements are read from the tensors.
-`kernel.block` writes the kernel.
+"""Convolution on a GPU as implicit GEMM: a matrix product for each group, whose operands are read from the tensors.
+
+`kernel.block` generates the kernel.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from ...kernel import bind, block, tensor_cores
 from ...kernel.library.direct import Geometry
 from ..matmul.split_k import BUSY, divisor, in_parts
 
-_RUN, _POSITIONS = 256, 512  # terms that a block sums at least; of a weight's gradient
+_RUN, _POSITIONS = 256, 512  # minimum number of terms that a block sums; for the gradient of a weight
 
 
 def fits(x: tuple, result: tuple) -> bool:
@@ -23,20 +24,20 @@ def fits(x: tuple, result: tuple) -> bool:
 def block_launcher(name: str, out: Layout, numbers: Geometry) -> tuple[Callable, tuple]:
     """Launcher and constants of a convolution or a gradient.
 
-    If the result is too small to occupy the GPU, the sums are cut into parts, which are added in order: the positions
-    for the weight's gradient, else the channels.
+    If the result is too small to fill the GPU, the sums are cut into parts, which are added in order: positions for the
+    weight's gradient, else channels.
     """
     images, groups, channels, features, *sizes = numbers
-    places, taps, positions = prod(sizes[:3]), prod(sizes[3:6]), prod(sizes[6:9])
+    input_size, taps, positions = prod(sizes[:3]), prod(sizes[3:6]), prod(sizes[6:9])
     rows, columns, inner = {
         "convolution": (features, images * positions, channels * taps),
-        "convolution_input": (channels, images * places, features * taps),
+        "convolution_input": (channels, images * input_size, features * taps),
         "convolution_weight": (features, channels * taps, images * positions),
     }[name]  # fmt: skip
     positional = name == "convolution_weight"
-    most = -(-inner // (8 if out.device.backend.SIMULATED else _POSITIONS if positional else _RUN))
-    tile = tensor_cores.choose(out, rows, columns, groups * most)
-    parts = max(1, min(-(-BUSY // block.tiles(tile, groups, rows, columns)), most))
+    max_parts = -(-inner // (8 if out.device.backend.SIMULATED else _POSITIONS if positional else _RUN))
+    tile = tensor_cores.choose(out, rows, columns, groups * max_parts)
+    parts = max(1, min(-(-BUSY // block.tiles(tile, groups, rows, columns)), max_parts))
     parts = parts if positional else divisor(inner // taps, parts)
     inner = -(-inner // parts)
     constants = (parts * groups, rows, columns, inner, *numbers)

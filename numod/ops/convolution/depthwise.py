@@ -1,7 +1,7 @@
 """Depthwise convolution of floats on the CPU, with the planes interleaved: one in each lane of a vector
 (`kernel.library.planes`).
 
-It replaces the implicit GEMM where every channel has its own kernel: there is no matrix product, and padding, strides
+Used instead of the implicit GEMM if every channel has its own kernel: there is no matrix product, and padding, strides
 and short rows would cost more than the arithmetic.
 """
 
@@ -28,14 +28,14 @@ from ...kernel.library.planes import (
 from ..matmul.epilogue import Epilogue
 from .direct import geometry, launcher
 
-_BOARD = 1 << 14  # elements of a board, about: it stays in the cache that is near
+_TILE = 1 << 14  # approximate number of elements of a tile: it stays in the second-level cache
 _WORKERS = 8  # as in `implicit_gemm`
 
 
 class PlanePlan(NamedTuple):
     """How a depthwise convolution is cut into tasks."""
 
-    workers: int  # turns of the parallel loop
+    workers: int  # iterations of the parallel loop
     blocks: int  # parts of the output's height
     rows: int  # output rows of a block
     size: int  # elements of a worker's copy of the input
@@ -60,8 +60,9 @@ def depthwise_kernel(
     *,
     LANES,
 ):
-    """out = the convolution of x or, if `back`, the gradient of the input. Taps that are inside are tap_h and tap_w
-    apart, and read elements lead_h and lead_w apart.
+    """out = the convolution of x or, if `back`, the gradient of the input.
+
+    Taps that are used together are tap_h and tap_w apart, and read elements lead_h and lead_w apart.
     """
     taps, planes = conv.kernel_h * conv.kernel_w, conv.images * conv.groups
     tasks = (planes + LANES - 1) // LANES * plan.blocks
@@ -232,7 +233,7 @@ def planes_launcher(
     )
     source, target = (result, x) if back else (x, result)
     stride, _, step, _ = parameters
-    rows = max(1, min(target[2], _BOARD // lanes // (target[3] + source[3])))
+    rows = max(1, min(target[2], _TILE // lanes // (target[3] + source[3])))
     needed = min(
         source[2],
         (rows + (weight[2] - 1) * step[0]) // stride[0] + 2
@@ -251,7 +252,7 @@ def planes_launcher(
         taps = [s // gcd(s, d) if back else 1 for s, d in zip(stride, step)]
         constants += [int(back), *taps, *[-(p * d // s) if back else d for p, d, s in zip(taps, step, stride)]]
     kernel = depthwise_weight_kernel if on_weight else depthwise_kernel
-    arrays = (*[storage.name] * 3, *(each.name for _, each in scratch))
+    arrays = (*[storage.name] * 3, *(kind.name for _, kind in scratch))
     run = launcher("convolution", kernel, out, arrays, work, finish, build.FAST_POINTWISE, LANES=lanes)
     constants, scratch, make = (
         (*constants, *geometry(source, weight, target, *parameters)),

@@ -45,11 +45,10 @@ def launcher(
     fastmath: frozenset = build.FAST_REDUCTION,
     **values: object,
 ) -> Callable:
-    """A launcher of a kernel of `arrays` (names of storages), int64 numbers and the arguments of `finish`. `values`
-    are those of its compile-time parameters.
+    """A launcher of a kernel with `arrays` (names of storages), int64 numbers and the arguments of `finish`.
 
-    FAST_POINTWISE is enough for kernels that sum in register tiles; such kernels share the machine code of their
-    device functions.
+    `values`: the compile-time parameters. Kernels that sum in register tiles need only FAST_POINTWISE, and then share
+    the machine code of their device functions.
     """
     numbers = len(arguments(kernel)) - len(arrays)
     signature = bind.signature(*arrays, numbers=numbers, others=finish.types() if finish else ())

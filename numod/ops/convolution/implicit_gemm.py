@@ -1,8 +1,8 @@
 """Convolution of floats on the CPU as implicit GEMM by register tiles. Shapes are those of `convolution`;
 `kernel.library.grid` explains the grid.
 
-A block of output rows reads its im2col matrix from a grid that fits the second-level cache. Where the zeros of a
-border may have made a NaN of an infinity, the result is computed again by the definition (`kernel.library.direct`).
+A block of output rows reads its im2col matrix from a grid that fits the second-level cache. If zeros of the border may
+have turned an infinity into a NaN, the result is recomputed by the definition (`kernel.library.direct`).
 """
 
 from __future__ import annotations
@@ -36,30 +36,31 @@ from ..matmul.epilogue import Epilogue
 from .direct import geometry, launcher
 
 _GRID = 1 << 17  # elements of a grid: it stays in the second-level cache
-# where registers are few (16): caches are small too, and of tiles of few rows each reads the grid again
+# elements of a grid on processors with 16 vector registers: their caches are small, and their tiles have few rows, each
+# of which reads the grid again
 _SMALL = 1 << 15
-_WORKERS = 8  # grids: one for each turn of the parallel loop
-_TASKS = 4  # parts to cut a convolution into at least, so that threads can share it
-_LARGE = 1 << 15  # elements of a weight of which not every worker gets sums of its own, if
-_HUGE = 1 << 17  # features times channels of a weight that is packed a tile at a time, not whole: memory is slow
-_WHOLE = 1 << 22  # a grid of all images has no more elements: it stays in the cache that cores share
-_MANY = 64  # rows that meet a grid from which workers share it
-_COPY = 24  # products that take as long as copying an element to a grid
-_FEWEST = 16  # such rows for each worker that shares a grid
-_NEAR = 1 << 13  # elements that all rows meet before they meet the next, there: they stay in the first-level cache
-_DEEP = 512  # products summed up at a time, there: a tile's rows stay in the first-level cache
-_ALL = 1 << 40  # products summed up at a time elsewhere
-_PACKED = 16  # tiles' rows that a worker packs at a time
-_RUN = 48  # positions of a grid, whole tiles on every processor
-_ROWS = 4  # output rows a grid holds at least: fewer would copy its borders too often
-_FULL = 8  # rows of a tile where registers are many
-_FEW = 2  # rows of a product up to which they are done one by one
+_WORKERS = 8  # iterations of the parallel loop, each with its own grid
+_TASKS = 4  # minimum number of tasks, so that threads can share a convolution
+_LARGE = 1 << 15  # size of a weight from which workers do not have their own sums of its gradient, if
+_WHOLE = 1 << 22  # a grid of all images has at most so many elements: it stays in the shared cache
+_HUGE = 1 << 17  # features times channels from which the weight is packed tile by tile, not as a whole
+_MANY = 64  # rows of a product from which workers share a grid
+_FEWEST = 16  # rows per worker that shares a grid
+_COPY = 24  # cost of copying an element to a grid, in products
+_NEAR = 1 << 13  # elements of a run that all rows use before the next run, with 16 registers: first-level cache
+_DEEP = 512  # products summed at a time, with 16 registers: the rows of a tile stay in the first-level cache
+_ALL = 1 << 40  # products summed at a time, else
+_PACKED = 16  # rows of tiles that a worker packs at a time
+_RUN = 48  # granularity of runs of positions: whole tiles on every processor
+_ROWS = 4  # minimum number of output rows of a grid: fewer would copy its borders too often
+_FULL = 8  # rows of a tile on processors with 32 vector registers
+_FEW = 2  # rows of a product up to which they are computed one by one
 
 
 class GridPlan(NamedTuple):
     """How a convolution is cut into tasks, and the sizes of the grid that one task needs."""
 
-    workers: int  # turns of the parallel loop
+    workers: int  # iterations of the parallel loop
     tasks: int
     # parts of the rows (features or channels); more than one: all images are on one grid, which all workers read
     shares: int
@@ -75,8 +76,8 @@ class GridPlan(NamedTuple):
     grid_h: int
     stack: int  # images of a grid
     grid_w: int
-    run: int  # positions of the grid that all rows meet before the next ones
-    deep: int  # products summed up at a time
+    run: int  # positions of the grid that all rows use before the next ones
+    deep: int  # products summed at a time
 
 
 def forward_grid(
@@ -101,7 +102,7 @@ def forward_grid(
         table, conv.channels, conv, conv.stride_d, conv.stride_h, plan.low_d, plan.low_h, columns, plan.variants, plan
     )
     pad_features(weight, padded, conv.features, padded_rows, taps)
-    if plan.shares > 1:  # all images are on one grid, and the features are shared out
+    if plan.shares > 1:  # all images are on one grid, and features are divided among workers
         for channel in parallel_range(conv.channels):
             channel_at = int64(channel)
             copy_to_grid(
@@ -234,7 +235,7 @@ def forward_grid(
             for plane in range(count * row_count):
                 batch, row = image + plane // row_count, group * conv.features + first_row + plane % row_count
                 line = (batch * conv.groups * conv.features + row) * conv.out_d * conv.out_h * conv.out_w
-                if not isfinite(out[uintp(line + low)]):  # an infinite weight is in all of a plane: any element tells
+                if not isfinite(out[uintp(line + low)]):  # an infinite weight affects all elements of a plane
                     for output_line in range((line + low) // conv.out_w, (line + high) // conv.out_w):
                         convolve_row(x, weight, out, output_line, conv)
                 FINISH(batch, row, line, low, high)
@@ -378,7 +379,7 @@ def input_grid(
                 min(conv.channels, (share + 1) * padded_rows // TILE_ROWS // plan.shares * TILE_ROWS) - first_row
             )
             panel, packed = (group * padded_rows + first_row) * conv.features * taps, row_count
-            # each worker packs what it needs next, into memory of its own, which stays in the cache
+            # each worker packs the rows that it needs next into its own memory, which stays in the cache
             if plan.shares > 1:
                 panel, packed = int64(worker) * TILE_ROWS * conv.features * taps, TILE_ROWS
             for row in range(first_row, first_row + row_count, packed):
@@ -601,8 +602,8 @@ def weight_grid(g, x, out, transposed, sums, grid, table, columns, plan: GridPla
 def weight_whole(
     g, x, out, transposed, sums, grid, table, columns, plan: GridPlan, conv: Geometry, *, TILE_ROWS, LANES
 ):
-    """out (features, taps) if all images fit one grid: `rows` taps at a time, whose sums (taps, features) stay in
-    the cache until they are transposed.
+    """out (features, taps) if all images fit one grid: `rows` taps at a time. Their sums (taps, features) stay in the
+    cache until they are transposed.
     """
     taps = conv.channels * conv.kernel_d * conv.kernel_h * conv.kernel_w
     padded_features = -(-conv.features // LANES) * LANES
@@ -811,7 +812,7 @@ def weight_lines(g, x, out, g_grid, grid, table, columns, plan: GridPlan, conv: 
                         plan,
                         end,
                     )
-                    for tap in range(0, taps, 3):  # three at a time, so that g is read once for them
+                    for tap in range(0, taps, 3):  # three at a time, to read g once
                         second, third = min(tap + 1, taps - 1), min(tap + 2, taps - 1)
                         s0, s1, s2 = grid_at + table[tap], grid_at + table[second], grid_at + table[third]
                         t0, t1, t2 = g.dtype.type(0), g.dtype.type(0), g.dtype.type(0)
@@ -851,10 +852,10 @@ def flipped_launcher(out: Layout, x: tuple, weight: tuple, result: tuple, parame
     stride, padding, dilation, groups = parameters
     shape = (x[1], weight[0] // groups, *weight[2:])
     borders = tuple(step * (taps - 1) - pad for taps, pad, step in zip(weight[2:], padding, dilation))
-    numbers, turned = geometry(result, shape, x, stride, borders, dilation, groups), (prod(weight), out.storage)
+    numbers, flipped = geometry(result, shape, x, stride, borders, dilation, groups), (prod(weight), out.storage)
     sizes = groups, weight[0] // groups, weight[1], prod(weight[2:])
     array, make = f"{out.storage.name}[]", out.device.backend.scratch
-    turn = bind.launcher(
+    flip = bind.launcher(
         out.device,
         "flip_weight",
         specialize.specialized(flip_weight),
@@ -864,11 +865,11 @@ def flipped_launcher(out: Layout, x: tuple, weight: tuple, result: tuple, parame
     )
     run, shared_by = _grid_kernel("convolution", out, numbers, shape, (stride, borders, dilation, groups), work)
 
-    def launch(given: object, weight: object, result: object) -> None:
+    def launch(g: object, weight: object, result: object) -> None:
         scratch, constants = shared_by(threads.get_num_threads())
-        straight, *others = make((turned, *scratch))
-        turn(weight, straight, *sizes)
-        run(given, straight, result, *others, *constants)
+        flipped_weight, *others = make((flipped, *scratch))
+        flip(weight, flipped_weight, *sizes)
+        run(g, flipped_weight, result, *others, *constants)
 
     return launch
 
@@ -892,11 +893,10 @@ def grid_launcher(
 def _grid_kernel(
     op: str, out: Layout, numbers: Geometry, weight: tuple, parameters: tuple, work: int, finish: Epilogue | None = None
 ) -> tuple[Callable, Callable[[int], tuple]]:
-    """The launcher of op's kernel, and a function of the number of threads that returns its scratch memory and
-    constants.
+    """The launcher of op's kernel, and a function of the number of threads that returns (scratch memory, constants).
 
-    There are as many workers as threads, since each has its own scratch memory, which is to stay in the cache. Only
-    gradients of weights always have the same number of workers, so that their sums do not depend on it.
+    There are as many workers as threads, each with its own scratch memory. Gradients of weights always have the same
+    number of workers, so that sums do not depend on the number of threads.
     """
     backward, on_weight, storage, index = (
         op == "convolution_input",
@@ -948,8 +948,8 @@ def _grid_kernel(
             scratch = ((workers * (reach + lanes), storage), grid, (taps, index), columns)
         else:
             sums = workers * (plan.rows if whole else groups * _ceil(taps, tile_rows)) * _ceil(features, lanes)
-            turned = grids * _ceil(features, tiles.VECTORS * lanes) * reach
-            scratch = ((turned, storage), (sums, storage), grid, (_ceil(taps, tile_rows), index), columns)
+            transposed = grids * _ceil(features, tiles.VECTORS * lanes) * reach
+            scratch = ((transposed, storage), (sums, storage), grid, (_ceil(taps, tile_rows), index), columns)
         return scratch, (*plan._replace(workers=workers), *numbers)
 
     values = {
@@ -958,7 +958,7 @@ def _grid_kernel(
         "LANES": lanes,
         "PACKED": _PACKED,
     }
-    arrays = (*[storage.name] * 3, *(each.name for _, each in shared_by(1)[0]))
+    arrays = (*[storage.name] * 3, *(kind.name for _, kind in shared_by(1)[0]))
     fastmath = build.FAST_REDUCTION if kernel is weight_lines else build.FAST_POINTWISE
     values = {name: value for name, value in values.items() if specialize.has(kernel, name)}
     return launcher(op, kernel, out, arrays, work, finish, fastmath, **values), shared_by
@@ -993,7 +993,7 @@ def _cut(conv: Geometry, backward: bool, on_weight: bool, outer: int) -> tuple[G
         phases.append(1 if backward else stride)
     taps = conv.kernel_d * conv.kernel_h * conv.kernel_w // (prod(strides) if backward else 1)
     small = tiles.host().rows < _FULL and not on_weight
-    copies = conv.kernel_w - phases[2]  # more than there are otherwise
+    copies = conv.kernel_w - phases[2]  # additional copies of the input
     apart = conv.kernel_w == 1 or spans[2] * outer * taps > _COPY * counts[2] * copies
     if apart:
         spans[2], phases[2] = 0, conv.kernel_w
@@ -1012,13 +1012,13 @@ def _cut(conv: Geometry, backward: bool, on_weight: bool, outer: int) -> tuple[G
 
     if on_weight:
         weights = conv.channels * conv.features * conv.kernel_d * conv.kernel_h * conv.kernel_w
-        alone = groups == 1 and outer > _FEW and weights >= _LARGE and images * image <= _WHOLE
+        one_grid = groups == 1 and outer > _FEW and weights >= _LARGE and images * image <= _WHOLE
     else:
         few = images < _TASKS and images * image <= most
         wide = conv.channels * conv.features >= _HUGE and images * image <= 2 * most
-        alone = groups == 1 and outer >= _MANY and (few or wide)
+        one_grid = groups == 1 and outer >= _MANY and (few or wide)
     stack = images
-    if not alone:
+    if not one_grid:
         stack = max(1, min(most // image, images * groups // _TASKS, images))
         # the fewest vectors for an image
         stack = min(range(stack, 0, -1), key=lambda count: -(-positions(count) // 16) / count)
@@ -1027,12 +1027,12 @@ def _cut(conv: Geometry, backward: bool, on_weight: bool, outer: int) -> tuple[G
             if images * groups < _TASKS and image > _GRID // 8:
                 rows = min(rows, -(-counts[1] * images * groups // _TASKS))
             rows = -(-counts[1] // -(-counts[1] // rows))  # blocks of equal height
-    shares = max(1, min(_WORKERS, outer // _FEWEST)) if alone else 1
+    shares = max(1, min(_WORKERS, outer // _FEWEST)) if one_grid else 1
     blocks, sets = -(-counts[1] // rows), -(-images // stack)
     sizes = (counts[0] + spans[0], rows + spans[1], stack, counts[2] + spans[2])
     tasks = groups * sets * blocks * shares
-    near, depth, deep = _NEAR if small else 2 * most, planes // prod(phases) * taps, _ALL
-    few = planes * prod(sizes) <= near  # else rows meet as much of the grid as stays in the cache, one after the other
+    run_size, depth, deep = _NEAR if small else 2 * most, planes // prod(phases) * taps, _ALL
+    few = planes * prod(sizes) <= run_size  # else all rows use one run of the grid before the next
     run = prod(sizes) if few else max(1, (_NEAR if small else most) // planes // _RUN) * _RUN
     if small and counts[0] == 1 and outer > _FEW and 2 * depth > 3 * _DEEP:
         deep = -(-depth // -(-depth // _DEEP))

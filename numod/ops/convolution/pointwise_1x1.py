@@ -13,7 +13,7 @@ from ..matmul.epilogue import Epilogue
 from ..matmul.tiled import tiled_launcher
 
 
-# elements of a weight up to which every image may read it again; a grid of several images reads it once
+# size of a weight up to which every image reads it again; the implicit GEMM reads it once for several images
 _AGAIN = 1 << 18
 
 
@@ -42,5 +42,5 @@ def product_launcher(
     )
     a, b = layout(shape, out.dtype, out.device, steps), layout((inner, positions), out.dtype, out.device)
     run = tiled_launcher(op, a, b, x[0], 0, inner * positions, finish)
-    nothing = out.device.empty(0, out.storage)
-    return run and (lambda given, weight, result, *further: run(weight, given, result, nothing, *further))
+    no_bias = out.device.empty(0, out.storage)
+    return run and (lambda x_data, weight, result, *further: run(weight, x_data, result, no_bias, *further))

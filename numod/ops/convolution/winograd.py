@@ -31,14 +31,15 @@ from ..matmul.epilogue import Epilogue
 from .direct import geometry, launcher
 
 _TILES = 1 << 17  # elements of the transformed tiles of a task: they stay in the second-level cache
-# those of all tiles, up to which they may be transformed before the weights: they stay in the cache that cores share
+# limits for transforming all tiles before the weights: at most so many elements of tiles, which stay in the shared
+# cache,
 _WHOLE = 1 << 20
-_LARGE = 1 << 15  # channels times features from which they are, if they may
-_FEATURES = 16  # features done at a time, so that a task's tiles are read half as often
-_DEPTH = 32  # products summed up before they are added to the others: short sums have small errors
-_SUMMED = 96  # tiles summed up at a time for a weight, about
-# elements of the transformed tiles that several threads prepare before they multiply them: to start threads more often
-# costs more than the cache saves
+_LARGE = 1 << 15  # and at least so many channels times features
+_FEATURES = 16  # features computed at a time
+_DEPTH = 32  # products that are summed before they are added to the total: short sums have small errors
+_SUMMED = 96  # approximate number of tiles that are summed at a time for the gradient of a weight
+# elements of the transformed tiles that threads prepare before they multiply them; starting threads more often would
+# cost more than the cache saves
 _TOGETHER = 1 << 20
 _WORKERS = 8  # as in `implicit_gemm`
 
@@ -46,7 +47,7 @@ _WORKERS = 8  # as in `implicit_gemm`
 class TilePlan(NamedTuple):
     """How a convolution is cut into tasks, and where its transformed tiles and kernels lie. Steps are in elements."""
 
-    workers: int  # turns of the parallel loop
+    workers: int  # iterations of the parallel loop
     tasks: int
     shares: int  # parts of the features; more than one: all tiles are one task's
     rows: int  # rows of tiles of a task
@@ -67,7 +68,7 @@ class TilePlan(NamedTuple):
 class ChunkPlan(NamedTuple):
     """How the gradient of a weight is cut into chunks of tiles. Steps are in elements."""
 
-    workers: int  # turns of the parallel loop
+    workers: int  # iterations of the parallel loop
     chunks: int
     together: int  # chunks that are transformed before they are multiplied
     rows: int  # rows of tiles of a chunk
@@ -98,7 +99,7 @@ def winograd_kernel(
     SIZE,
 ):
     """out = the inverse transform of the 16 products of transformed tiles of x and transformed kernels."""
-    apart = (plan.shares > 1) & (plan.is_transformed == 0)  # each worker transforms the kernels that it needs next
+    apart = (plan.shares > 1) & (plan.is_transformed == 0)  # workers transform kernels when they need them
     if (plan.shares == 1) & (plan.is_transformed == 0):
         for part in parallel_range(conv.features // FEATURES):
             transform_kernels(
@@ -113,7 +114,7 @@ def winograd_kernel(
                 FEATURES,
                 LANES,
             )
-    if plan.shares > 1:  # all tiles are one task, and the features are shared out
+    if plan.shares > 1:  # all tiles are one task, and features are divided among workers
         for worker in parallel_range(plan.workers):
             for c in range(worker * conv.channels // plan.workers, (worker + 1) * conv.channels // plan.workers):
                 transform_input(
@@ -257,9 +258,9 @@ def winograd_weight_kernel(
     SIZE,
 ):
     """out = the weight's gradient: the inverse transform (3 x 3) of the 16 products of transformed tiles of g (2 x 2)
-    and x, summed over one chunk of rows of tiles at a time.
+    and x, summed over chunks of rows of tiles.
 
-    `together` chunks are transformed, then multiplied, so that threads start twice for all of them.
+    `together` chunks are transformed, then multiplied, to start threads less often.
     """
     parts = (conv.channels + conv.features) // LANES
     for start in range(0, plan.chunks, plan.together):
@@ -360,9 +361,7 @@ def winograd_weight_kernel(
 
 
 def fits(x: tuple, weight: tuple, out: Layout, parameters: tuple) -> bool:
-    """Whether the kernels support a convolution and its gradients. Larger ones would need much scratch memory, and
-    were not measured.
-    """
+    """Whether the kernels support a convolution and its gradients; larger ones would need much scratch memory."""
     stride, padding, dilation, groups = parameters
     plain = (
         len(x) == 4
@@ -399,9 +398,7 @@ def transform_weight(weight, taps, blocks, channels, taps_step, *, FEATURES, LAN
 
 
 def weight_transformer(weight: Layout) -> tuple[Callable, tuple, int]:
-    """(launcher, constants, elements of the result) of a kernel that transforms a weight ahead of the convolutions
-    that read it.
-    """
+    """(launcher, constants, size of the result) of the kernel that transforms a weight ahead of convolutions."""
     features, channels = weight.shape[:2]
     blocks, taps_step, array = features // _FEATURES, _taps_step(channels), f"{weight.storage.name}[]"
     source = specialized(transform_weight, FEATURES=_FEATURES, LANES=_lanes())
@@ -412,16 +409,24 @@ def weight_transformer(weight: Layout) -> tuple[Callable, tuple, int]:
 
 
 def winograd_launcher(
-    op: str, out: Layout, x: tuple, weight: tuple, result: tuple, parameters: tuple, work: int, finish: Epilogue | None = None, given: bool = False
-) -> Callable:  # fmt: skip
-    """A launcher of op's kernel that allocates its scratch memory. If transformed taps are `given`, they are its
-    third input.
+    op: str,
+    out: Layout,
+    x: tuple,
+    weight: tuple,
+    result: tuple,
+    parameters: tuple,
+    work: int,
+    finish: Epilogue | None = None,
+    is_transformed: bool = False,
+) -> Callable:
+    """A launcher of op's kernel that allocates scratch memory. If `is_transformed`, the third input is the transformed
+    weight.
     """
     on_weight, storage = op == "convolution_weight", out.storage
     sizes, plan, numbers = (
         _of_weight(x, weight, result, parameters)
         if on_weight
-        else _of_result(op == "convolution_input", given, x, weight, result, parameters)
+        else _of_result(op == "convolution_input", is_transformed, x, weight, result, parameters)
     )
     kernel = winograd_weight_kernel if on_weight else winograd_kernel
     sizes_of_tiles = {
@@ -435,20 +440,27 @@ def winograd_launcher(
         "convolution", kernel, out, (storage.name,) * 7, work, finish, build.FAST_POINTWISE, **sizes_of_tiles
     )
     scratch, constants, make = tuple((size, storage) for size in sizes), (*plan, *numbers), out.device.backend.scratch
-    # one thread has a chunk at a time in its cache; the bits are the same
-    alone = (*plan._replace(together=1), *numbers) if on_weight else constants
+    # with one thread, a chunk at a time stays in the cache; the results are bitwise equal
+    constants_of_one_thread = (*plan._replace(together=1), *numbers) if on_weight else constants
 
     def launch(first: object, second: object, result: object, *further: object) -> None:
-        run(first, second, result, *make(scratch), *(constants if get_num_threads() > 1 else alone), *further)
+        run(
+            first,
+            second,
+            result,
+            *make(scratch),
+            *(constants if get_num_threads() > 1 else constants_of_one_thread),
+            *further,
+        )
 
-    def launch_given(first: object, second: object, taps: object, result: object, *further: object) -> None:
+    def launch_transformed(first: object, second: object, taps: object, result: object, *further: object) -> None:
         run(first, second, result, taps, *make(scratch[1:]), *constants, *further)
 
-    return launch_given if given else launch
+    return launch_transformed if is_transformed else launch
 
 
 def _of_result(
-    back: bool, given: bool, x: tuple, weight: tuple, result: tuple, parameters: tuple
+    back: bool, is_transformed: bool, x: tuple, weight: tuple, result: tuple, parameters: tuple
 ) -> tuple[tuple, NamedTuple, Geometry]:
     """Sizes of scratch memory, the plan and the geometry. The input's gradient convolves g with the flipped
     kernels, with a padding of 2 minus that of the convolution.
@@ -463,17 +475,17 @@ def _of_result(
             channels,
             features,
             steps[::-1],
-            tuple(2 - each for each in padding),
+            tuple(2 - pad for pad in padding),
         )
-    high, wide = (-(-each // 2) for each in result[2:])
+    high, wide = (-(-size // 2) for size in result[2:])
     whole = x[0] * high
-    once = 16 * channels * whole * wide <= _WHOLE and channels * features >= _LARGE
-    shares = min(_WORKERS, features // _FEATURES) if once else 1
-    sets = 1 if once else -(-whole // max(1, _TILES // (16 * channels * wide)))
+    single_task = 16 * channels * whole * wide <= _WHOLE and channels * features >= _LARGE
+    shares = min(_WORKERS, features // _FEATURES) if single_task else 1
+    sets = 1 if single_task else -(-whole // max(1, _TILES // (16 * channels * wide)))
     rows = -(-whole // sets)
     tasks = -(-whole // rows) * shares
     workers, line = min(_WORKERS, tasks), 2 * _ceil(wide, lanes) + 2
-    columns, board = _ceil((rows - 1) * wide + _ceil(wide, lanes), lanes), (2 * min(rows, high) + 2) * line
+    columns, lines_size = _ceil((rows - 1) * wide + _ceil(wide, lanes), lanes), (2 * min(rows, high) + 2) * line
     taps_step, tiles_step, step = (
         _taps_step(channels),
         channels * columns + lanes,
@@ -488,29 +500,29 @@ def _of_result(
         wide,
         columns,
         line,
-        board,
+        lines_size,
         *steps,
         int(back),
-        int(given),
+        int(is_transformed),
         taps_step,
         tiles_step,
         step,
     )
     sizes = (
-        16 * (workers if once else features // _FEATURES) * taps_step,
-        16 * (1 if once else workers) * tiles_step,
+        16 * (workers if single_task else features // _FEATURES) * taps_step,
+        16 * (1 if single_task else workers) * tiles_step,
         16 * workers * step,
-        workers * board,
+        workers * lines_size,
     )
     return sizes, plan, geometry(x, (features, channels, *weight[2:]), result, stride, padding, dilation, groups)
 
 
 def _of_weight(x: tuple, weight: tuple, result: tuple, parameters: tuple) -> tuple[tuple, NamedTuple, Geometry]:
     """Sizes of scratch memory, the plan and the geometry."""
-    (features, channels), (high, wide), lanes = weight[:2], [-(-each // 2) for each in result[2:]], _lanes()
+    (features, channels), (high, wide), lanes = weight[:2], [-(-size // 2) for size in result[2:]], _lanes()
     whole, blocks, columns = x[0] * high, features // _FEATURES, channels + lanes
     rows = -(-whole // -(-whole // max(1, _SUMMED // wide)))
-    chunks, workers, board = (
+    chunks, workers, lines_size = (
         -(-whole // rows),
         min(_WORKERS, blocks),
         (2 * min(rows, high) + 2) * (2 * wide + 2) * lanes,
@@ -521,11 +533,11 @@ def _of_weight(x: tuple, weight: tuple, result: tuple, parameters: tuple) -> tup
         16 * together * blocks * taps_step,
         16 * together * tiles_step,
         16 * (blocks if chunks > 1 else workers) * step,
-        workers * board,
+        workers * lines_size,
     )
     return (
         sizes,
-        ChunkPlan(workers, chunks, together, rows, high, wide, columns, board, taps_step, tiles_step, step),
+        ChunkPlan(workers, chunks, together, rows, high, wide, columns, lines_size, taps_step, tiles_step, step),
         geometry(x, weight, result, *parameters),
     )
 

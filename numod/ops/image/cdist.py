@@ -1,8 +1,6 @@
 """Pairwise p-norm distances between rows, in one pass and without storing differences.
 
-Distances of corresponding rows are pointwise.
-
-Dense rows seen as x (batch, n, width) and y (batch, m, width). Totals are taken in float64.
+Dense rows are seen as x (batch, n, width) and y (batch, m, width). Sums are in float64.
 """
 
 from __future__ import annotations
@@ -24,11 +22,10 @@ from ..linalg.tril_triu import triangle
 
 
 def cdist_kernel(x, y, out, tasks, run, n, m, width, p, *, PAIRS):
-    """out (batch, n, m) = (sum |x - y|^p)^(1/p) over the width; p < 0 stands for infinity: the greatest.
+    """out (batch, n, m) = (sum |x - y|^p)^(1/p) over the width; p < 0 means infinity: the maximum.
 
-    Each task has `run` neighbours of a row of out.
-
-    With PAIRS out has, of a single batch, only the places beyond the diagonal, row by row.
+    Each task computes `run` neighbours of a row of out. With PAIRS, the batch is 1 and out has only the elements above
+    the diagonal, row by row.
     """
     for task in parallel_range(tasks):
         first = int64(task) * run
@@ -61,8 +58,9 @@ def cdist_kernel(x, y, out, tasks, run, n, m, width, p, *, PAIRS):
 
 
 def cdist_gradient_kernel(g, x, y, distance, out, total, run, n, m, width, p):
-    """out (batch, n, width) = the gradient for x: sum over m of g * d distance / dx; 0 where the rows agree. g,
-    distance (batch, n, m); y (batch, width, m), to be read along m.
+    """out (batch, n, width) = the gradient of x: the sum over m of g * d distance / dx; 0 for equal rows.
+
+    g, distance (batch, n, m); y is transposed to (batch, width, m).
     """
     for task in parallel_range(total):
         place = int64(task) * run
@@ -89,10 +87,7 @@ def cdist_gradient_kernel(g, x, y, distance, out, total, run, n, m, width, p):
 
 
 class Cdist(Op):
-    """Distances (batch, n, m) of dense x (batch, n, width) and y (batch, m, width), of one floating dtype.
-
-    Parameter `p`, from 0 to infinity.
-    """
+    """Distances (batch, n, m) of dense x (batch, n, width) and y (batch, m, width); `p` from 0 to infinity."""
 
     takes = "x[b n w]:f y[b m w]; p=number"
     inputs, parameters = ("x", "y"), ("p",)
@@ -104,10 +99,7 @@ class Cdist(Op):
 
 
 class Pdist(Op):
-    """Distances (n * (n - 1) / 2) of each row of a dense floating x (n, width) to those after it.
-
-    Parameter `p`, from 0 to infinity.
-    """
+    """Distances (n * (n - 1) / 2) of each row of a dense x (n, width) to the rows after it; `p` from 0 to infinity."""
 
     takes = "x[n w]:f; p=number"
     inputs, parameters = ("x",), ("p",)
@@ -120,10 +112,10 @@ class Pdist(Op):
 
 
 class CdistGradient(Op):
-    """The gradient of distances for x, with y turned. Where it is differentiated itself it is composed of other ops."""
+    """The gradient of x for distances; takes y transposed. Not differentiable: then it is composed of other ops."""
 
-    takes = "given[b n m]:f x[b n w] turned[b w m] distance[b n m]; p=number"
-    inputs, parameters, differentiable = ("given", "x", "turned", "distance"), ("p",), False
+    takes = "given[b n m]:f x[b n w] transposed[b w m] distance[b n m]; p=number"
+    inputs, parameters, differentiable = ("given", "x", "transposed", "distance"), ("p",), False
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (given, x, *_), (p,) = arguments, parameters
@@ -132,35 +124,35 @@ class CdistGradient(Op):
 
 
 def _distances(
-    name: str, given: tuple[Layout, ...], out: Layout, sizes: tuple[int, int, int], p: float, pairs: bool
+    name: str, inputs: tuple[Layout, ...], out: Layout, sizes: tuple[int, int, int], p: float, pairs: bool
 ) -> Plan:
     run = 1 if out.device.backend.is_gpu else sizes[1]
     kernel = partial(cdist_kernel, PAIRS=pairs)
     plan = _plan(
-        name, kernel, (given[0], given[-1]), out, out.size if not pairs else sizes[0] * sizes[1], run, sizes, p
+        name, kernel, (inputs[0], inputs[-1]), out, out.size if not pairs else sizes[0] * sizes[1], run, sizes, p
     )
-    if len(given) == 2:
+    if len(inputs) == 2:
         return plan
-    run = plan.launch  # the rows meet each other
+    run = plan.launch
     return Plan(plan.layout, lambda x, out, *numbers: run(x, x, out, *numbers), plan.constants)
 
 
 def _plan(
     name: str,
     kernel: Callable,
-    given: tuple[Layout, ...],
+    inputs: tuple[Layout, ...],
     out: Layout,
     places: int,
     run: int,
     sizes: tuple[int, int, int],
     p: float,
 ) -> Plan:
-    """A plan over `places`, of which each task has `run`."""
+    """A plan for a kernel over `places`; each task computes `run` of them."""
     if out.size == 0:
         return Plan(out, lambda *_: None)
-    signature = bind.signature(*[out] * (len(given) + 1), numbers=5, others=["float64"])
+    signature = bind.signature(*[out] * (len(inputs) + 1), numbers=5, others=["float64"])
     p = -1.0 if p == inf else float(p)
-    # each has a loop of its own, which LLVM can vectorise
+    # compile-time constants for common norms, whose loops LLVM can vectorise
     known = {"p": np.float64(p)} if p in (-1.0, 0.0, 1.0, 2.0) else {}
     n, m, width = sizes
     launch = bind.launcher(
@@ -180,12 +172,12 @@ def _x_gradient(g: object, x: object, y: object, out: object, p: float, recordin
 
 
 def _slope(difference: object, distance: object, p: float) -> object:
-    """The derivative of distances by the differences of rows; 0 where the rows agree."""
+    """The derivative of distances by the differences of rows; 0 for equal rows."""
     sign, size = difference.sign(), difference.abs()
     if p == inf:
         return sign * (size == distance)
-    apart = (distance != 0) & (size != 0)
-    return sign * ((size / distance.where(apart, 1)).where(apart, 0 if p >= 1 else 1) ** (p - 1)).where(apart, 0)
+    differs = (distance != 0) & (size != 0)
+    return sign * ((size / distance.where(differs, 1)).where(differs, 0 if p >= 1 else 1) ** (p - 1)).where(differs, 0)
 
 
 def _y_gradient(g: object, x: object, y: object, out: object, p: float, recording: bool) -> object:
@@ -193,15 +185,14 @@ def _y_gradient(g: object, x: object, y: object, out: object, p: float, recordin
 
 
 def _pairs_gradient(g: object, x: object, out: object, p: float, recording: bool) -> object:
-    """As of `cdist`, whose matrix of gradients, and of distances, has those of the pairs on both sides of the
-    diagonal.
-    """
+    """The gradient of `cdist` for symmetric matrices of gradients and distances."""
     n = x.shape[0]
     rows, columns = triangle.apply((), (dtypes.int64, x.device, n, n, 0, True)).unbind()
     halves = [
-        each.new_zeros(n * n).index_copy_(0, rows * n + columns, each).view(n, n) for each in (g.contiguous(), out)
+        values.new_zeros(n * n).index_copy_(0, rows * n + columns, values).view(n, n)
+        for values in (g.contiguous(), out)
     ]
-    g, out = [(halve + halve.T).unsqueeze(0) for halve in halves]
+    g, out = [(half + half.T).unsqueeze(0) for half in halves]
     return _x_gradient(g, x.unsqueeze(0), x.unsqueeze(0), out, p, recording).squeeze(0)
 
 

@@ -1,10 +1,8 @@
-"""Lines resampled: each place of a line of the result is a weighted sum of a few places of x's line.
+"""Resampling along one dimension: each element of the result is a weighted sum of a few elements of x.
 
-Image sizes change so, one dimension after the other.
-
-Dense tensors seen as (outer, n, inner); index int64 and weight (m, taps) say what the m places of a result's line are
-sums of. The weights are constants: they have no gradient. x's gradient is the same map turned around, and that one's is
-the map itself.
+Images are resized one dimension after the other. Dense tensors are seen as (outer, n, inner); index (m, taps) of int64
+and weight (m, taps) are the elements and factors of the m sums. The weights have no gradient. The gradient of x is the
+transposed map, whose gradient is the map itself.
 """
 
 from __future__ import annotations
@@ -20,12 +18,13 @@ from ..index.indexing import columns, ones
 from ..op import Op, Plan, single_device
 from ..reduce.softmax import split
 
-_PARTS = 16  # runs of places that threads share
+_PARTS = 16  # runs of m that are divided among threads
 
 
 def resample_kernel(x, index, weight, out, outer, n, inner, m, taps, parts, width, blocks):
-    """out (outer, m, inner) = the sums of weight (m, taps) times x (outer, n, inner) at index (m, taps); a task has one
-    of `parts` runs of m and `blocks` of inner.
+    """out (outer, m, inner) = the sums of weight (m, taps) times x (outer, n, inner) at index (m, taps).
+
+    A task has one of `parts` runs of m and one of `blocks` runs of inner.
     """
     for task in parallel_range(outer * parts * blocks):
         row, part, first = int64(task) // (parts * blocks), int64(task) // blocks % parts, int64(task) % blocks * width
@@ -33,28 +32,28 @@ def resample_kernel(x, index, weight, out, outer, n, inner, m, taps, parts, widt
         for j in range(part * m // parts, (part + 1) * m // parts):
             target = (row * m + j) * inner
             for tap in range(0, taps, 2):  # two at a time, so that the result is written half as often
-                again = min(tap + 1, taps - 1)
+                next_tap = min(tap + 1, taps - 1)
                 a, b = (
                     (row * n + index[uintp(j * taps + tap)]) * inner,
-                    (row * n + index[uintp(j * taps + again)]) * inner,
+                    (row * n + index[uintp(j * taps + next_tap)]) * inner,
                 )
-                u, v = weight[uintp(j * taps + tap)], weight[uintp(j * taps + again)]
+                weight_a, weight_b = weight[uintp(j * taps + tap)], weight[uintp(j * taps + next_tap)]
                 if tap == 0 and taps > 1:
                     for k in range(first, last):
-                        out[uintp(target + k)] = u * x[uintp(a + k)] + v * x[uintp(b + k)]
+                        out[uintp(target + k)] = weight_a * x[uintp(a + k)] + weight_b * x[uintp(b + k)]
                 elif tap == 0:
                     for k in range(first, last):
-                        out[uintp(target + k)] = u * x[uintp(a + k)]
-                elif again > tap:
+                        out[uintp(target + k)] = weight_a * x[uintp(a + k)]
+                elif next_tap > tap:
                     for k in range(first, last):
-                        out[uintp(target + k)] += u * x[uintp(a + k)] + v * x[uintp(b + k)]
+                        out[uintp(target + k)] += weight_a * x[uintp(a + k)] + weight_b * x[uintp(b + k)]
                 else:
                     for k in range(first, last):
-                        out[uintp(target + k)] += u * x[uintp(a + k)]
+                        out[uintp(target + k)] += weight_a * x[uintp(a + k)]
 
 
 def resample_last_kernel(x, index, weight, out, outer, n, m, taps):
-    """The same for inner = 1: out (outer, m) = the sums of weight (m, taps) times x (outer, n) at index (m, taps)."""
+    """`resample_kernel` for inner = 1."""
     for task in parallel_range(outer):
         row = int64(task)
         for j in range(m):
@@ -65,8 +64,8 @@ def resample_last_kernel(x, index, weight, out, outer, n, m, taps):
 
 
 def resample_back_kernel(g, index, weight, out, outer, n, inner, m, taps, width, blocks):
-    """out (outer, n, inner) = g (outer, m, inner), each place given back to those it is a sum of; each task has one of
-    `blocks` runs of `width` columns.
+    """out (outer, n, inner) = the gradient of x for g (outer, m, inner). A task has one of `blocks` runs of `width`
+    columns.
     """
     for task in parallel_range(outer * blocks):
         row, first = int64(task) // blocks, int64(task) % blocks * width
@@ -77,13 +76,13 @@ def resample_back_kernel(g, index, weight, out, outer, n, inner, m, taps, width,
         for j in range(m):
             source = (row * m + j) * inner
             for tap in range(j * taps, (j + 1) * taps):
-                target, share = (row * n + index[uintp(tap)]) * inner, weight[uintp(tap)]
+                target, factor = (row * n + index[uintp(tap)]) * inner, weight[uintp(tap)]
                 for k in range(first, last):
-                    out[uintp(target + k)] += share * g[uintp(source + k)]
+                    out[uintp(target + k)] += factor * g[uintp(source + k)]
 
 
 class Resample(Op):
-    """x with `size` places along parameter `dim` in place of those it has, or, where `back`, the gradient of that."""
+    """x resampled to `size` elements along `dim`, or if `back`, the gradient of that."""
 
     takes = "x[*s]:f index[m t]:int64 weight[m t]; dim=axis size=0.. back=flag"
     inputs, parameters = ("x", "index", "weight"), ("dim", "size", "back")
@@ -114,22 +113,22 @@ class Resample(Op):
             split((out if back else x).shape, dim),
             index.shape,
         )
-        flat = x.device.backend.is_gpu
-        if inner == 1 and not (flat or back):
+        on_gpu = x.device.backend.is_gpu
+        if inner == 1 and not (on_gpu or back):
             # LLVM unrolls the loop over few taps
             text = specialized(resample_last_kernel, **({"taps": np.int64(taps)} if taps <= 4 else {}))
             signature = bind.signature(x, "int64", x, x, numbers=4)
             return Plan(
                 out, bind.launcher(x.device, self.name, text, signature, x.dtype, taps * out.size), (outer, n, m, taps)
             )
-        width = inner if not (flat or back) else columns(x, inner)
+        width = inner if not (on_gpu or back) else columns(x, inner)
         numbers = (
             outer,
             n,
             inner,
             m,
             taps,
-            *([] if back else [m if flat else min(m, -(-_PARTS // outer))]),
+            *([] if back else [m if on_gpu else min(m, -(-_PARTS // outer))]),
             width,
             -(-inner // width),
         )

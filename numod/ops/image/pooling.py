@@ -21,7 +21,7 @@ from ...kernel import bind, build
 from ...kernel.language import float64, int64, local_array, parallel_range, real, uintp
 from ...kernel.library.division import quotient
 from ...kernel.library.rows import row_sum
-from ...kernel.library.teams import give_4
+from ...kernel.library.teams import store_4
 from ...kernel.library.windows import (
     Pooling,
     fill_windows,
@@ -37,23 +37,23 @@ from ...kernel.specialize import specialized
 from ..reduce import reduction
 from ..op import Op, Plan
 
-_WORKERS = 8  # turns of the parallel loop, with folded lines of their own
-# output lines of a turn: what one pass wrote lies in the cache, and no longer on its way there, when the next reads it
+_WORKERS = 8  # iterations of the parallel loop, each with its own folded lines
+# output lines between the two passes: long enough for the stores of one to reach the cache before the other loads them
 _BLOCK = 8
-_AHEAD = 4  # most windows of a line that a GPU thread reads before it compares any
+_AHEAD = 4  # windows of a line that a GPU thread loads before it compares them, at most
 _INDEX = np.dtype(np.int64)
 
 
 def max_pool_kernel(x, out, indices, pool: Pooling, *, LINES):
-    """out = the greatest element of each window, NaN first. indices = its place in the plane: the first of several,
-    the last of NaNs. With LINES, a task computes a row of outputs, else one output.
+    """out = the maximum of each window; NaN wins. indices = its index in the plane: the first of equal elements, the
+    last NaN. With LINES, a task computes a row of outputs, else one output.
     """
     for task in parallel_range(pool.planes * pool.out_d * pool.out_h * pool.out_w // (pool.out_w if LINES else 1)):
         begin = int64(task) * (pool.out_w if LINES else 1)
         row = quotient(begin, pool.out_w)
-        level = quotient(row, pool.out_h)
-        plane = quotient(level, pool.out_d)
-        oh, od = row - level * pool.out_h, level - plane * pool.out_d
+        slab = quotient(row, pool.out_h)
+        plane = quotient(slab, pool.out_d)
+        oh, od = row - slab * pool.out_h, slab - plane * pool.out_d
         plane *= pool.depth * pool.height * pool.width
         d_first, d_last = (
             window_start(od, pool.depth, pool.out_d, pool.stride_d, pool.pad_d, pool.step_d),
@@ -63,8 +63,8 @@ def max_pool_kernel(x, out, indices, pool: Pooling, *, LINES):
             window_start(oh, pool.height, pool.out_h, pool.stride_h, pool.pad_h, pool.step_h),
             window_stop(oh, pool.height, pool.out_h, pool.stride_h, pool.pad_h, pool.step_h, pool.kernel_h),
         )
-        for place in range(begin, begin + (pool.out_w if LINES else 1)):
-            ow = place - row * pool.out_w
+        for window in range(begin, begin + (pool.out_w if LINES else 1)):
+            ow = window - row * pool.out_w
             w_first, w_last = (
                 window_start(ow, pool.width, pool.out_w, pool.stride_w, pool.pad_w, pool.step_w),
                 window_stop(ow, pool.width, pool.out_w, pool.stride_w, pool.pad_w, pool.step_w, pool.kernel_w),
@@ -72,7 +72,7 @@ def max_pool_kernel(x, out, indices, pool: Pooling, *, LINES):
             best_at = (d_first * pool.height + h_first) * pool.width + w_first
             best = x[uintp(plane + best_at)]
             d = d_first
-            while d < d_last:  # a range with a step would be divided to know how many turns it has
+            while d < d_last:  # a range with a step would need a division
                 h = h_first
                 while h < h_last:
                     line, w = (d * pool.height + h) * pool.width, w_first
@@ -83,8 +83,8 @@ def max_pool_kernel(x, out, indices, pool: Pooling, *, LINES):
                         w += pool.step_w
                     h += pool.step_h
                 d += pool.step_d
-            out[uintp(place)] = best
-            indices[uintp(place)] = best_at
+            out[uintp(window)] = best
+            indices[uintp(window)] = best_at
 
 
 def max_pool_rows(
@@ -108,7 +108,7 @@ def max_pool_rows(
             begin // (pool.out_h * pool.out_d) * pool.depth * pool.height * pool.width,
         )
         for first in range(begin, end, BLOCK):
-            for place in range(first, min(first + BLOCK, end)):
+            for line in range(first, min(first + BLOCK, end)):
                 h, d = 3 * oh, 3 * (pool.out_h + od)
                 fold_rows_max(
                     x,
@@ -120,15 +120,15 @@ def max_pool_rows(
                     pool.step_h * pool.width,
                     pool.width,
                     folded,
-                    folded_at + (place - first) * row_size + margin,
+                    folded_at + (line - first) * row_size + margin,
                     table,
                     0,
                 )
                 oh, od, plane_at = next_line(
                     oh, od, plane_at, pool.out_h, pool.out_d, pool.depth * pool.height * pool.width
                 )
-            for place in range(first, min(first + BLOCK, end)):
-                window_at = folded_at + (place - first) * row_size + margin
+            for line in range(first, min(first + BLOCK, end)):
+                window_at = folded_at + (line - first) * row_size + margin
                 for o in range(1 if REGULAR else pool.out_w):
                     fold_windows_of_row(
                         folded,
@@ -141,7 +141,7 @@ def max_pool_rows(
                         else window_stop(o, pool.width, pool.out_w, 0, 0, 1, 0)
                         - window_start(o, pool.width, pool.out_w, 0, 0, 1),
                         out,
-                        place * pool.out_w + o,
+                        line * pool.out_w + o,
                         table,
                         0,
                         pool.out_w if REGULAR else 1,
@@ -168,7 +168,7 @@ def max_pool_rows_with_indices(
     BLOCK,
     REGULAR,
 ):
-    """As `max_pool_rows`, with the indices."""
+    """`max_pool_rows` with indices."""
     fill_windows(table, pool, 0)
     for worker in parallel_range(workers):
         folded_at = int64(worker) * BLOCK * row_size
@@ -185,8 +185,8 @@ def max_pool_rows_with_indices(
             begin // (pool.out_h * pool.out_d) * pool.depth * pool.height * pool.width,
         )
         for first in range(begin, end, BLOCK):
-            for place in range(first, min(first + BLOCK, end)):
-                h, d, target = 3 * oh, 3 * (pool.out_h + od), folded_at + (place - first) * row_size + margin
+            for line in range(first, min(first + BLOCK, end)):
+                h, d, target = 3 * oh, 3 * (pool.out_h + od), folded_at + (line - first) * row_size + margin
                 fold_rows_argmax(
                     x,
                     plane_at,
@@ -204,12 +204,12 @@ def max_pool_rows_with_indices(
                 oh, od, plane_at = next_line(
                     oh, od, plane_at, pool.out_h, pool.out_d, pool.depth * pool.height * pool.width
                 )
-            for place in range(first, min(first + BLOCK, end)):
-                window_at = folded_at + (place - first) * row_size + margin
+            for line in range(first, min(first + BLOCK, end)):
+                window_at = folded_at + (line - first) * row_size + margin
                 for o in range(1 if REGULAR else pool.out_w):
                     first_window_at, out_at = (
                         window_at + (-pool.pad_w if REGULAR else window_start(o, pool.width, pool.out_w, 0, 0, 1)),
-                        place * pool.out_w + o,
+                        line * pool.out_w + o,
                     )
                     fold_windows_of_row(
                         folded,
@@ -234,7 +234,7 @@ def max_pool_rows_with_indices(
 
 
 def place_gradient_kernel(g, indices, out, pool: Pooling):
-    """out (planes, depth * height * width) = each g, added at its index."""
+    """out (planes, depth * height * width) = g, added at the indices."""
     for task in parallel_range(pool.planes):
         plane = int64(task)
         base = plane * pool.depth * pool.height * pool.width
@@ -243,28 +243,28 @@ def place_gradient_kernel(g, indices, out, pool: Pooling):
         for k in range(
             plane * pool.out_d * pool.out_h * pool.out_w, (plane + 1) * pool.out_d * pool.out_h * pool.out_w
         ):
-            if indices[uintp(k)] >= 0:  # a dilated window can lie beside all elements
+            if indices[uintp(k)] >= 0:  # -1: a dilated window without elements
                 out[uintp(base + indices[uintp(k)])] += g[uintp(k)]
 
 
 def place_gradient_elements(g, indices, out, pool: Pooling, *, AHEAD):
-    """As `place_gradient_kernel` for GPUs: a thread computes four neighbouring elements, as the sum of g over the
-    windows that have their index, in the same order.
+    """`place_gradient_kernel` for a GPU: a thread computes four neighbouring elements, each as the sum of g over the
+    windows with its index, in order.
 
-    The window sizes are compile-time constants, so that only the thread's number is divided. AHEAD windows are loaded
-    before any is compared, so that their loads overlap. Neighbouring threads read neighbouring windows.
+    Window sizes are compile-time constants, to avoid divisions. AHEAD windows are loaded before they are compared, so
+    that the loads overlap.
     """
     total, gradients, offsets = (
         local_array(4, g.dtype),
         local_array(AHEAD, g.dtype),
         local_array(AHEAD, indices.dtype),
     )
-    fours = quotient(pool.width + 3, 4)
-    for task in parallel_range(pool.planes * pool.depth * pool.height * fours):
-        line = quotient(int64(task), fours)
-        level = quotient(line, pool.height)
-        plane = quotient(level, pool.depth)
-        w, h, d = 4 * (int64(task) - line * fours), line - level * pool.height, level - plane * pool.depth
+    groups_per_line = quotient(pool.width + 3, 4)
+    for task in parallel_range(pool.planes * pool.depth * pool.height * groups_per_line):
+        line = quotient(int64(task), groups_per_line)
+        slab = quotient(line, pool.height)
+        plane = quotient(slab, pool.depth)
+        w, h, d = 4 * (int64(task) - line * groups_per_line), line - slab * pool.height, slab - plane * pool.depth
         place = (d * pool.height + h) * pool.width + w
         for j in range(4):
             total[j] = 0
@@ -291,7 +291,7 @@ def place_gradient_elements(g, indices, out, pool: Pooling, *, AHEAD):
                             total[j] += gradients[o] if offsets[o] == j else g.dtype.type(0)
                     ow += AHEAD
         if w + 4 <= pool.width:
-            give_4(out, uintp(line * pool.width + w), total, 0)
+            store_4(out, uintp(line * pool.width + w), total, 0)
         else:
             for j in range(4):
                 if w + j < pool.width:
@@ -299,15 +299,16 @@ def place_gradient_elements(g, indices, out, pool: Pooling, *, AHEAD):
 
 
 def average_kernel(x, out, counts_borders, divisor, pool: Pooling, *, LINES):
-    """out = the sum of each window over its size: with padding, without, or the given divisor. LINES: as in
-    `max_pool_kernel`.
+    """out = the sum of each window, divided by its size with padding (counts_borders), its size without, or a divisor.
+
+    LINES: see `max_pool_kernel`.
     """
     for task in parallel_range(pool.planes * pool.out_d * pool.out_h * pool.out_w // (pool.out_w if LINES else 1)):
         begin = int64(task) * (pool.out_w if LINES else 1)
         row = quotient(begin, pool.out_w)
-        level = quotient(row, pool.out_h)
-        plane = quotient(level, pool.out_d)
-        oh, od = row - level * pool.out_h, level - plane * pool.out_d
+        slab = quotient(row, pool.out_h)
+        plane = quotient(slab, pool.out_d)
+        oh, od = row - slab * pool.out_h, slab - plane * pool.out_d
         plane *= pool.depth * pool.height * pool.width
         d_first, d_last = (
             window_start(od, pool.depth, pool.out_d, pool.stride_d, pool.pad_d, 1),
@@ -321,8 +322,8 @@ def average_kernel(x, out, counts_borders, divisor, pool: Pooling, *, LINES):
         sizes *= window_size(
             oh, pool.height, pool.stride_h, pool.pad_h, pool.kernel_h, h_last - h_first, counts_borders
         )
-        for place in range(begin, begin + (pool.out_w if LINES else 1)):
-            ow = place - row * pool.out_w
+        for window in range(begin, begin + (pool.out_w if LINES else 1)):
+            ow = window - row * pool.out_w
             w_first, w_last = (
                 window_start(ow, pool.width, pool.out_w, pool.stride_w, pool.pad_w, 1),
                 window_stop(ow, pool.width, pool.out_w, pool.stride_w, pool.pad_w, 1, pool.kernel_w),
@@ -340,7 +341,7 @@ def average_kernel(x, out, counts_borders, divisor, pool: Pooling, *, LINES):
                     ow, pool.width, pool.stride_w, pool.pad_w, pool.kernel_w, w_last - w_first, counts_borders
                 )
             )
-            out[uintp(place)] = total / real(size)
+            out[uintp(window)] = total / real(size)
 
 
 def average_pool_rows(
@@ -360,9 +361,7 @@ def average_pool_rows(
     BLOCK,
     REGULAR,
 ):
-    """Average pooling of floats, computed as in `max_pool_rows`. sizes (out_w) = the number of columns of each
-    window that count.
-    """
+    """Average pooling of floats by rows (see `max_pool_rows`). sizes (out_w) = the columns counted in each window."""
     fill_windows(table, pool, counts_borders)
     for ow in range(pool.out_w):
         inside = window_stop(ow, pool.width, pool.out_w, pool.stride_w, pool.pad_w, 1, pool.kernel_w) - window_start(
@@ -388,7 +387,7 @@ def average_pool_rows(
         )
         for first in range(begin, end, BLOCK):
             down_h, down_d = oh, od
-            for place in range(first, min(first + BLOCK, end)):
+            for line in range(first, min(first + BLOCK, end)):
                 h, d = 3 * oh, 3 * (pool.out_h + od)
                 fold_rows_sum(
                     x,
@@ -400,17 +399,17 @@ def average_pool_rows(
                     pool.width,
                     pool.width,
                     folded,
-                    folded_at + (place - first) * row_size + margin,
+                    folded_at + (line - first) * row_size + margin,
                     table,
                     0,
                 )
                 oh, od, plane_at = next_line(
                     oh, od, plane_at, pool.out_h, pool.out_d, pool.depth * pool.height * pool.width
                 )
-            for place in range(first, min(first + BLOCK, end)):
+            for line in range(first, min(first + BLOCK, end)):
                 rows = 1 if divisor != 0 else table[3 * down_h + 2] * table[3 * (pool.out_h + down_d) + 2]
                 down_h, down_d, _ = next_line(down_h, down_d, 0, pool.out_h, pool.out_d, 0)
-                window_at = folded_at + (place - first) * row_size + margin
+                window_at = folded_at + (line - first) * row_size + margin
                 for o in range(1 if REGULAR else pool.out_w):
                     fold_windows_of_row(
                         folded,
@@ -423,7 +422,7 @@ def average_pool_rows(
                         else window_stop(o, pool.width, pool.out_w, 0, 0, 1, 0)
                         - window_start(o, pool.width, pool.out_w, 0, 0, 1),
                         out,
-                        place * pool.out_w + o,
+                        line * pool.out_w + o,
                         table,
                         0,
                         pool.out_w if REGULAR else 1,
@@ -435,14 +434,14 @@ def average_pool_rows(
 
 
 def average_planes(x, out, counts_borders, divisor, pool: Pooling):
-    """out (planes) = the mean of each plane: one window of all elements."""
+    """out (planes) = the mean of each plane (global pooling)."""
     for task in parallel_range(pool.planes):
         n = pool.depth * pool.height * pool.width
         out[uintp(int64(task))] = row_sum(x, int64(task) * n, n) / float64(n)
 
 
 def average_planes_gradient(g, out, counts_borders, divisor, pool: Pooling):
-    """The gradient of `average_planes`: out = each g over the size of its plane."""
+    """The gradient of `average_planes`: out = g divided by the size of the plane."""
     for task in parallel_range(pool.planes):
         n = pool.depth * pool.height * pool.width
         share = g[uintp(int64(task))] / real(n)
@@ -451,7 +450,7 @@ def average_planes_gradient(g, out, counts_borders, divisor, pool: Pooling):
 
 
 def average_gradient_kernel(g, out, counts_borders, divisor, pool: Pooling):
-    """out = each g over its window's size, added to all elements of the window."""
+    """out = g divided by the size of its window, added to all elements of the window."""
     for task in parallel_range(pool.planes):
         plane = int64(task) * pool.depth * pool.height * pool.width
         for k in range(pool.depth * pool.height * pool.width):
@@ -493,15 +492,15 @@ def average_gradient_kernel(g, out, counts_borders, divisor, pool: Pooling):
 
 
 def average_gradient_elements(g, out, counts_borders, divisor, pool: Pooling):
-    """As `average_gradient_kernel` for GPUs: a thread computes one element, as the sum over the windows that have
-    it, in the same order.
+    """`average_gradient_kernel` for a GPU: a thread computes one element, as the sum over the windows that contain it,
+    in order.
     """
     for task in parallel_range(pool.planes * pool.depth * pool.height * pool.width):
-        place, total = int64(task), g.dtype.type(0)
-        line = quotient(place, pool.width)
-        level = quotient(line, pool.height)
-        plane = quotient(level, pool.depth)
-        w, h, d = place - line * pool.width, line - level * pool.height, level - plane * pool.depth
+        element, total = int64(task), g.dtype.type(0)
+        line = quotient(element, pool.width)
+        slab = quotient(line, pool.height)
+        plane = quotient(slab, pool.depth)
+        w, h, d = element - line * pool.width, line - slab * pool.height, slab - plane * pool.depth
         for od in range(
             first_window(d, pool.depth, pool.out_d, pool.stride_d, pool.pad_d, 1, pool.kernel_d),
             last_window(d, pool.depth, pool.out_d, pool.stride_d, pool.pad_d),
@@ -509,7 +508,7 @@ def average_gradient_elements(g, out, counts_borders, divisor, pool: Pooling):
             inside = window_stop(
                 od, pool.depth, pool.out_d, pool.stride_d, pool.pad_d, 1, pool.kernel_d
             ) - window_start(od, pool.depth, pool.out_d, pool.stride_d, pool.pad_d, 1)
-            deep = window_size(od, pool.depth, pool.stride_d, pool.pad_d, pool.kernel_d, inside, counts_borders)
+            size_d = window_size(od, pool.depth, pool.stride_d, pool.pad_d, pool.kernel_d, inside, counts_borders)
             for oh in range(
                 first_window(h, pool.height, pool.out_h, pool.stride_h, pool.pad_h, 1, pool.kernel_h),
                 last_window(h, pool.height, pool.out_h, pool.stride_h, pool.pad_h),
@@ -517,7 +516,7 @@ def average_gradient_elements(g, out, counts_borders, divisor, pool: Pooling):
                 inside = window_stop(
                     oh, pool.height, pool.out_h, pool.stride_h, pool.pad_h, 1, pool.kernel_h
                 ) - window_start(oh, pool.height, pool.out_h, pool.stride_h, pool.pad_h, 1)
-                high = window_size(oh, pool.height, pool.stride_h, pool.pad_h, pool.kernel_h, inside, counts_borders)
+                size_h = window_size(oh, pool.height, pool.stride_h, pool.pad_h, pool.kernel_h, inside, counts_borders)
                 for ow in range(
                     first_window(w, pool.width, pool.out_w, pool.stride_w, pool.pad_w, 1, pool.kernel_w),
                     last_window(w, pool.width, pool.out_w, pool.stride_w, pool.pad_w),
@@ -528,19 +527,19 @@ def average_gradient_elements(g, out, counts_borders, divisor, pool: Pooling):
                     size = (
                         divisor
                         if divisor != 0
-                        else deep
-                        * high
+                        else size_d
+                        * size_h
                         * window_size(ow, pool.width, pool.stride_w, pool.pad_w, pool.kernel_w, inside, counts_borders)
                     )
                     total += g[uintp(((plane * pool.out_d + od) * pool.out_h + oh) * pool.out_w + ow)] / real(size)
-        out[uintp(place)] = total
+        out[uintp(element)] = total
 
 
 class _Pool(Op):
     """Base.
 
-    Parameters (kernel, stride, padding, dilation, sizes): tuples of a number for each spatial dimension, the last of x;
-    `sizes` are those of the result (for gradients, of x).
+    Parameters (kernel, stride, padding, dilation, sizes) are tuples with a number for each spatial dimension; `sizes`
+    are the spatial sizes of the result.
     """
 
     parameters = ("kernel", "stride", "padding", "dilation", "sizes")
@@ -550,11 +549,18 @@ class _Pool(Op):
         return _misfit(sizes["s"], _replaced(sizes["s"], parameters[4]), parameters)
 
     def _plan(
-        self, kernel: Callable, results: tuple[Layout, ...], arrays: tuple[np.dtype, ...], x: tuple, out: tuple, parameters: tuple, numbers: tuple = (),
+        self,
+        kernel: Callable,
+        results: tuple[Layout, ...],
+        arrays: tuple[np.dtype, ...],
+        x: tuple,
+        out: tuple,
+        parameters: tuple,
+        numbers: tuple = (),
         scratch: tuple = (),
-    ) -> Plan:  # fmt: skip
-        """A plan for a kernel. `arrays`: the storages of inputs and results. `scratch`: counts and storages of its
-        scratch memory. x and out: shapes.
+    ) -> Plan:
+        """A plan for a kernel. `arrays`: storages of inputs and results; `scratch`: sizes and storages of scratch
+        memory; x and out: shapes.
         """
         result, pool = results if self.outputs else results[0], _pooling(x, out, parameters)
         if results[0].size == 0:
@@ -565,9 +571,9 @@ class _Pool(Op):
         size, windows = pool.depth * pool.height * pool.width, pool.out_d * pool.out_h * pool.out_w
         work = pool.planes * max(windows * pool.kernel_d * pool.kernel_h * pool.kernel_w, size)
         if kernel is place_gradient_elements:
-            # windows that hold some of four neighbours
-            most = (3 + (pool.kernel_w - 1) * pool.step_w) // pool.stride_w + 1 if pool.stride_w else _AHEAD
-            kernel, work = partial(kernel, AHEAD=min(most, _AHEAD), **_fixed(pool)), pool.planes * size // 4
+            # the number of windows that contain one of four neighbours
+            window_count = (3 + (pool.kernel_w - 1) * pool.step_w) // pool.stride_w + 1 if pool.stride_w else _AHEAD
+            kernel, work = partial(kernel, AHEAD=min(window_count, _AHEAD), **_fixed(pool)), pool.planes * size // 4
         run = bind.launcher(results[0].device, self.name, specialized(kernel), signature, results[0].dtype, work, flags)
         count, make = len(arrays), results[0].device.backend.scratch if scratch else None
 
@@ -577,9 +583,7 @@ class _Pool(Op):
         return Plan(result, launch if scratch else run, constants)
 
     def _lines(self, x: Layout, parameters: tuple) -> tuple[tuple[int, int, int], tuple]:
-        """The numbers and the scratch memory of a kernel that computes whole rows: the workers' folded rows, and a
-        table of windows.
-        """
+        """The numbers and scratch memory of a kernel that computes whole rows: folded rows, and a table of windows."""
         (window, stride, padding, step), sizes = (
             (parameter[-1] for parameter in parameters[:4]),
             _three(parameters[4], 1),
@@ -606,7 +610,7 @@ def _pooling(x: tuple, out: tuple, parameters: tuple) -> Pooling:
 
 
 def _by_lines(kernel: Callable, kind: str, parameters: tuple) -> Callable:
-    """A kernel that computes whole rows, specialised for the stride and the kind of its windows."""
+    """A kernel that computes whole rows, specialised for a stride and kind of windows."""
     stride = parameters[1][-1]
     primitive = fold_windows(kind, (stride or 1) if stride in (0, *pool_rows.STRIDES) else "any")
     return partial(kernel, fold_windows_of_row=primitive, BLOCK=_BLOCK, REGULAR=stride != 0)
@@ -618,8 +622,8 @@ def _replaced(shape: tuple, sizes: tuple) -> tuple[int, ...]:
 
 
 def _misfit(inner: tuple, outer: tuple, parameters: tuple) -> str | None:
-    """An error message if windows over the last sizes of `inner` do not make those of `outer`; each must begin at
-    an element, or before the first.
+    """An error message if windows over the last sizes of `inner` do not give those of `outer`, or if one begins after
+    the last element; else None.
     """
     kernel, stride, padding, dilation, sizes = parameters[:5]
     rank = len(sizes)
@@ -638,9 +642,7 @@ def _misfit(inner: tuple, outer: tuple, parameters: tuple) -> str | None:
 
 
 def _fixed(pool: Pooling) -> dict[str, int]:
-    """The fields that are compile-time constants, since a network has few values of them: its windows, and a depth
-    of 1.
-    """
+    """The fields that are compile-time constants, since a network has few values of them: windows, and a depth of 1."""
     names = [name for name in pool._fields if name.partition("_")[0] in ("kernel", "stride", "pad", "step")]
     return {name: getattr(pool, name) for name in names} | {
         name: 1 for name in ("depth", "out_d") if getattr(pool, name) == 1
@@ -653,14 +655,12 @@ def _in_lines(x: Layout) -> bool:
 
 
 class MaxPool(_Pool):
-    """(values, indices) of a dense x. Indices into planes of fewer than 2^31 elements are int32, since backward
-    keeps them.
-    """
+    """(values, indices) of a dense x. Indices are int32 for planes of fewer than 2^31 elements, to save memory."""
 
     takes = "x[*s]:buif; kernel=1..^* stride=0..^* padding=0..^* dilation=1..^* sizes=0..^*"
     inputs, outputs = ("x",), ("values", "indices")
     gradients = {
-        "x": lambda grads, indices, kernel, stride, padding, dilation, layout: _placed(
+        "x": lambda grads, indices, kernel, stride, padding, dilation, layout: _scatter(
             grads[0], indices, (kernel, stride, padding, dilation), layout
         )
     }
@@ -683,13 +683,13 @@ class MaxPool(_Pool):
 
 
 class MaxPoolValues(_Pool):
-    """The values alone of max pooling of a dense x."""
+    """The values of max pooling of a dense x, without indices."""
 
     takes = "x[*s]:buif; kernel=1..^* stride=0..^* padding=0..^* dilation=1..^* sizes=0..^*"
     inputs = ("x",)
     gradients = {
-        "x": lambda g, x, kernel, stride, padding, dilation, layout: _placed(
-            g, _places(x, g, (kernel, stride, padding, dilation)), (kernel, stride, padding, dilation), layout
+        "x": lambda g, x, kernel, stride, padding, dilation, layout: _scatter(
+            g, _indices(x, g, (kernel, stride, padding, dilation)), (kernel, stride, padding, dilation), layout
         )
     }
 
@@ -707,26 +707,26 @@ class MaxPoolValues(_Pool):
                 *self._lines(x, parameters),
             )
         both, empty = max_pool.prepare(arguments, parameters), x.device.empty
-        places = both.layout[1]
+        indices = both.layout[1]
         return Plan(
             out,
-            lambda given, values, *constants: both.launch(
-                given, values, empty(places.size, places.storage), *constants
+            lambda x_data, values, *constants: both.launch(
+                x_data, values, empty(indices.size, indices.storage), *constants
             ),
             both.constants,
         )
 
 
-def _placed(g: object, indices: object, windows: tuple, layout: Layout) -> object:
+def _scatter(g: object, indices: object, windows: tuple, layout: Layout) -> object:
     return place_gradient.apply((g.contiguous(), indices), (*windows, tuple(layout.shape[-len(windows[0]) :])))
 
 
-def _places(x: object, g: object, windows: tuple) -> object:
+def _indices(x: object, g: object, windows: tuple) -> object:
     return max_pool.apply((x,), (*windows, tuple(g.shape[-len(windows[0]) :])))[1]
 
 
 class PlaceGradient(_Pool):
-    """g added at indices into planes of `sizes`: the gradient of max pooling."""
+    """The gradient of max pooling: g added at indices into planes of `sizes`."""
 
     takes = "given[*s]:buif indices[*s]:any; kernel=1..^* stride=0..^* padding=0..^* dilation=1..^* sizes=0..^*"
     inputs = ("given", "indices")
@@ -757,7 +757,7 @@ class PlaceGradient(_Pool):
 
 
 class AvgPool(_Pool):
-    """Means over the windows of a dense x or, if `backward`, their gradient. Each is the other's gradient."""
+    """Average pooling of a dense x or, if `backward`, its gradient. Each is the other's gradient."""
 
     parameters = (*_Pool.parameters, "counts_borders", "divisor")
 
@@ -784,33 +784,33 @@ class AvgPool(_Pool):
         out = layout(_replaced(x.shape, parameters[4]), x.dtype, x.device)
         inner, outer = (out.shape, x.shape) if self.backward else (x.shape, out.shape)
         numbers, scratch = (int(parameters[5]), parameters[6]), ()
-        flat = x.device.backend.is_gpu
+        on_gpu = x.device.backend.is_gpu
         kernel = (
-            partial(average_kernel, LINES=not flat)
+            partial(average_kernel, LINES=not on_gpu)
             if not self.backward
             else average_gradient_elements
-            if flat
+            if on_gpu
             else average_gradient_kernel
         )
         ndim = len(parameters[4])
-        # one window of all elements
+        # global pooling
         whole = prod(outer[-ndim:]) == 1 and parameters[0] == tuple(inner[-ndim:]) and not any(parameters[2])
         whole = whole and not parameters[6] and x.dtype.is_floating_point
-        if whole and flat and not self.backward:  # by blocks of threads, whose neighbours read neighbours
+        if whole and on_gpu and not self.backward:
             return reduction.mean.prepare((x,), (tuple(range(x.ndim - ndim, x.ndim)), True, None))
-        if whole and not flat:
+        if whole and not on_gpu:
             kernel = average_planes_gradient if self.backward else average_planes
         elif not self.backward and _in_lines(x):
-            own, scratch = self._lines(x, parameters)
+            line_numbers, scratch = self._lines(x, parameters)
             kernel, numbers, scratch = (
                 _by_lines(average_pool_rows, "sum", parameters),
-                (*own, *numbers),
+                (*line_numbers, *numbers),
                 (*scratch, (parameters[4][-1], x.storage)),
             )
         return self._plan(kernel, (out,), (x.storage, x.storage), inner, outer, parameters, numbers, scratch)
 
 
-def _other(op: Callable) -> Callable:
+def _gradient_by(op: Callable) -> Callable:
     def gradient(
         g: object,
         kernel: tuple,
@@ -835,5 +835,5 @@ max_pool, max_pool_values, place_gradient = (
     PlaceGradient("place_gradient"),
 )
 average_pool, average_pool_gradient = AvgPool("average_pool", False), AvgPool("average_pool_gradient", True)
-average_pool.gradients = {"x": _other(lambda: average_pool_gradient)}
-average_pool_gradient.gradients = {"given": _other(lambda: average_pool)}
+average_pool.gradients = {"x": _gradient_by(lambda: average_pool_gradient)}
+average_pool_gradient.gradients = {"given": _gradient_by(lambda: average_pool)}

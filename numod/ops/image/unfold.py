@@ -1,8 +1,7 @@
-"""Patches of images: `unfold` (im2col) writes each patch as a column, `fold` (col2im) adds columns where their
-patches lie. Each is the other's gradient. `nn.functional.vision` has the public functions.
+"""Patches of images: `unfold` (im2col) copies each patch to a column, `fold` (col2im) adds columns to their patches.
 
-Tensors are dense: images (planes, h, w) and columns (planes, kernel height, kernel width, vertical patches,
-horizontal patches).
+Each is the other's gradient. Tensors are dense: images (planes, h, w) and columns (planes, kernel height, kernel width,
+vertical patches, horizontal patches).
 """
 
 from __future__ import annotations
@@ -69,11 +68,11 @@ class Patches(Op):
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
         """As `Op.misfit`."""
         shape, kernel, counts, dilation, padding, stride, back = parameters
-        made = tuple(
+        expected = tuple(
             (n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in zip(shape, kernel, stride, padding, dilation)
         )
-        if counts != made:
-            return f"attribute 'counts' must be {made}, got {counts}"
+        if counts != expected:
+            return f"attribute 'counts' must be {expected}, got {counts}"
         if back and sizes["c"] % (kernel[0] * kernel[1]):
             return f"attribute 'kernel' must divide {sizes['c']} rows, got {kernel}"
         wanted = (counts[0] * counts[1],) if back else shape

@@ -1,7 +1,4 @@
-"""Concatenation: each input is copied into its part of the result.
-
-Stacking concatenates inputs with an additional dimension.
-"""
+"""Concatenation and stacking: each input is copied into its part of the result."""
 
 from __future__ import annotations
 
@@ -20,12 +17,12 @@ from ..op import Op, Plan, BackwardPlan, single_device
 from ..pointwise import plan_loop
 
 
-# elements of a join that several tensors are copied to by one kernel, and how many: so many, or all where they are few
+# size of a result up to which one kernel copies several tensors: _AT_ONCE, or all if there are at most _FEW
 _SMALL, _AT_ONCE, _FEW = 1 << 16, 8, 4
 
 
 class Cat(Op):
-    """Any number of tensors joined along parameter `dim`; dtypes promote. All other sizes must agree (RuntimeError)."""
+    """Concatenation along `dim`; dtypes are promoted. Raises RuntimeError if other sizes differ."""
 
     takes = "*[*_]~:any; dim=axis"
     parameters, upcasts_half = ("dim",), False
@@ -51,23 +48,23 @@ class Cat(Op):
             and not out.device.backend.is_gpu
             and all(argument.dense and argument.dtype is result for argument in arguments)
         ):
-            return _together(out, dim, sizes)
+            return _small_join(out, dim, sizes)
         strides = dense_strides(shape)
         parts, start = [], 0
-        for each in arguments:
-            if each.size:
-                part = layout(tuple(each.shape), result, out.device, strides)
-                parts.append((*_copy(each, part), start * strides[dim]))
+        for argument in arguments:
+            if argument.size:
+                part = layout(tuple(argument.shape), result, out.device, strides)
+                parts.append((*_copy(argument, part), start * strides[dim]))
             else:
                 parts.append((None, (), 0))
-            start += each.shape[dim]
-        return Plan(out, _in_turn(parts))
+            start += argument.shape[dim]
+        return Plan(out, _one_by_one(parts))
 
     def _recipe(self, wanted: list[int], count: int) -> BackwardPlan:
         return self._recipe_of([(tuple(wanted), self._parts(wanted), ("g", "layouts", "dim"))], wanted, count)
 
     def _parts(self, wanted: list[int]) -> Callable:
-        """The gradient of the inputs at these positions: their parts of g."""
+        """The gradient function of the inputs at these positions: parts of g."""
 
         def parts(g: object, layouts: tuple, dim: int) -> list:
             ends = [*accumulate(layout.shape[dim] for layout in layouts)]
@@ -77,7 +74,7 @@ class Cat(Op):
 
 
 class Stack(Cat):
-    """Tensors of one shape joined along a new dimension `dim`."""
+    """Tensors of the same shape joined along a new dimension `dim`."""
 
     takes = "*[*s]~:any; dim=0.."
 
@@ -97,13 +94,13 @@ class Stack(Cat):
         )
 
     def _parts(self, wanted: list[int]) -> Callable:
-        """The gradient of the inputs at these positions: their slices of g."""
+        """The gradient function of the inputs at these positions: slices of g."""
         return lambda g, layouts, dim: [g.select(dim, k) for k in wanted]
 
 
 @cache
 def _join_text(count: int) -> str:
-    """The kernel that copies a line of each of `count` tensors, row after row of the result."""
+    """The source of a kernel that copies a line of each of `count` tensors for each row of the result."""
     names = [f"x{k}" for k in range(count)]
     lines = [
         f"def kernel({', '.join(names)}, out, outer, line, first, {', '.join(f'n{k}' for k in range(count))}):",
@@ -119,10 +116,8 @@ def _join_text(count: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _together(out: Layout, dim: int, sizes: list[int]) -> Plan:
-    """The plan of a join of dense tensors so small that copying each on its own would take longer than its work:
-    several are copied at a time.
-    """
+def _small_join(out: Layout, dim: int, sizes: list[int]) -> Plan:
+    """The plan of a join of small dense tensors: a launch copies several, since launches would dominate."""
     outer, inner, at_once = (
         prod(out.shape[:dim]),
         prod(out.shape[dim + 1 :]),
@@ -130,21 +125,21 @@ def _together(out: Layout, dim: int, sizes: list[int]) -> Plan:
     )
     signature = bind.signature(*[out] * (at_once + 1), numbers=at_once + 3)
     run = bind.launcher(out.device, "join", _join_text(at_once), signature, out.dtype, out.size)
-    turns, lengths = [], [n * inner for n in sizes]
+    launches, lengths = [], [n * inner for n in sizes]
     for first in range(0, len(sizes), at_once):
         count = len(lengths[first : first + at_once])
-        turns.append(
+        launches.append(
             (
                 first,
                 at_once - count,
                 (outer, sum(lengths), sum(lengths[:first]), *lengths[first : first + count], *[0] * (at_once - count)),
             )
         )
-    if len(turns) == 1 and not turns[0][1]:
-        return Plan(out, run, turns[0][2])
+    if len(launches) == 1 and not launches[0][1]:
+        return Plan(out, run, launches[0][2])
 
     def launch(*buffers: object) -> None:
-        for first, missing, numbers in turns:
+        for first, missing, numbers in launches:
             run(*buffers[first : first + at_once - missing], *buffers[:1] * missing, buffers[-1], *numbers)
 
     return Plan(out, launch)
@@ -156,11 +151,11 @@ def _copy(source: Layout, part: Layout) -> tuple[Callable, tuple]:
 
 @cache
 def _copying(source: DType, result: DType) -> writer.Loop:
-    """The loop that converts and copies; the same for all shapes, so that its text is written once."""
+    """The loop that converts and copies; cached, since it does not depend on shapes."""
     return writer.Loop((writer.Input("in_x", source),), (writer.Output(Symbol("in_x"), result),), result.compute)
 
 
-def _in_turn(parts: list) -> Callable:
+def _one_by_one(parts: list) -> Callable:
     def launch(*buffers: object) -> None:
         *sources, out = buffers
         for source, (run, constants, offset) in zip(sources, parts):

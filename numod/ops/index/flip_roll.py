@@ -1,4 +1,4 @@
-"""Elements in reverse order along a dimension, or shifted cyclically. Dense tensors seen as (outer, n, inner)."""
+"""flip and roll along a dimension. Dense tensors are seen as (outer, n, inner)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ..op import Op, Plan
 
 
 def reversed_elements(x, out, outer, n, inner):
-    """A GPU thread an element."""
+    """Reverse n on a GPU, with one thread per element."""
     for place in parallel_range(outer * n * inner):
         row = int64(place) // inner
         out[uintp(place)] = x[uintp((row + n - 1 - 2 * (row % n)) * inner + int64(place) % inner)]
 
 
 def reversed_rows(x, out, outer, n, inner):
-    """Rows of `inner` elements as they are, in reverse order."""
+    """Reverse n, by copying rows of `inner` elements."""
     for task in parallel_range(outer * n):
         row = int64(task)
         source = (row + n - 1 - 2 * (row % n)) * inner
@@ -30,7 +30,7 @@ def reversed_rows(x, out, outer, n, inner):
 
 
 def reversed_lines(x, out, outer, n, inner):
-    """Neighbouring elements in reverse order: inner is 1."""
+    """Reverse n where inner is 1."""
     for task in parallel_range(outer):
         base = int64(task) * n
         for k in range(n):
@@ -38,7 +38,7 @@ def reversed_lines(x, out, outer, n, inner):
 
 
 def rolled_elements(x, out, outer, n, inner, first):
-    """out = x from its element `first` of n on, then those before: a GPU thread an element."""
+    """out = x from element `first` of n on, then the elements before, on a GPU with one thread per element."""
     for place in parallel_range(outer * n * inner):
         row = int64(place) // inner
         k = row % n + first
@@ -46,7 +46,7 @@ def rolled_elements(x, out, outer, n, inner, first):
 
 
 def rolled_runs(x, out, outer, n, inner, first):
-    """The same in two runs."""
+    """`rolled_elements` by two runs of copies."""
     for task in parallel_range(outer):
         base, before = int64(task) * n * inner, first * inner
         after = n * inner - before
@@ -57,9 +57,7 @@ def rolled_runs(x, out, outer, n, inner, first):
 
 
 class _Neighbours(Op):
-    """Base: x with its elements in another order along neighbouring dimensions, parameter `dims`, which are taken as
-    one.
-    """
+    """Base: reorder x along neighbouring dimensions `dims`, which are treated as one."""
 
     inputs, parameters, upcasts_half = ("x",), ("dims",), False
     kernels: tuple[Callable, Callable, Callable]  # for a GPU, for an inner size of 1, for others
@@ -97,14 +95,14 @@ class _Neighbours(Op):
 
 
 class Flip(_Neighbours):
-    """x reversed; so is its gradient."""
+    """x reversed along `dims`."""
 
     takes = "x[*s]:buifc; dims=axis^*"
     kernels, gradients = (reversed_elements, reversed_lines, reversed_rows), {"x": lambda g, dims: g.flip(dims)}
 
 
 class Roll(_Neighbours):
-    """x from its element `first` along the dimensions on, 0 < first < n, then those before."""
+    """x from element `first` along `dims` on, 0 < first < n, then the elements before."""
 
     takes = "x[*s]:buifc; dims=axis^* first=1.."
     parameters, kernels = ("dims", "first"), (rolled_elements, rolled_runs, rolled_runs)

@@ -1,13 +1,12 @@
-"""Reading and writing by index tensors along one dimension.
+"""Reading and writing by index tensors along one dimension: gather, scatter, index_select, index_add, bags, nonzero.
 
-Dense tensors seen as (outer, n, inner); indices int64, checked by the caller.
+Dense tensors are seen as (outer, n, inner); indices are int64 and checked by the caller. Advanced indexing of several
+dimensions is reduced to these ops by linear indices (`core.indexing`).
 
-Advanced indexing of several dimensions becomes these by linear indices (`core.indexing`). What is written to one
-element is written in the order of the indices, the same on every device, for no column (outer, inner) is shared between
-tasks. Not so where a GPU adds: there each element of the source has a thread of its own, and additions are atomic, in
-any order (of complex numbers by parts, of integers of 8 and 16 bits in 32). Sums of floats then differ from run to run
-by their rounding, unless `deterministic` asks for the order. Where it puts many elements into few columns, threads
-first agree on which comes last.
+Writes to an element are in the order of the indices, since a column (outer, inner) belongs to one task. On a GPU,
+additions use one thread per element of the source and atomics, in any order: sums of floats may differ in rounding from
+run to run, unless `deterministic` is set. Real and imaginary parts are added separately, 8- and 16-bit integers in 32
+bits. If many elements are put (not added) into few columns, the threads first determine which element comes last.
 """
 
 from __future__ import annotations
@@ -29,25 +28,25 @@ from ..op import Op, Plan, single_device
 from ..sort.searchsorted import searchsorted
 from ..reduce.softmax import split
 
-_PARTS = 16  # runs of indices that threads share
-# what a GPU adds atomically; float16 and bfloat16 are added as float32
+_PARTS = 16  # runs of indices that are divided among threads
+# dtypes with atomic additions on a GPU; float16 and bfloat16 are added as float32
 _ATOMIC = (dtypes.int32, dtypes.int64, dtypes.float32, dtypes.float64)
 SHORT = (dtypes.int8, dtypes.int16, dtypes.uint8)
-_FEW, _FILLING = 32, 1 << 16  # writes to a column that one thread makes anywhere, and columns whose threads fill a GPU
-# 1 to warn, 2 to raise; whoever changes it has plans forgotten, as `numod.use_deterministic_algorithms` does
+_FEW, _FILLING = 32, 1 << 16  # writes per column that one thread can make, and number of columns that fill a GPU
+# 1 to warn, 2 to raise; set by `numod.use_deterministic_algorithms`, which also drops all plans
 deterministic = 0
 
 
 def gather_kernel(x, index, out, outer, n, inner, m):
     """out (outer, m, inner) = x (outer, n, inner) at index (outer, m, inner) along n."""
     for task in parallel_range(outer * m * inner):
-        place = int64(task)
-        row = quotient(place, inner)
-        out[uintp(place)] = x[uintp((quotient(row, m) * n + index[uintp(place)]) * inner + place - row * inner)]
+        element = int64(task)
+        row = quotient(element, inner)
+        out[uintp(element)] = x[uintp((quotient(row, m) * n + index[uintp(element)]) * inner + element - row * inner)]
 
 
 def gather_runs_kernel(x, index, out, outer, n, inner, m, parts):
-    """The same for a processor's threads, each with one of `parts` runs of m: no division for each element."""
+    """`gather_kernel` for a CPU: each task has one of `parts` runs of m, without a division per element."""
     for task in parallel_range(outer * parts):
         row, part = int64(task) // parts, int64(task) % parts
         for j in range(row * m + part * m // parts, row * m + (part + 1) * m // parts):
@@ -66,12 +65,12 @@ def index_select_kernel(x, index, out, outer, n, inner, m, parts):
 
 
 def index_select_elements(x, index, out, outer, n, inner, m):
-    """The same for GPU threads, one for each element: neighbours read neighbours."""
+    """`index_select_kernel` for a GPU, with one thread per element."""
     for task in parallel_range(outer * m * inner):
-        place = int64(task)
-        row = quotient(place, inner)
+        element = int64(task)
+        row = quotient(element, inner)
         slab = quotient(row, m)
-        out[uintp(place)] = x[uintp((slab * n + index[uintp(row - slab * m)]) * inner + place - row * inner)]
+        out[uintp(element)] = x[uintp((slab * n + index[uintp(row - slab * m)]) * inner + element - row * inner)]
 
 
 def index_add_kernel(x, index, source, outer, n, inner, m, width, blocks, *, ADDS):
@@ -109,72 +108,69 @@ def scatter_add_kernel(x, index, source, outer, n, inner, m, width, blocks, *, A
                     x[uintp((row * n + index[uintp(j)]) * inner + j - base)] = source[uintp(j)]
 
 
-# What a GPU thread does with an element of source. Where it cannot be added atomically, three launches follow each
-# other, which share `last`: it finds the
-# element that is put last, or the sum of short integers.
+# How a GPU thread writes an element of source. If it cannot be added atomically, there are three launches with an array
+# `last` of the size of x: the index of the last element that is put, or a sum of short integers.
 
 
-def add_value(x, source, last, target, place):
-    cuda.atomic.add(x, target, source[uintp(place)])
+def add_value(x, source, last, target, element):
+    cuda.atomic.add(x, target, source[uintp(element)])
 
 
-def clear_last(x, source, last, target, place):
+def clear_last(x, source, last, target, element):
     last[target] = -1
 
 
-def find_last(x, source, last, target, place):
-    cuda.atomic.max(last, target, place)
+def find_last(x, source, last, target, element):
+    cuda.atomic.max(last, target, element)
 
 
-def put_last(x, source, last, target, place):
-    if last[target] == place:
-        x[target] = source[uintp(place)]
+def put_last(x, source, last, target, element):
+    if last[target] == element:
+        x[target] = source[uintp(element)]
 
 
-def load_wide(x, source, last, target, place):
+def load_wide(x, source, last, target, element):
     last[target] = int32(x[target])
 
 
-def add_wide(x, source, last, target, place):
-    cuda.atomic.add(last, target, int32(source[uintp(place)]))
+def add_wide(x, source, last, target, element):
+    cuda.atomic.add(last, target, int32(source[uintp(element)]))
 
 
-def store_narrow(x, source, last, target, place):
+def store_narrow(x, source, last, target, element):
     x[target] = last[target]
 
 
-def same_place(place):
-    return place
+def same_element(element):
+    return element
 
 
-def place_of_pair(place):
-    return place >> 1
+def element_of_pair(element):
+    return element >> 1
 
 
 def index_add_elements(x, index, source, last, outer, n, inner, m, *, write):
-    """`index_add_kernel` for GPU threads, one for each element of source: neighbours write to neighbours, several
-    perhaps to one element. `last` may be left out.
-    """
+    """`index_add_kernel` for a GPU, with one thread per element of source. `last` may be left out."""
     for task in parallel_range(outer * m * inner):
-        place = int64(task)
-        row = quotient(place, inner)
+        element = int64(task)
+        row = quotient(element, inner)
         slab = quotient(row, m)
-        target = uintp((slab * n + index[uintp(row - slab * m)]) * inner + place - row * inner)
-        write(x, source, last, target, place)
+        target = uintp((slab * n + index[uintp(row - slab * m)]) * inner + element - row * inner)
+        write(x, source, last, target, element)
 
 
 def scatter_add_elements(x, index, source, last, outer, n, inner, m, *, write, entry):
-    """`scatter_add_kernel` likewise."""
+    """`scatter_add_kernel` for a GPU, with one thread per element of source. `last` may be left out."""
     for task in parallel_range(outer * m * inner):
-        place = int64(task)
-        row = quotient(place, inner)
-        target = uintp((quotient(row, m) * n + index[uintp(entry(place))]) * inner + place - row * inner)
-        write(x, source, last, target, place)
+        element = int64(task)
+        row = quotient(element, inner)
+        target = uintp((quotient(row, m) * n + index[uintp(entry(element))]) * inner + element - row * inner)
+        write(x, source, last, target, element)
 
 
-def bag_kernel(x, index, bounds, share, out, bags, inner, mean, *, SHARES):
-    """out (bags, inner) = for each bag the sum of the rows of x (n, inner) at index, from bounds[bag] up to bounds[bag
-    + 1], times their shares; or their mean.
+def bag_kernel(x, index, bounds, weights, out, bags, inner, mean, *, SHARES):
+    """out (bags, inner) = for each bag the sum of x[index[k]] * weights[k] for bounds[bag] <= k < bounds[bag + 1], or
+    the mean. x is (n, inner).
     """
     for task in parallel_range(bags):
         bag = int64(task)
@@ -185,7 +181,7 @@ def bag_kernel(x, index, bounds, share, out, bags, inner, mean, *, SHARES):
             source = index[uintp(k)] * inner
             for j in range(inner):
                 if SHARES:
-                    out[uintp(bag * inner + j)] += x[uintp(source + j)] * share[uintp(k)]
+                    out[uintp(bag * inner + j)] += x[uintp(source + j)] * weights[uintp(k)]
                 else:
                     out[uintp(bag * inner + j)] += x[uintp(source + j)]
         if mean != 0 and last > first:
@@ -193,19 +189,17 @@ def bag_kernel(x, index, bounds, share, out, bags, inner, mean, *, SHARES):
                 out[uintp(bag * inner + j)] /= last - first
 
 
-def bag_bounds_kernel(offsets, out, given, total, length):
-    """out (total) = offsets (given), then length; -1 in the place of one that is less than the one before, and of a
-    first one that is not 0.
-    """
+def bag_bounds_kernel(offsets, out, count, total, length):
+    """out (total) = offsets (count), then length. Offsets that decrease, or do not start at 0, become -1."""
     for task in parallel_range(total):
         place = int64(task)
-        here = offsets[uintp(place)] if place < given else length
-        before = offsets[uintp(place - 1)] if place > 0 else int64(0)
-        out[uintp(place)] = -1 if (here < before) | ((place == 0) & (here != 0)) else here
+        offset = offsets[uintp(place)] if place < count else length
+        previous = offsets[uintp(place - 1)] if place > 0 else int64(0)
+        out[uintp(place)] = -1 if (offset < previous) | ((place == 0) & (offset != 0)) else offset
 
 
 def nonzero_kernel(mask, before, out, n):
-    """out[before[i] - 1] = i for each i where mask; `before` counts the true elements up to and with i."""
+    """out[before[i] - 1] = i for each i where mask is true; before = the inclusive running count of true elements."""
     for task in parallel_range(n):
         i = int64(task)
         if mask[uintp(i)] != 0:
@@ -213,25 +207,24 @@ def nonzero_kernel(mask, before, out, n):
 
 
 def nonzero_run_kernel(mask, out, total, n):
-    """The same by one thread, which needs no more than the `total`.
+    """`nonzero_kernel` with one thread, which needs only the `total` number of true elements.
 
-    No branch depends on the mask, and what is written for a false element is written over.
-
-    Where another thread has written to the mask since it was counted, and fewer are true, the rest is 0.
+    No branch depends on the mask: entries written for false elements are overwritten. If the mask has fewer true
+    elements, because another thread wrote to it, the rest of out is 0.
     """
-    found, i = int64(0), int64(0)
-    while found < total and i < n:
-        out[uintp(found)] = i
-        found += int64(mask[uintp(i)] != 0)
+    count, i = int64(0), int64(0)
+    while count < total and i < n:
+        out[uintp(count)] = i
+        count += int64(mask[uintp(i)] != 0)
         i += 1
-    for k in range(found, total):
+    for k in range(count, total):
         out[uintp(k)] = 0
 
 
 def bounded_kernel(index, report, out, total, low, size, ignored, place):
-    """out = index (total), negative ones counted from the end.
+    """out = index (total), with negative indices counted from the end.
 
-    What lies outside [low, size) and is not `ignored` becomes 0, and is written to report[place].
+    An index outside [low, size) that is not `ignored` becomes 0 and is written to report[place].
     """
     for task in parallel_range(total):
         element = int64(task)
@@ -239,22 +232,20 @@ def bounded_kernel(index, report, out, total, low, size, ignored, place):
         outside = ((k < low) | (k >= size)) & (k != ignored)
         if outside:
             report[uintp(place)] = k
-            cuda.threadfence_system()  # the host may look at any time
+            cuda.threadfence_system()  # the host may read at any time
             report[0] = place
         out[uintp(element)] = 0 if outside else k + size if (k < 0) & (k != ignored) else k
 
 
 class CheckedIndex(Op):
-    """Indices that lie within bounds, of dense int64 ones that may not: for GPUs, where nobody waits to be told
-    (`device.cuda_reports`).
+    """Check dense int64 indices on a GPU without waiting for the result (`device.cuda_reports`).
 
-    Parameters: the least index that is allowed, the size, an index that is left as it is, and the place of the check in
-    `report`.
+    Parameters: the lowest valid index, the size, an index that is ignored, and the entry of the check in `report`.
     """
 
     inputs, parameters, gradients, differentiable = ("index", "report"), ("low", "size", "ignored", "place"), {}, False
     reports = True
-    portable = False  # it reports to memory of this process
+    portable = False  # it writes to memory of this process
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         index, _ = arguments
@@ -299,25 +290,23 @@ class Gather(Op):
             if self.kernel is index_select_kernel
             else 1
         )
-        flat, kernel = x.device.backend.is_gpu, self.kernel
+        on_gpu, kernel = x.device.backend.is_gpu, self.kernel
         kernel = (
             gather_runs_kernel
-            if kernel is gather_kernel and not flat
+            if kernel is gather_kernel and not on_gpu
             else index_select_elements
-            if kernel is index_select_kernel and flat
+            if kernel is index_select_kernel and on_gpu
             else kernel
         )
-        numbers = (outer, n, inner, m) if flat else (outer, n, inner, m, min(m, -(-_PARTS // outer)))
+        numbers = (outer, n, inner, m) if on_gpu else (outer, n, inner, m, min(m, -(-_PARTS // outer)))
         source = specialized(kernel, **ones(x, **dict(zip(("inner", "m", "parts"), numbers[2:]))))
-        source = source if flat else by_half_registers(source)
+        source = source if on_gpu else by_half_registers(source)
         signature = bind.signature(x, "int64", x, numbers=len(numbers))
         return Plan(out, bind.launcher(x.device, self.name, source, signature, x.dtype, out.size), numbers)
 
 
 class Scatter(Op):
-    """Write source into a dense x in place, or add it, at int64 indices along parameter `dim`. x and source have one
-    dtype.
-    """
+    """Put source into a dense x in place, or add it, at int64 indices along `dim`. x and source have the same dtype."""
 
     takes = "x[*x]:any index[*i]:int64<dim source[*s]:any; dim=axis"
     inputs, parameters = ("x", "index", "source"), ("dim",)
@@ -338,8 +327,8 @@ class Scatter(Op):
     def __init__(
         self, name: str, kernels: tuple[Callable, Callable], adds: bool, x_gradient: Callable, source_gradient: Callable
     ) -> None:
-        """`kernels` add the source's elements, in order and in any order; without `adds` they are put in their places:
-        the last one of an element's stays.
+        """`kernels`: one that writes in order, and one in any order. `adds`: whether elements are added, or put; then
+        the last one of each index stays.
         """
         super().__init__(name)
         self.kernels, self.adds, self.gradients = kernels, adds, {"x": x_gradient, "source": source_gradient}
@@ -360,13 +349,13 @@ class Scatter(Op):
         outer, n, inner = split(x.shape, dim)
         sizes = outer, n, inner, source.shape[dim] if source.ndim else 1
         ordered, unordered = self.kernels
-        flat, work = x.device.backend.is_gpu, source.size
-        # sums of integers are the same in any order
-        if flat and self.adds and x.dtype in _ATOMIC and not (deterministic and x.dtype.is_floating_point):
+        on_gpu, work = x.device.backend.is_gpu, source.size
+        # sums of integers do not depend on the order
+        if on_gpu and self.adds and x.dtype in _ATOMIC and not (deterministic and x.dtype.is_floating_point):
             text = _atomic(unordered, add_value)
-        elif flat and self.adds and x.dtype.is_complex and not deterministic:
+        elif on_gpu and self.adds and x.dtype.is_complex and not deterministic:
             return Plan(into[0], self._by_parts(x, source, unordered), (outer, n, 2 * inner, sizes[3]))
-        elif flat and (x.dtype in SHORT or not self.adds) and few_columns(*sizes):
+        elif on_gpu and (x.dtype in SHORT or not self.adds) and few_columns(*sizes):
             kind = np.dtype(np.int64 if not self.adds and source.size >= 1 << 31 else np.int32)
             writes = (load_wide, add_wide, store_narrow) if self.adds else (clear_last, find_last, put_last)
             return Plan(into[0], self._in_three(x, source, unordered, kind, writes), sizes)
@@ -374,15 +363,15 @@ class Scatter(Op):
             width = columns(x, inner)
             blocks = -(-inner // width)
             sizes += width, blocks
-            work = work if flat or outer * blocks > 1 else 0  # a single task needs no second thread
+            work = work if on_gpu or outer * blocks > 1 else 0  # a single task needs no second thread
             text = specialized(ordered, ADDS=self.adds, **ones(x, inner=inner, width=inner, m=sizes[3], blocks=blocks))
         signature = bind.signature(x, "int64", x, numbers=len(sizes))
         launch = bind.launcher(x.device, self.name, text, signature, x.dtype, work)
         return Plan(into[0], launch, sizes)
 
     def _by_parts(self, x: Layout, source: Layout, kernel: Callable) -> Callable:
-        """A launch that adds real and imaginary parts, as neighbouring columns."""
-        part, text = x.dtype.real, _atomic(kernel, add_value, place_of_pair)
+        """A launch that adds real and imaginary parts as neighbouring columns."""
+        part, text = x.dtype.real, _atomic(kernel, add_value, element_of_pair)
         step = bind.launcher(
             x.device, self.name, text, bind.signature(part, "int64", part, numbers=4), part, 2 * source.size
         )
@@ -393,9 +382,8 @@ class Scatter(Op):
     def _in_three(
         self, x: Layout, source: Layout, kernel: Callable, kind: np.dtype, writes: tuple[Callable, ...]
     ) -> Callable:
-        """A launch of three kernels that share `last` (as x, of a kind).
-
-        It becomes the place in source of the last element that goes to one of x, or a sum.
+        """A launch of three kernels with an array `last` of the size of x and dtype `kind`: the index in source of the
+        last element that is put, or a sum.
         """
         empty = x.device.empty
         signature, texts = (
@@ -413,8 +401,8 @@ class Scatter(Op):
 
 
 class Bag(Op):
-    """Sums (parameter `mean`: means) of rows of a dense x (n, width) by bag: bag b has those at
-    index[bounds[b]:bounds[b + 1]], times their `share` where there are shares.
+    """Sums, or if `mean` means, of rows of a dense x (n, width) by bag: bag b has the rows at
+    index[bounds[b]:bounds[b + 1]], multiplied by their `share` unless it is None.
     """
 
     takes = "x[n w]:buifc index[k]:int64<n bounds[b]:int64 share?[k]; mean=flag"
@@ -444,7 +432,9 @@ class Bag(Op):
         if out.size == 0:
             return Plan(out, lambda *_: None)
         shares = len(tensors) > 3
-        text = specialized(bag_kernel, SHARES=shares, **({} if shares else {"share": ()}), **ones(x, inner=x.shape[1]))
+        text = specialized(
+            bag_kernel, SHARES=shares, **({} if shares else {"weights": ()}), **ones(x, inner=x.shape[1])
+        )
         signature = bind.signature(x, "int64", "int64", *[x] * (len(tensors) - 2), numbers=3)
         work = x.shape[1] * (index.size + out.shape[0])
         launch = bind.launcher(x.device, self.name, text, signature, x.dtype, work)
@@ -452,10 +442,9 @@ class Bag(Op):
 
 
 class BagBounds(Op):
-    """Where bags begin and the last one ends, of dense `offsets` into parameter `length` indices; with parameter
-    `include_last` these tell the end themselves.
+    """The bounds of bags from dense `offsets` into `length` indices. With `include_last`, offsets already has the end.
 
-    Offsets that do not rise from 0 on are -1.
+    Offsets that decrease, or do not start at 0, become -1.
     """
 
     takes = "offsets[n]:int64; length=0.. include_last=flag"
@@ -476,15 +465,15 @@ class BagBounds(Op):
 
 
 def _of_members(g: object, index: object, bounds: object, mean: bool) -> object:
-    """The rows of g that belong to the bags' members; for a mean divided by their number."""
+    """The row of g for each member of a bag, divided by the size of the bag if `mean`."""
     g = g / (bounds[1:] - bounds[:-1]).clamp(min=1).unsqueeze(1) if mean else g
     return g.index_select(0, searchsorted.apply((g.new_arange(index.shape[0]), bounds, bounds), (True, False)) - 1)
 
 
 class Nonzero(Op):
-    """Places of the true elements of a dense bool mask; parameter: how many there are.
+    """Linear indices of the true elements of a dense bool mask, `total` in number.
 
-    On a GPU `before` is their running count, elsewhere None.
+    On a GPU `before` is their running count, on a CPU None.
     """
 
     takes = "mask[*s]:bool before?[*s]:int64; total=0.."
@@ -503,35 +492,31 @@ class Nonzero(Op):
         out = layout((parameters[0],), dtypes.int64, mask.device)
         if mask.size == 0:
             return Plan(out, lambda *_: None)
-        flat = mask.device.backend.is_gpu
+        on_gpu = mask.device.backend.is_gpu
         kernel, kinds, work = (
             (nonzero_kernel, "uint8[], int64[], int64[], int64", mask.size)
-            if flat
+            if on_gpu
             else (nonzero_run_kernel, "uint8[], int64[], int64, int64", 1)
         )
         return Plan(
             out,
             bind.launcher(mask.device, self.name, specialized(kernel), kinds, dtypes.float64, work),
-            (mask.size,) if flat else (*parameters, mask.size),
+            (mask.size,) if on_gpu else (*parameters, mask.size),
         )
 
 
 def columns(x: Layout, inner: int) -> int:
-    """Columns for one task: on the CPU a run of memory, in at most 16 parts; on a GPU neighbouring threads have
-    neighbouring columns.
-    """
+    """Columns of a task: on a CPU a run of at least 64, in at most 16 parts; on a GPU one."""
     return min(inner, max(64, -(-inner // 16))) if x.device.type == "cpu" else 1
 
 
 def few_columns(outer: int, n: int, inner: int, m: int) -> bool:
-    """Whether threads of a GPU have too much to do if each takes a column (outer, inner) of m elements, so that they
-    take an element each.
-    """
+    """Whether a GPU needs one thread per element, since one per column (outer, inner) would be too few."""
     return m > _FEW and outer * inner < _FILLING
 
 
-def _atomic(kernel: Callable, write: Callable, entry: Callable = same_place, shares_last: bool = False) -> str:
-    """The source of a kernel for GPU threads that write one element each."""
+def _atomic(kernel: Callable, write: Callable, entry: Callable = same_element, shares_last: bool = False) -> str:
+    """The source of a GPU kernel with one thread per element."""
     values = {"entry": entry} if has(kernel, "entry") else {}
     return (
         specialized(kernel, write=write, **values)
@@ -541,32 +526,26 @@ def _atomic(kernel: Callable, write: Callable, entry: Callable = same_place, sha
 
 
 def ones(x: Layout, **sizes: int) -> dict[str, np.int64]:
-    """The sizes that are 1, as values to specialise a kernel with: on a processor there are no loops over them, and no
-    divisions by them.
-    """
+    """The sizes that are 1, as compile-time constants on a CPU, to remove loops and divisions."""
     return {} if x.device.backend.is_gpu else {name: np.int64(1) for name, n in sizes.items() if n == 1}
 
 
 def differ_beside(whole: tuple, part: tuple, dim: int) -> str | None:
-    """What is wrong with reading a tensor's `part` of elements along one dimension, if anything is: all other sizes
-    must be its own.
-    """
+    """An error message if `part` differs from `whole` in a dimension other than `dim`, else None."""
     fits = len(whole) == len(part) and all(n == m for d, (n, m) in enumerate(zip(whole, part)) if d != dim)
     return None if fits else f"sizes {part} must be {whole} except along dimension {dim}"
 
 
 def _check_index(name: str, index: Layout, *others: Layout) -> None:
-    """Raise RuntimeError for what the kernels would read wrongly: they walk all three in memory order, and `core`
-    checked the indices of `index` alone.
-    """
+    """Raise RuntimeError unless index is int64 and all tensors are dense."""
     if index.dtype is not dtypes.int64:
         raise RuntimeError(f"{name}(): Expected dtype int64 for index, got {index.dtype}; convert with .long()")
-    if not all(each.dense for each in (index, *others)):
+    if not all(tensor.dense for tensor in (index, *others)):
         raise RuntimeError(f"{name}(): expected dense tensors; call .contiguous() first")
 
 
 def _added_at(g: object, whole: Layout, index: object, dim: int) -> object:
-    """Zeros but for the slices of g, added where they were read at indices of any shape."""
+    """The gradient of `index_select` for indices of any shape: slices of g added to zeros."""
     if index.ndim != 1:
         g, index = g.reshape(*whole.shape[:dim], -1 if g.numel() else 0, *whole.shape[dim + 1 :]), index.reshape(-1)
     return g.new_zeros(whole.shape).index_add_(dim, index, g)
@@ -579,7 +558,7 @@ index_select = Gather(
     "index_select", index_select_kernel, lambda g, layout, index, dim: _added_at(g, layout, index, dim)
 )
 _SLABS, _ELEMENTS = (index_add_kernel, index_add_elements), (scatter_add_kernel, scatter_add_elements)
-# by indices that are not the user's
+# by indices computed internally
 select_known = Gather("select_known", index_select_kernel, index_select.gradients["x"])
 select_known.reusable = True
 index_add = Scatter("index_add", _SLABS, True, lambda g: g, lambda g, index, dim: g.index_select(dim, index))

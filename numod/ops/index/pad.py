@@ -1,5 +1,5 @@
-"""Padding of up to three neighbouring dimensions of a dense tensor seen as (outer, n0, n1, n2), by a number or by
-elements of its own. Public functions are in `core.shapes` and `nn`.
+"""Padding of up to three neighbouring dimensions of a dense tensor, seen as (outer, n0, n1, n2), with a number or with
+its own elements.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from ...kernel.language import int64, parallel_range, uintp
 from ...kernel.specialize import specialized
 from ..op import Op, Plan
 
-_MOST = 1 << 40  # elements that are added on one side
+_MOST = 1 << 40  # limit of the elements added on one side
 
 
-# The element of n that stands at place k, in each mode
+# The index of the element of n that is at place k, in each mode
 
 
 def same_place(k, n):
@@ -38,14 +38,14 @@ PLACES = {"constant": same_place, "reflect": reflected, "replicate": replicated,
 
 
 def candidate(c, i, n, b):
-    """Candidate c of the places that repeat element i of n after b more: its own place, those before, those behind."""
+    """Candidate c for the places that repeat element i of n: its own, one of the b before, or one after."""
     return i + b if c == 0 else c - 1 if c <= b else c - 1 - max(b, 0) + max(n + b, 0)
 
 
 def padded_rows(x, out, value, outer, n0, n1, n2, m0, m1, m2, b0, b1, b2, *, CONSTANT, place_in, number, stored):
-    """out (outer, m0, m1, m2) = x (outer, n0, n1, n2) after b0, b1, b2 more elements along each:
+    """out (outer, m0, m1, m2) = x (outer, n0, n1, n2) with b0, b1, b2 elements before it along each dimension.
 
-    `value`, or elements of x. What lies within is copied as a run.
+    Padding is `value` or elements of x; elements of x are copied as runs.
     """
     filling = stored(number(value))
     first = min(max(b2, 0), m2)
@@ -70,7 +70,7 @@ def padded_rows(x, out, value, outer, n0, n1, n2, m0, m1, m2, b0, b1, b2, *, CON
 
 
 def padded_elements(x, out, value, outer, n0, n1, n2, m0, m1, m2, b0, b1, b2, *, CONSTANT, place_in, number, stored):
-    """The same with a GPU thread an element."""
+    """`padded_rows` for a GPU, with one thread per element."""
     filling = stored(number(value))
     for task in parallel_range(outer * m0 * m1 * m2):
         element = int64(task)
@@ -89,11 +89,11 @@ def padded_elements(x, out, value, outer, n0, n1, n2, m0, m1, m2, b0, b1, b2, *,
 
 
 def gathered_back(g, out, outer, n0, n1, n2, m0, m1, m2, b0, b1, b2, width, *, place_in, place_of):
-    """out (outer, n0, n1, n2) = sums of those elements of g (outer, m0, m1, m2) that are copies of each; a task has
-    `width` neighbours of a row of out.
+    """out (outer, n0, n1, n2) = the sum over the copies of each element of g (outer, m0, m1, m2). A task computes
+    `width` neighbours of a row.
 
-    Along a dimension these are the place of the element itself, the first of the candidates, and some of the b before
-    and m - n - b after all of them.
+    Along a dimension the candidates for copies are the element's own place, and the b before and m - n - b after the
+    tensor.
     """
     for task in parallel_range(outer * n0 * n1 * (n2 // width)):
         base = int64(task) * width
@@ -172,7 +172,7 @@ class Pad(Op):
 
 
 class PadBack(Op):
-    """The gradient of `Pad` where elements repeat."""
+    """The gradient of `Pad` in modes that repeat elements."""
 
     takes = "g[*s]:buifc; before=int^s after=int^s mode=constant|reflect|replicate|circular"
     inputs, parameters = ("g",), ("before", "after", "mode")
@@ -200,7 +200,7 @@ class PadBack(Op):
 
 
 def _misfit(shape: tuple, before: tuple, after: tuple, mode: str) -> str | None:
-    """What is wrong with padding a tensor of this shape so, if anything is."""
+    """An error message if a tensor of this shape cannot be padded so, else None."""
     changed = [d for d, n in enumerate(shape) if before[d] or after[d]]
     if changed and (changed[-1] if mode == "constant" else len(shape) - 1) - changed[0] > 2:
         return (

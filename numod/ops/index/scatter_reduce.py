@@ -1,10 +1,8 @@
-"""Products and extremes written to places: x with every source element folded into the element its index names.
+"""scatter_reduce by products and extrema: each source element is combined with the element of x at its index.
 
-Sums are in `indexing`, means composed of them.
-
-Dense tensors seen as (outer, n, inner); indices int64, checked by the caller. No column (outer, inner) is shared
-between tasks, but on a GPU: there each element of the source has a thread of its own where columns are few, and
-products of floats are made in any order, unless determinism is asked for.
+Sums are in `indexing`, means are composed of them. Dense tensors are seen as (outer, n, inner); indices are int64 and
+checked by the caller. A column (outer, inner) belongs to one task, except on a GPU with few columns: there each element
+of the source has a thread, and products of floats are in any order, unless `indexing.deterministic` is set.
 """
 
 from __future__ import annotations
@@ -35,35 +33,33 @@ from .indexing import columns, ones
 from ..op import Op, Plan, single_device
 from ..reduce.softmax import split
 
-# dtypes that a GPU exchanges if they are as expected: as what, and how a number becomes that and a number again
+# dtypes with compare-and-swap on a GPU: the dtype that is swapped, conversions to its bits and back
 _SWAPPED = {
     dtypes.int32: (np.int32, int32, int32), dtypes.int64: (np.int64, int64, int64),
     dtypes.float32: (np.uint32, bits32, float_of_bits32), dtypes.float64: (np.uint64, bits64, float_of_bits64),
 }  # fmt: skip
 
 
-def product(held, value):
-    """What becomes of a number that is held, and the next value."""
-    return held * value
+def product(current, value):
+    """The product of the current and the next value."""
+    return current * value
 
 
-def maximum(held, value):
-    """The greater one, NaN first. It is chosen, not branched to: a processor cannot predict which one is greater."""
-    return value if (value != value) | (value > held) else held
+def maximum(current, value):
+    """The maximum of the current and the next value; NaN wins. A selection, since a branch cannot be predicted."""
+    return value if (value != value) | (value > current) else current
 
 
-def minimum(held, value):
-    """The lesser one, likewise."""
-    return value if (value != value) | (value < held) else held
+def minimum(current, value):
+    """The minimum of the current and the next value; NaN wins."""
+    return value if (value != value) | (value < current) else current
 
 
 KINDS = {"prod": product, "amax": maximum, "amin": minimum}
 
 
 def scatter_reduce_kernel(x, index, source, out, outer, n, inner, m, width, blocks, *, merged):
-    """out (outer, n, inner) = x with source (outer, m, inner) folded in at index (outer, m, inner) along n; NaN wins
-    over extremes.
-    """
+    """out (outer, n, inner) = x combined with source (outer, m, inner) at index (outer, m, inner) along n."""
     for task in parallel_range(outer * blocks):
         row = int64(task) // blocks
         first = (int64(task) % blocks) * width
@@ -76,8 +72,8 @@ def scatter_reduce_kernel(x, index, source, out, outer, n, inner, m, width, bloc
             for j in range(base + first, base + last):
                 target = (row * n + index[uintp(j)]) * inner + j - base
                 value = source[uintp(j)]
-                held = out[uintp(target)]
-                out[uintp(target)] = merged(held, value)
+                current = out[uintp(target)]
+                out[uintp(target)] = merged(current, value)
 
 
 def start_kernel(x, out, total):
@@ -87,27 +83,26 @@ def start_kernel(x, out, total):
 
 
 def scatter_reduce_elements(x, index, source, out, outer, n, inner, m, *, merged, bits_of, number_of):
-    """The same for GPU threads, one for each element of source, where out has x already, as bits.
+    """`scatter_reduce_kernel` for a GPU, with one thread per element of source; out has the bits of x.
 
-    Who finds that another was faster begins anew.
+    Retries when a compare-and-swap fails.
     """
     for task in parallel_range(outer * m * inner):
-        place = int64(task)
-        row = quotient(place, inner)
-        target = uintp((quotient(row, m) * n + index[uintp(place)]) * inner + place - row * inner)
-        value, held, waits = source[uintp(place)], x[target], True
-        while waits:
-            found = bits_of(held)
-            if bits_of(merged(held, value)) != found:  # extremes only grow or only fall: what is none now will be none
-                found = cuda.atomic.cas(out, target, bits_of(held), bits_of(merged(held, value)))
-            waits = found != bits_of(held)
-            held = number_of(found)
+        element = int64(task)
+        row = quotient(element, inner)
+        target = uintp((quotient(row, m) * n + index[uintp(element)]) * inner + element - row * inner)
+        value, current, retry = source[uintp(element)], x[target], True
+        while retry:
+            current_bits = bits_of(current)
+            if bits_of(merged(current, value)) != current_bits:  # extrema are monotonic: no need to retry
+                current_bits = cuda.atomic.cas(out, target, bits_of(current), bits_of(merged(current, value)))
+            retry = current_bits != bits_of(current)
+            current = number_of(current_bits)
 
 
 def gradients(g: object, x: object, index: object, source: object, out: object, dim: int, reduce: str) -> tuple:
-    """Of a product: the conjugate of what multiplies each factor, zeros counted rather than divided by.
-
-    Of an extreme: shared evenly between equal ones.
+    """(d_x, d_source). For a product, g times the conjugate of the other factors; for extrema, shared evenly among
+    equal elements.
     """
     if reduce == "prod":
         others = x.new_ones(x.shape).scatter_reduce(dim, index, source, "prod"), _other_factors(x, index, source, dim)
@@ -118,14 +113,14 @@ def gradients(g: object, x: object, index: object, source: object, out: object, 
 
 
 def _other_factors(x: object, index: object, source: object, dim: int) -> object:
-    """For each source element the product of x and the other elements that go where it goes; zeros keep their
-    gradients.
+    """For each source element, the product of x and the other source elements with the same index.
+
+    Zeros are counted, not divided by.
     """
     zero = source == 0
-    zeros, number = source.masked_fill(~zero, 0), zero.to(x.dtype)
-    # of the others
-    zeros, number = (
-        x.new_zeros(x.shape).scatter_add(dim, index, each).gather(dim, index) - each for each in (zeros, number)
+    zeros, number = (  # the sum of the other zeros (for their gradients), and their number
+        x.new_zeros(x.shape).scatter_add(dim, index, values).gather(dim, index) - values
+        for values in (source.masked_fill(~zero, 0), zero.to(x.dtype))
     )
     ones = source.masked_fill(zero, 1)
     rest = x.scatter_reduce(dim, index, ones, "prod").gather(dim, index) / ones
@@ -133,7 +128,7 @@ def _other_factors(x: object, index: object, source: object, dim: int) -> object
 
 
 class ScatterReduce(Op):
-    """x with source folded in along parameter `dim`; parameter `reduce` is prod, amax or amin. One dtype."""
+    """x combined with source along `dim`; `reduce` is prod, amax or amin. x and source have the same dtype."""
 
     takes = "x[*x]:buifc index[*i]:int64<dim source[*i]; dim=axis reduce=prod|amax|amin"
     inputs, parameters = ("x", "index", "source"), ("dim", "reduce")
@@ -151,8 +146,8 @@ class ScatterReduce(Op):
         signature = bind.signature(x, "int64", x, x, numbers=6)
         outer, n, inner = split(x.shape, dim)
         sizes = outer, n, inner, _length(source, dim)
-        anywhere = reduce != "prod" or not (indexing.deterministic and x.dtype.is_floating_point)
-        if x.device.backend.is_gpu and x.dtype in _SWAPPED and anywhere and indexing.few_columns(*sizes):
+        any_order = reduce != "prod" or not (indexing.deterministic and x.dtype.is_floating_point)
+        if x.device.backend.is_gpu and x.dtype in _SWAPPED and any_order and indexing.few_columns(*sizes):
             return Plan(out, self._by_elements(x, source, reduce), sizes)
         width = columns(x, inner)
         blocks = -(-inner // width)
@@ -163,10 +158,10 @@ class ScatterReduce(Op):
         return Plan(out, launch, (*sizes, width, blocks))
 
     def _by_elements(self, x: Layout, source: Layout, reduce: str) -> Callable:
-        bits, there, back = _SWAPPED[x.dtype]
+        bits, bits_of, number_of = _SWAPPED[x.dtype]
         bits, text = (
             np.dtype(bits),
-            specialized(scatter_reduce_elements, merged=KINDS[reduce], bits_of=there, number_of=back),
+            specialized(scatter_reduce_elements, merged=KINDS[reduce], bits_of=bits_of, number_of=number_of),
         )
         start = bind.launcher(
             x.device, f"{self.name}_start", specialized(start_kernel), bind.signature(x, x, numbers=1), x.dtype, x.size

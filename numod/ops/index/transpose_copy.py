@@ -1,8 +1,7 @@
-"""Copies of turned tensors, whose elements lie side by side along another dimension than the result's: by squares that
-are transposed in registers.
+"""Copies of transposed tensors, by square blocks that are transposed in registers.
 
-A loop that reads such a tensor as it lies takes one element of each cache line, and lines a multiple of a page apart
-share one set of a cache.
+A plain loop would use one element of each cache line at a time, and lines that are a multiple of a page apart share one
+cache set.
 """
 
 from __future__ import annotations
@@ -18,16 +17,16 @@ from ...kernel.primitives import turn_block
 from ...kernel.specialize import specialized
 
 FROM = 1 << 12  # elements of a loop from which a copy pays
-STRIP = 64  # columns that a task turns: so many lines of x are in the cache at a time
-_KINDS = {4: dtypes.float32, 8: dtypes.float64}  # elements are moved as floats of their width, whatever they are
+STRIP = 64  # columns of a task: the number of lines of x in the cache at a time
+_KINDS = {4: dtypes.float32, 8: dtypes.float64}  # elements are moved as floats of the same width
 
 
-def turn_kernel(
+def transpose_kernel(
     x, out, images, planes, rows, columns, x_image, x_plane, x_column, out_image, out_plane, out_row, *, LANES
 ):
-    """out (images, planes, rows, columns) = x, which steps by 1 along its rows' dimension.
+    """out (images, planes, rows, columns) = x, which is contiguous along the dimension of rows.
 
-    The last squares overlap those before.
+    The last blocks overlap those before.
     """
     strips = (columns + STRIP - 1) // STRIP
     for place in parallel_range(images * planes * strips):
@@ -45,24 +44,24 @@ def turn_kernel(
 
 
 def plan_transpose_copy(x: Layout, out: Layout) -> Callable | None:
-    """A function (x, out) that copies x into `out` of the same shape and dtype; None where no square fits, and where x
-    does not need it.
+    """A function (x, out) that copies x into `out` of the same shape and dtype; None if x is not transposed, or too
+    small.
     """
     kind = _KINDS.get(x.storage.itemsize)
     if kind is None or x.size < FROM or x.device.backend.is_gpu:
         return None
     sizes, steps = emit.collapse(x.shape, [x.strides, out.strides])
-    crossed = emit.crossing(sizes, steps)
+    transposed = emit.crossing(sizes, steps)
     lanes = tiles.host().lanes(kind.itemsize)
-    if crossed is None or len(crossed[0]) > 4 or min(crossed[0][-2:]) < lanes or 0 in steps[0]:
+    if transposed is None or len(transposed[0]) > 4 or min(transposed[0][-2:]) < lanes or 0 in steps[0]:
         return None
-    sizes, ((*x_outer, x_row, x_column), (*out_outer, out_row, out_column)) = crossed
+    sizes, ((*x_outer, x_row, x_column), (*out_outer, out_row, out_column)) = transposed
     if x_row != 1 or out_column != 1:
         return None
-    outer = [[0] * (4 - len(sizes)) + list(each) for each in (x_outer, out_outer)]
+    outer = [[0] * (4 - len(sizes)) + list(steps) for steps in (x_outer, out_outer)]
     shape = [1] * (4 - len(sizes)) + sizes
     numbers = (*shape, *outer[0], x_column, *outer[1], out_row)
-    source = specialized(turn_kernel, LANES=lanes)
+    source = specialized(transpose_kernel, LANES=lanes)
     run = bind.launcher(x.device, "turn", source, bind.signature(kind, kind, numbers=len(numbers)), kind, 2 * x.size)
     if x.storage == kind.storage:
         return lambda x, out: run(x, out, *numbers)

@@ -1,9 +1,9 @@
-"""Normalization of channels that many blocks of GPU threads share: first the sums of a channel's parts, then the
-results, from all parts' sums.
+"""Batch norm on a GPU with several blocks of threads per channel: a first kernel sums chunks of channels, a second one
+combines these sums and writes the results.
 
 One block per channel (`normalization.channel_norm_block`) leaves most of a GPU idle: ResNet's first layer has 64
-channels, an H200 132 multiprocessors for several blocks each. An element's address is counted on from the last one's; a
-division for each element would take longer than its load.
+channels, an H200 has 132 multiprocessors. Addresses are incremented, since a division per element would take longer
+than its load.
 """
 
 from __future__ import annotations
@@ -19,143 +19,148 @@ from ...kernel.library.teams import team_sum
 from ..reduce import block_reduce
 
 
-def sums_team(x, parts, images, channels, n, chunk, chunks, *, TEAM):
-    """parts (channels, chunks, 2) = mean, and squared distances from it, of `chunk` elements each of x (images,
-    channels, n).
+def sums_block(x, chunk_sums, images, channels, n, chunk, chunks, *, TEAM):
+    """chunk_sums (channels, chunks, 2) = the mean of `chunk` elements of x (images, channels, n), and their sum of
+    squares about it.
     """
     shared = shared_array(TEAM, float64, SHARED)
     thread, count = int64(cuda.threadIdx.x), images * n
-    jump, rest, wrap = TEAM // n * channels * n + TEAM % n, TEAM % n, (channels - 1) * n
+    step, offset_step, wrap = TEAM // n * channels * n + TEAM % n, TEAM % n, (channels - 1) * n
     for task in range(int64(cuda.blockIdx.x), channels * chunks, int64(cuda.gridDim.x)):
         channel, start = task // chunks, task % chunks * chunk
         stop = min(start + chunk, count)
         image = (start + thread) // n
-        first = start + thread - image * n
-        base = (image * channels + channel) * n + first
-        at, offset, total = base, first, float64(0)
+        start_offset = start + thread - image * n
+        base = (image * channels + channel) * n + start_offset
+        element, offset, total = base, start_offset, float64(0)
         for _ in range(start + thread, stop, TEAM):
-            total += float64(x[uintp(at)])
-            at, offset = at + jump, offset + rest
+            total += float64(x[uintp(element)])
+            element, offset = element + step, offset + offset_step
             if offset >= n:
-                at, offset = at + wrap, offset - n
-        middle = team_sum(total, shared, thread, TEAM) / float64(stop - start)
-        at, offset, total = base, first, float64(0)
+                element, offset = element + wrap, offset - n
+        chunk_mean = team_sum(total, shared, thread, TEAM) / float64(stop - start)
+        element, offset, total = base, start_offset, float64(0)
         for _ in range(start + thread, stop, TEAM):
-            part = float64(x[uintp(at)]) - middle
-            total += part * part
-            at, offset = at + jump, offset + rest
+            difference = float64(x[uintp(element)]) - chunk_mean
+            total += difference * difference
+            element, offset = element + step, offset + offset_step
             if offset >= n:
-                at, offset = at + wrap, offset - n
+                element, offset = element + wrap, offset - n
         total = team_sum(total, shared, thread, TEAM)
         if thread == 0:
-            parts[uintp(2 * task)], parts[uintp(2 * task + 1)] = middle, total
+            chunk_sums[uintp(2 * task)], chunk_sums[uintp(2 * task + 1)] = chunk_mean, total
 
 
-def norm_team(
-    x, weight, bias, out, mean, var, parts, images, channels, n, scaled, shifted, chunk, chunks, eps, *, TEAM
+def norm_block(
+    x, weight, bias, out, mean, var, chunk_sums, images, channels, n, scaled, shifted, chunk, chunks, eps, *, TEAM
 ):
-    """out (images, channels, n) = (x - mean) / sqrt(var + eps) * weight + bias, from `sums_team`'s parts."""
+    """out (images, channels, n) = (x - mean) / sqrt(var + eps) * weight + bias, from the chunk_sums of `sums_block`."""
     thread, count = int64(cuda.threadIdx.x), images * n
-    jump, rest, wrap = TEAM // n * channels * n + TEAM % n, TEAM % n, (channels - 1) * n
+    step, offset_step, wrap = TEAM // n * channels * n + TEAM % n, TEAM % n, (channels - 1) * n
     for task in range(int64(cuda.blockIdx.x), channels * chunks, int64(cuda.gridDim.x)):
         channel, start = task // chunks, task % chunks * chunk
         stop = min(start + chunk, count)
-        level, squares = float64(0), float64(0)
+        wide_mean, squares = float64(0), float64(0)
         for k in range(chunks):
-            level += parts[uintp(2 * (channel * chunks + k))] * float64(min(chunk, count - k * chunk))
-        level = level / float64(count)
+            wide_mean += chunk_sums[uintp(2 * (channel * chunks + k))] * float64(min(chunk, count - k * chunk))
+        wide_mean = wide_mean / float64(count)
         for k in range(chunks):
-            apart = parts[uintp(2 * (channel * chunks + k))] - level
-            squares += parts[uintp(2 * (channel * chunks + k) + 1)] + apart * apart * float64(
+            difference = chunk_sums[uintp(2 * (channel * chunks + k))] - wide_mean
+            squares += chunk_sums[uintp(2 * (channel * chunks + k) + 1)] + difference * difference * float64(
                 min(chunk, count - k * chunk)
             )
-        middle, spread = real(level), squares / float64(count)
-        scale = real(1.0 / sqrt(spread + eps))
+        channel_mean, variance = real(wide_mean), squares / float64(count)
+        scale = real(1.0 / sqrt(variance + eps))
         if (thread == 0) & (start == 0):
-            mean[uintp(channel)], var[uintp(channel)] = middle, spread
+            mean[uintp(channel)], var[uintp(channel)] = channel_mean, variance
         scale = scale * weight[uintp(channel)] if scaled != 0 else scale
         shift = bias[uintp(channel)] if shifted != 0 else x.dtype.type(0)
         image = (start + thread) // n
         offset = start + thread - image * n
-        at = (image * channels + channel) * n + offset
+        element = (image * channels + channel) * n + offset
         for _ in range(start + thread, stop, TEAM):
-            out[uintp(at)] = (x[uintp(at)] - middle) * scale + shift
-            at, offset = at + jump, offset + rest
+            out[uintp(element)] = (x[uintp(element)] - channel_mean) * scale + shift
+            element, offset = element + step, offset + offset_step
             if offset >= n:
-                at, offset = at + wrap, offset - n
+                element, offset = element + wrap, offset - n
 
 
-def gradient_sums_team(g, x, mean, parts, images, channels, n, chunk, chunks, *, TEAM):
-    """parts (channels, chunks, 2) = sums of g, and of g * (x - mean)."""
+def gradient_sums_block(g, x, mean, chunk_sums, images, channels, n, chunk, chunks, *, TEAM):
+    """chunk_sums (channels, chunks, 2) = sums of g, and of g * (x - mean)."""
     shared = shared_array(TEAM, float64, SHARED)
     thread, count = int64(cuda.threadIdx.x), images * n
-    jump, rest, wrap = TEAM // n * channels * n + TEAM % n, TEAM % n, (channels - 1) * n
+    step, offset_step, wrap = TEAM // n * channels * n + TEAM % n, TEAM % n, (channels - 1) * n
     for task in range(int64(cuda.blockIdx.x), channels * chunks, int64(cuda.gridDim.x)):
         channel, start = task // chunks, task % chunks * chunk
         image = (start + thread) // n
         offset = start + thread - image * n
-        at = (image * channels + channel) * n + offset
-        first, second, middle = float64(0), float64(0), mean[uintp(channel)]
+        element = (image * channels + channel) * n + offset
+        sum_g, sum_gx, channel_mean = float64(0), float64(0), mean[uintp(channel)]
         for _ in range(start + thread, min(start + chunk, count), TEAM):
-            first += float64(g[uintp(at)])
-            second += float64(g[uintp(at)] * (x[uintp(at)] - middle))
-            at, offset = at + jump, offset + rest
+            sum_g += float64(g[uintp(element)])
+            sum_gx += float64(g[uintp(element)] * (x[uintp(element)] - channel_mean))
+            element, offset = element + step, offset + offset_step
             if offset >= n:
-                at, offset = at + wrap, offset - n
-        first = team_sum(first, shared, thread, TEAM)
-        second = team_sum(second, shared, thread, TEAM)
+                element, offset = element + wrap, offset - n
+        sum_g = team_sum(sum_g, shared, thread, TEAM)
+        sum_gx = team_sum(sum_gx, shared, thread, TEAM)
         if thread == 0:
-            parts[uintp(2 * task)], parts[uintp(2 * task + 1)] = first, second
+            chunk_sums[uintp(2 * task)], chunk_sums[uintp(2 * task + 1)] = sum_g, sum_gx
 
 
-def gradient_team(
-    g, x, weight, mean, var, out, d_weight, d_bias, parts, images, channels, n, scaled, chunk, chunks, eps, *, TEAM
+def gradient_block(
+    g, x, weight, mean, var, out, d_weight, d_bias, chunk_sums, images, channels, n, scaled, chunk, chunks, eps, *, TEAM
 ):
-    """`normalization.channel_norm_gradient_kernel` from `gradient_sums_team`'s parts."""
+    """`normalization.channel_norm_gradient_kernel`, from the chunk_sums of `gradient_sums_block`."""
     thread, count = int64(cuda.threadIdx.x), images * n
-    jump, rest, wrap = TEAM // n * channels * n + TEAM % n, TEAM % n, (channels - 1) * n
+    step, offset_step, wrap = TEAM // n * channels * n + TEAM % n, TEAM % n, (channels - 1) * n
     for task in range(int64(cuda.blockIdx.x), channels * chunks, int64(cuda.gridDim.x)):
         channel, start = task // chunks, task % chunks * chunk
-        first, second = float64(0), float64(0)
+        sum_g, sum_gx = float64(0), float64(0)
         for k in range(chunks):
-            first += parts[uintp(2 * (channel * chunks + k))]
-            second += parts[uintp(2 * (channel * chunks + k) + 1)]
-        middle = mean[uintp(channel)]
+            sum_g += chunk_sums[uintp(2 * (channel * chunks + k))]
+            sum_gx += chunk_sums[uintp(2 * (channel * chunks + k) + 1)]
+        channel_mean = mean[uintp(channel)]
         rstd = real(1.0 / sqrt(float64(var[uintp(channel)]) + eps))
         if (thread == 0) & (start == 0):
-            d_bias[uintp(channel)], d_weight[uintp(channel)] = first, second * float64(rstd)
-        level = real(first / float64(count))
-        slope = real(second * float64(rstd) * float64(rstd) / float64(count))
+            d_bias[uintp(channel)], d_weight[uintp(channel)] = sum_g, sum_gx * float64(rstd)
+        mean_g = real(sum_g / float64(count))
+        slope = real(sum_gx * float64(rstd) * float64(rstd) / float64(count))
         scale = rstd * weight[uintp(channel)] if scaled != 0 else rstd
         image = (start + thread) // n
         offset = start + thread - image * n
-        at = (image * channels + channel) * n + offset
+        element = (image * channels + channel) * n + offset
         for _ in range(start + thread, min(start + chunk, count), TEAM):
-            out[uintp(at)] = scale * (g[uintp(at)] - level - (x[uintp(at)] - middle) * slope)
-            at, offset = at + jump, offset + rest
+            out[uintp(element)] = scale * (g[uintp(element)] - mean_g - (x[uintp(element)] - channel_mean) * slope)
+            element, offset = element + step, offset + offset_step
             if offset >= n:
-                at, offset = at + wrap, offset - n
+                element, offset = element + wrap, offset - n
 
 
-def in_parts(x: Layout, name: str, backward: bool, numbers: tuple[int, ...], eps: float) -> Callable | None:
-    """The launch of `channel_norm` (or of its gradient) by two kernels, of its tensors and `numbers`; None where one
-    block a channel is enough.
-    """
+def in_chunks(x: Layout, name: str, backward: bool, numbers: tuple[int, ...], eps: float) -> Callable | None:
+    """The launch of `channel_norm` or its gradient by two kernels; None if one block per channel is enough."""
     images, channels, n, *flags = numbers
     count = images * n
     threads, chunks = block_reduce.sharing(x, count), x.device.backend.chunks(channels, count, True)
     if not threads or chunks < 2:
         return None
     chunk = -(-count // chunks)
-    chunks = -(-count // chunk)  # none is empty
+    chunks = -(-count // chunk)  # no chunk is empty
     wide, shape = np.dtype(np.float64), (images, channels, n)
     sums = _launcher(
-        x, name, gradient_sums_team if backward else sums_team, 3 if backward else 1, 5, "", channels * chunks, threads
+        x,
+        name,
+        gradient_sums_block if backward else sums_block,
+        3 if backward else 1,
+        5,
+        "",
+        channels * chunks,
+        threads,
     )
     write = _launcher(
         x,
         name,
-        gradient_team if backward else norm_team,
+        gradient_block if backward else norm_block,
         8 if backward else 6,
         5 + len(flags),
         ", float64",
@@ -164,10 +169,10 @@ def in_parts(x: Layout, name: str, backward: bool, numbers: tuple[int, ...], eps
     )
 
     def launch(*arrays: object) -> None:
-        parts = x.device.empty(2 * channels * chunks, wide)
+        chunk_sums = x.device.empty(2 * channels * chunks, wide)
         read = (arrays[0], arrays[1], arrays[3]) if backward else arrays[:1]
-        sums(*read, parts, *shape, chunk, chunks)
-        write(*arrays, parts, *shape, *flags, chunk, chunks, eps)
+        sums(*read, chunk_sums, *shape, chunk, chunks)
+        write(*arrays, chunk_sums, *shape, *flags, chunk, chunks, eps)
 
     return launch
 

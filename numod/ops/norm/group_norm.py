@@ -1,7 +1,6 @@
-"""Group and instance normalisation: by the mean and variance of each image's groups of channels, scaled and shifted by
-channel, in one kernel.
+"""Group and instance normalization: by the mean and variance of groups of channels of each image.
 
-x is (images, channels, n). A row is a group of an image; the kernels' `channels` are those of a row.
+x is (images, channels, n). A row is a group of an image; in the kernels, `channels` is the number of channels of a row.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from ...kernel.language import cuda, float64, int64, parallel_range, real, SHARE
 from ...kernel.library.division import quotient32
 from ...kernel.library.rows import moments, slope_sums, write_scaled, write_slopes
 from ...kernel.library.teams import team_moments, team_sum
-from .normalization import TEAMS, Norm, composed, planes
+from .normalization import BLOCK_KERNELS, Norm, composed, planes
 from ..op import Plan
 
 
@@ -23,15 +22,15 @@ def group_norm_kernel(x, weight, bias, out, mean, rstd, rows, channels, n, group
     for task in parallel_range(rows):
         row = int64(task)
         first, base = row % groups * channels, row * channels * n
-        level, squares = moments(x, base, channels * n, float64(0), float64(0), float64(0))
-        middle = real(level)
+        wide_mean, squares = moments(x, base, channels * n, float64(0), float64(0), float64(0))
+        row_mean = real(wide_mean)
         scale = real(1.0 / sqrt(squares / float64(channels * n) + eps))
-        mean[uintp(row)] = middle
+        mean[uintp(row)] = row_mean
         rstd[uintp(row)] = scale
         for c in range(channels):
             factor = scale * weight[uintp(first + c)] if scaled != 0 else scale
             shift = bias[uintp(first + c)] if shifted != 0 else x.dtype.type(0)
-            write_scaled(x, out, base + c * n, n, middle, factor, shift)
+            write_scaled(x, out, base + c * n, n, row_mean, factor, shift)
 
 
 def group_norm_gradient_kernel(g, x, weight, mean, rstd, out, partial, rows, channels, n, groups, scaled):
@@ -41,74 +40,72 @@ def group_norm_gradient_kernel(g, x, weight, mean, rstd, out, partial, rows, cha
     for task in parallel_range(rows):
         row = int64(task)
         first, base = row % groups * channels, row * channels * n
-        kept = row // groups * 2 * groups * channels + first
-        middle, scale = mean[uintp(row)], rstd[uintp(row)]
-        total, slopes = float64(0), float64(0)
+        partial_at = row // groups * 2 * groups * channels + first
+        row_mean, scale = mean[uintp(row)], rstd[uintp(row)]
+        total, total_x = float64(0), float64(0)
         for c in range(channels):
-            a, b = slope_sums(g, x, base + c * n, n, middle)
-            partial[uintp(kept + c)] = b * float64(scale)
-            partial[uintp(kept + groups * channels + c)] = a
+            a, b = slope_sums(g, x, base + c * n, n, row_mean)
+            partial[uintp(partial_at + c)] = b * float64(scale)
+            partial[uintp(partial_at + groups * channels + c)] = a
             factor = float64(weight[uintp(first + c)]) if scaled != 0 else float64(1)
             total += a * factor
-            slopes += b * factor
-        level = real(total / float64(channels * n))
-        slope = real(slopes * float64(scale) * float64(scale) / float64(channels * n))
+            total_x += b * factor
+        mean_g = real(total / float64(channels * n))
+        slope = real(total_x * float64(scale) * float64(scale) / float64(channels * n))
         for c in range(channels):
             factor = weight[uintp(first + c)] if scaled != 0 else x.dtype.type(1)
-            write_slopes(g, x, out, base + c * n, n, middle, factor, scale, level, slope)
+            write_slopes(g, x, out, base + c * n, n, row_mean, factor, scale, mean_g, slope)
 
 
-def group_norm_team(x, weight, bias, out, mean, rstd, rows, channels, n, groups, scaled, shifted, eps, *, TEAM):
-    """`group_norm_kernel` by a block of GPU threads for each row."""
+def group_norm_block(x, weight, bias, out, mean, rstd, rows, channels, n, groups, scaled, shifted, eps, *, TEAM):
+    """`group_norm_kernel` with a block of GPU threads for each row."""
     shared = shared_array(TEAM, float64, SHARED)
     thread, count = int64(cuda.threadIdx.x), channels * n
     for row in range(int64(cuda.blockIdx.x), rows, int64(cuda.gridDim.x)):
-        middle, scale = team_moments(x, row * count, count, eps, shared, thread, TEAM, 1)
+        row_mean, scale = team_moments(x, row * count, count, eps, shared, thread, TEAM, 1)
         if thread == 0:
-            mean[uintp(row)] = middle
+            mean[uintp(row)] = row_mean
             rstd[uintp(row)] = scale
         for k in range(thread, count, TEAM):
             channel = row % groups * channels + quotient32(k, n)
-            value = (x[uintp(row * count + k)] - middle) * scale
+            value = (x[uintp(row * count + k)] - row_mean) * scale
             value = value * weight[uintp(channel)] if scaled != 0 else value
             out[uintp(row * count + k)] = value + bias[uintp(channel)] if shifted != 0 else value
 
 
-def group_norm_gradient_team(g, x, weight, mean, rstd, out, partial, rows, channels, n, groups, scaled, *, TEAM):
-    """`group_norm_gradient_kernel` likewise."""
+def group_norm_gradient_block(g, x, weight, mean, rstd, out, partial, rows, channels, n, groups, scaled, *, TEAM):
+    """`group_norm_gradient_kernel` with a block of GPU threads for each row."""
     shared = shared_array(TEAM, float64, SHARED)
     thread, count = int64(cuda.threadIdx.x), channels * n
     for row in range(int64(cuda.blockIdx.x), rows, int64(cuda.gridDim.x)):
         first, base = row % groups * channels, row * count
-        kept = row // groups * 2 * groups * channels + first
-        middle, scale = mean[uintp(row)], rstd[uintp(row)]
-        total, slopes = float64(0), float64(0)
+        partial_at = row // groups * 2 * groups * channels + first
+        row_mean, scale = mean[uintp(row)], rstd[uintp(row)]
+        total, total_x = float64(0), float64(0)
         for c in range(channels):
             a, b = float64(0), float64(0)
             for k in range(base + c * n + thread, base + (c + 1) * n, TEAM):
                 a += float64(g[uintp(k)])
-                b += float64(g[uintp(k)] * (x[uintp(k)] - middle))
+                b += float64(g[uintp(k)] * (x[uintp(k)] - row_mean))
             a, b = team_sum(a, shared, thread, TEAM), team_sum(b, shared, thread, TEAM)
             if thread == 0:
-                partial[uintp(kept + c)] = b * float64(scale)
-                partial[uintp(kept + groups * channels + c)] = a
+                partial[uintp(partial_at + c)] = b * float64(scale)
+                partial[uintp(partial_at + groups * channels + c)] = a
             factor = float64(weight[uintp(first + c)]) if scaled != 0 else float64(1)
             total += a * factor
-            slopes += b * factor
-        level = real(total / float64(count))
-        slope = real(slopes * float64(scale) * float64(scale) / float64(count))
+            total_x += b * factor
+        mean_g = real(total / float64(count))
+        slope = real(total_x * float64(scale) * float64(scale) / float64(count))
         for k in range(thread, count, TEAM):
-            given = g[uintp(base + k)] * weight[uintp(first + quotient32(k, n))] if scaled != 0 else g[uintp(base + k)]
-            out[uintp(base + k)] = scale * (given - level - (x[uintp(base + k)] - middle) * slope)
+            d_out = g[uintp(base + k)] * weight[uintp(first + quotient32(k, n))] if scaled != 0 else g[uintp(base + k)]
+            out[uintp(base + k)] = scale * (d_out - mean_g - (x[uintp(base + k)] - row_mean) * slope)
 
 
-TEAMS |= {group_norm_kernel: group_norm_team, group_norm_gradient_kernel: group_norm_gradient_team}
+BLOCK_KERNELS |= {group_norm_kernel: group_norm_block, group_norm_gradient_kernel: group_norm_gradient_block}
 
 
 class GroupNorm(Norm):
-    """(out, mean, rstd) of x (images, channels, ...), weight and bias (channels), by parameter `groups`; mean and rstd
-    are (images * groups).
-    """
+    """(out, mean, rstd) of x (images, channels, ...), weight and bias (channels); mean and rstd (images * groups)."""
 
     takes = "x[n c *s]:f weight?[c] bias?[c]; groups=1.. eps=number"
     inputs, outputs, parameters = ("x", "weight", "bias"), ("out", "mean", "rstd"), ("groups", "eps")
@@ -135,7 +132,7 @@ class GroupNorm(Norm):
 
 
 class GroupNormGradient(Norm):
-    """(dx, partial) of GroupNorm: partial (images, 2, channels) holds each image's part of dweight and dbias."""
+    """(dx, partial) of GroupNorm: partial (images, 2, channels) has the terms of dweight and dbias for each image."""
 
     takes = "given[n c *s]:f x[n c *s] weight?[c] mean[r] rstd[r]; groups=1.."
     inputs, outputs, parameters, differentiable = (
@@ -195,9 +192,9 @@ def _gradients(
             eps,
             (2, 3),
             (0, 3),
-            lambda each: each.reshape(1, *grouped[1:3], 1),
+            lambda weight: weight.reshape(1, *grouped[1:3], 1),
         )
-        return (d_x.reshape(x.shape), *(each.reshape(channels) for each in others))
+        return (d_x.reshape(x.shape), *(gradient.reshape(channels) for gradient in others))
     d_x, partial = group_norm_gradient.apply((g, x, weight, mean, rstd), (groups,))
     return (d_x, *partial.sum(0).unbind()) if "weight" in wanted or "bias" in wanted else (d_x, None, None)
 

@@ -1,8 +1,7 @@
-"""Normalisation by the mean and variance of rows (layer norm; RMS norm by their squares alone) or of channels (batch
-norm), each way in one kernel.
+"""Normalization by the mean and variance of rows (layer norm, RMS norm) or of channels (batch norm).
 
-Means and variances are found block by block with wide totals. The gradients are kernels too; where a gradient will
-itself be differentiated they are composed of tensor operations instead.
+Forward and backward are one kernel each; sums are accumulated block by block in float64. If a gradient will itself be
+differentiated, it is composed of tensor operations instead.
 """
 
 from __future__ import annotations
@@ -24,31 +23,30 @@ from . import batch_norm_cuda
 from ..reduce import register_rows, block_reduce
 from ..op import Op, Plan, single_device
 
-_COLUMNS = 128  # neighbouring channels that are done together where each has one element an image
+_COLUMNS = 128  # neighbouring channels of a task if each channel has one element per image
 
 
 def row_norm_kernel(x, weight, bias, out, mean, rstd, rows, n, centred, scaled, shifted, eps):
-    """out (rows, n) = (x - mean) * rstd * weight + bias, with mean and variance of each row; weight and bias are (n) or
-    not there.
+    """out (rows, n) = (x - mean) * rstd * weight + bias, with mean and variance of each row.
 
-    If not `centred`, 0 stands for the mean.
+    weight (n) and bias (n) are read if `scaled` and `shifted`. If not `centred`, the mean is taken as 0.
     """
     for task in parallel_range(rows):
         row = int64(task)
         base = row * n
         if centred != 0:
-            level, squares = moments(x, base, n, float64(0), float64(0), float64(0))
+            wide_mean, squares = moments(x, base, n, float64(0), float64(0), float64(0))
         else:
-            level, squares = float64(0), row_squares(x, base, n)
-        middle = real(level)
+            wide_mean, squares = float64(0), row_squares(x, base, n)
+        row_mean = real(wide_mean)
         scale = real(1.0 / sqrt(squares / float64(n) + eps))
-        mean[uintp(row)] = middle
+        mean[uintp(row)] = row_mean
         rstd[uintp(row)] = scale
         if scaled * shifted != 0:
             for k in range(n):
-                out[uintp(base + k)] = (x[uintp(base + k)] - middle) * scale * weight[uintp(k)] + bias[uintp(k)]
+                out[uintp(base + k)] = (x[uintp(base + k)] - row_mean) * scale * weight[uintp(k)] + bias[uintp(k)]
         else:
-            write_scaled(x, out, base, n, middle, scale, x.dtype.type(0))
+            write_scaled(x, out, base, n, row_mean, scale, x.dtype.type(0))
             if scaled != 0:
                 for k in range(n):
                     out[uintp(base + k)] *= weight[uintp(k)]
@@ -60,43 +58,43 @@ def row_norm_kernel(x, weight, bias, out, mean, rstd, rows, n, centred, scaled, 
 def row_norm_gradient_kernel(g, x, weight, mean, rstd, out, partial, rows, n, centred, scaled, summed, workers):
     """out (rows, n) = rstd * (gw - mean(gw) - xhat * mean(gw * xhat)) with gw = g * weight.
 
-    If `summed`, partial (workers, 2, n) = g * xhat and g, each summed over every `workers`-th row. Loops that write are
-    kept short: with more arrays in one, LLVM would not check that they lie apart, and not vectorise.
+    If `summed`, partial (workers, 2, n) = the sums of g * xhat and of g over every `workers`-th row. Writing loops have
+    few arrays: with more, LLVM does not check that they do not overlap, and does not vectorise.
     """
     for task in parallel_range(workers):
-        mine = int64(task) * 2 * n
+        partial_at = int64(task) * 2 * n
         for k in range(2 * n):
-            partial[uintp(mine + k)] = 0
+            partial[uintp(partial_at + k)] = 0
         for row in range(int64(task), rows, workers):
             base = row * n
-            middle = mean[uintp(row)]
+            row_mean = mean[uintp(row)]
             scale = rstd[uintp(row)]
-            first = float64(0)
-            second = float64(0)
+            sum_g = float64(0)
+            sum_gx = float64(0)
             if scaled != 0:
                 for low in range(0, n, 512):
                     a = x.dtype.type(0)
                     b = x.dtype.type(0)
                     for k in range(low, min(low + 512, n)):
                         a += g[uintp(base + k)] * weight[uintp(k)]
-                        b += g[uintp(base + k)] * weight[uintp(k)] * (x[uintp(base + k)] - middle)
-                    first += float64(a)
-                    second += float64(b)
+                        b += g[uintp(base + k)] * weight[uintp(k)] * (x[uintp(base + k)] - row_mean)
+                    sum_g += float64(a)
+                    sum_gx += float64(b)
             else:
-                first, second = slope_sums(g, x, base, n, middle)
-            level = real(first / float64(n)) if centred != 0 else x.dtype.type(0)
-            slope = real(second * float64(scale) * float64(scale) / float64(n))
+                sum_g, sum_gx = slope_sums(g, x, base, n, row_mean)
+            mean_g = real(sum_g / float64(n)) if centred != 0 else x.dtype.type(0)
+            slope = real(sum_gx * float64(scale) * float64(scale) / float64(n))
             if scaled != 0:
                 for k in range(n):
                     out[uintp(base + k)] = scale * (
-                        g[uintp(base + k)] * weight[uintp(k)] - level - (x[uintp(base + k)] - middle) * slope
+                        g[uintp(base + k)] * weight[uintp(k)] - mean_g - (x[uintp(base + k)] - row_mean) * slope
                     )
             else:
-                write_slopes(g, x, out, base, n, middle, x.dtype.type(1), scale, level, slope)
+                write_slopes(g, x, out, base, n, row_mean, x.dtype.type(1), scale, mean_g, slope)
             if summed != 0:
                 for k in range(n):
-                    partial[uintp(mine + k)] += g[uintp(base + k)] * (x[uintp(base + k)] - middle) * scale
-                    partial[uintp(mine + n + k)] += g[uintp(base + k)]
+                    partial[uintp(partial_at + k)] += g[uintp(base + k)] * (x[uintp(base + k)] - row_mean) * scale
+                    partial[uintp(partial_at + n + k)] += g[uintp(base + k)]
 
 
 def channel_norm_kernel(x, weight, bias, out, mean, var, images, channels, n, scaled, shifted, eps):
@@ -105,12 +103,12 @@ def channel_norm_kernel(x, weight, bias, out, mean, var, images, channels, n, sc
     """
     for task in parallel_range(channels):
         channel = int64(task)
-        level = float64(0)
+        wide_mean = float64(0)
         squares = float64(0)
         for image in range(images):
-            level, squares = moments(x, (image * channels + channel) * n, n, float64(image * n), level, squares)
-        middle = real(level)
-        mean[uintp(channel)] = middle
+            wide_mean, squares = moments(x, (image * channels + channel) * n, n, float64(image * n), wide_mean, squares)
+        channel_mean = real(wide_mean)
+        mean[uintp(channel)] = channel_mean
         var[uintp(channel)] = squares / float64(images * n)
         scale = real(1.0 / sqrt(squares / float64(images * n) + eps))
         shift = x.dtype.type(0)
@@ -118,8 +116,8 @@ def channel_norm_kernel(x, weight, bias, out, mean, var, images, channels, n, sc
             scale *= weight[uintp(channel)]
         if shifted != 0:
             shift = bias[uintp(channel)]
-        for image in range(images - 1, -1, -1):  # what was read last is still in the cache
-            write_scaled(x, out, (image * channels + channel) * n, n, middle, scale, shift)
+        for image in range(images - 1, -1, -1):  # the last images are still in the cache
+            write_scaled(x, out, (image * channels + channel) * n, n, channel_mean, scale, shift)
 
 
 def channel_norm_gradient_kernel(g, x, weight, mean, var, out, d_weight, d_bias, images, channels, n, scaled, eps):
@@ -128,30 +126,30 @@ def channel_norm_gradient_kernel(g, x, weight, mean, var, out, d_weight, d_bias,
     """
     for task in parallel_range(channels):
         channel = int64(task)
-        middle = mean[uintp(channel)]
+        channel_mean = mean[uintp(channel)]
         rstd = real(1.0 / sqrt(float64(var[uintp(channel)]) + eps))
-        first = float64(0)
-        second = float64(0)
+        sum_g = float64(0)
+        sum_gx = float64(0)
         for image in range(images):
-            a, b = slope_sums(g, x, (image * channels + channel) * n, n, middle)
-            first += a
-            second += b
-        d_bias[uintp(channel)] = first
-        d_weight[uintp(channel)] = second * float64(rstd)
+            a, b = slope_sums(g, x, (image * channels + channel) * n, n, channel_mean)
+            sum_g += a
+            sum_gx += b
+        d_bias[uintp(channel)] = sum_g
+        d_weight[uintp(channel)] = sum_gx * float64(rstd)
         count = float64(images * n)
-        level = real(first / count)
-        slope = real(second * float64(rstd) * float64(rstd) / count)
+        mean_g = real(sum_g / count)
+        slope = real(sum_gx * float64(rstd) * float64(rstd) / count)
         scale = rstd
         if scaled != 0:
             scale *= weight[uintp(channel)]
         for image in range(images - 1, -1, -1):
-            write_slopes(g, x, out, (image * channels + channel) * n, n, middle, x.dtype.type(1), scale, level, slope)
+            write_slopes(
+                g, x, out, (image * channels + channel) * n, n, channel_mean, x.dtype.type(1), scale, mean_g, slope
+            )
 
 
 def channel_norm_columns(x, weight, bias, out, mean, var, wide, images, channels, n, scaled, shifted, eps, *, COLUMNS):
-    """`channel_norm_kernel` of x (images, channels): neighbouring channels at a time. wide (2, channels) holds their
-    totals.
-    """
+    """`channel_norm_kernel` for x (images, channels), COLUMNS channels at a time. wide (2, channels) is scratch."""
     for task in parallel_range((channels + COLUMNS - 1) // COLUMNS):
         first = int64(task) * COLUMNS
         last = min(first + COLUMNS, channels)
@@ -164,12 +162,12 @@ def channel_norm_columns(x, weight, bias, out, mean, var, wide, images, channels
             mean[uintp(c)] = wide[uintp(c)] / float64(images)
         for image in range(images):
             for c in range(first, last):
-                part = x[uintp(image * channels + c)] - mean[uintp(c)]
-                wide[uintp(channels + c)] += float64(part * part)
+                difference = x[uintp(image * channels + c)] - mean[uintp(c)]
+                wide[uintp(channels + c)] += float64(difference * difference)
         for c in range(first, last):
-            spread = wide[uintp(channels + c)] / float64(images)
-            var[uintp(c)] = spread
-            scale = 1.0 / sqrt(spread + eps)
+            variance = wide[uintp(channels + c)] / float64(images)
+            var[uintp(c)] = variance
+            scale = 1.0 / sqrt(variance + eps)
             wide[uintp(c)] = scale * float64(weight[uintp(c)]) if scaled != 0 else scale
             wide[uintp(channels + c)] = bias[uintp(c)] if shifted != 0 else 0.0
         for image in range(images):
@@ -182,7 +180,7 @@ def channel_norm_columns(x, weight, bias, out, mean, var, wide, images, channels
 def channel_norm_gradient_columns(
     g, x, weight, mean, var, out, d_weight, d_bias, wide, images, channels, n, scaled, eps, *, COLUMNS
 ):
-    """`channel_norm_gradient_kernel` likewise."""
+    """`channel_norm_gradient_kernel` for x (images, channels), COLUMNS channels at a time. wide is scratch."""
     for task in parallel_range((channels + COLUMNS - 1) // COLUMNS):
         first = int64(task) * COLUMNS
         last = min(first + COLUMNS, channels)
@@ -190,9 +188,9 @@ def channel_norm_gradient_columns(
             wide[uintp(c)], wide[uintp(channels + c)] = 0, 0
         for image in range(images):
             for c in range(first, last):
-                given = g[uintp(image * channels + c)]
-                wide[uintp(c)] += float64(given)
-                wide[uintp(channels + c)] += float64(given * (x[uintp(image * channels + c)] - mean[uintp(c)]))
+                d_out = g[uintp(image * channels + c)]
+                wide[uintp(c)] += float64(d_out)
+                wide[uintp(channels + c)] += float64(d_out * (x[uintp(image * channels + c)] - mean[uintp(c)]))
         for c in range(first, last):
             rstd = 1.0 / sqrt(float64(var[uintp(c)]) + eps)
             d_bias[uintp(c)] = wide[uintp(c)]
@@ -202,129 +200,127 @@ def channel_norm_gradient_columns(
         share = real(1.0) / real(images)
         for image in range(images):
             for c in range(first, last):
-                at = image * channels + c
-                level, slope = d_bias[uintp(c)] * share, real(wide[uintp(channels + c)])
-                out[uintp(at)] = real(wide[uintp(c)]) * (g[uintp(at)] - level - (x[uintp(at)] - mean[uintp(c)]) * slope)
+                element = image * channels + c
+                mean_g, slope = d_bias[uintp(c)] * share, real(wide[uintp(channels + c)])
+                out[uintp(element)] = real(wide[uintp(c)]) * (
+                    g[uintp(element)] - mean_g - (x[uintp(element)] - mean[uintp(c)]) * slope
+                )
 
 
-def row_norm_team(x, weight, bias, out, mean, rstd, rows, n, centred, scaled, shifted, eps, *, TEAM):
-    """`row_norm_kernel` by a block of GPU threads for each row, which is read three times, twice of them from the
-    cache.
-    """
+def row_norm_block(x, weight, bias, out, mean, rstd, rows, n, centred, scaled, shifted, eps, *, TEAM):
+    """`row_norm_kernel` with a block of GPU threads for each row, which is read three times, twice from the cache."""
     shared = shared_array(TEAM, float64, SHARED)
     thread = int64(cuda.threadIdx.x)
     for row in range(int64(cuda.blockIdx.x), rows, int64(cuda.gridDim.x)):
-        middle, scale = team_moments(x, row * n, n, eps, shared, thread, TEAM, centred)
+        row_mean, scale = team_moments(x, row * n, n, eps, shared, thread, TEAM, centred)
         if thread == 0:
-            mean[uintp(row)] = middle
+            mean[uintp(row)] = row_mean
             rstd[uintp(row)] = scale
         for k in range(thread, n, TEAM):
-            value = (x[uintp(row * n + k)] - middle) * scale
+            value = (x[uintp(row * n + k)] - row_mean) * scale
             value = value * weight[uintp(k)] if scaled != 0 else value
             out[uintp(row * n + k)] = value + bias[uintp(k)] if shifted != 0 else value
 
 
-def row_norm_gradient_team(g, x, weight, mean, rstd, out, partial, rows, n, centred, scaled, summed, workers, *, TEAM):
-    """`row_norm_gradient_kernel` likewise: a block is a worker, whose threads keep the sums of their columns."""
+def row_norm_gradient_block(g, x, weight, mean, rstd, out, partial, rows, n, centred, scaled, summed, workers, *, TEAM):
+    """`row_norm_gradient_kernel` with a block of GPU threads for each worker; threads sum their columns."""
     shared = shared_array(TEAM, float64, SHARED)
     thread = int64(cuda.threadIdx.x)
     for worker in range(int64(cuda.blockIdx.x), workers, int64(cuda.gridDim.x)):
-        mine = worker * 2 * n
+        partial_at = worker * 2 * n
         for k in range(thread, 2 * n if summed == 0 else 0, TEAM):
-            partial[uintp(mine + k)] = 0
+            partial[uintp(partial_at + k)] = 0
         for row in range(worker, rows, workers):
-            middle = mean[uintp(row)]
+            row_mean = mean[uintp(row)]
             scale = rstd[uintp(row)]
-            first = float64(0)
-            second = float64(0)
+            sum_g = float64(0)
+            sum_gx = float64(0)
             for k in range(thread, n, TEAM):
                 value = g[uintp(row * n + k)] * weight[uintp(k)] if scaled != 0 else g[uintp(row * n + k)]
-                first += float64(value)
-                second += float64(value * (x[uintp(row * n + k)] - middle))
-            level = real(team_sum(first, shared, thread, TEAM) / float64(n)) if centred != 0 else x.dtype.type(0)
-            slope = real(team_sum(second, shared, thread, TEAM) * float64(scale) * float64(scale) / float64(n))
+                sum_g += float64(value)
+                sum_gx += float64(value * (x[uintp(row * n + k)] - row_mean))
+            mean_g = real(team_sum(sum_g, shared, thread, TEAM) / float64(n)) if centred != 0 else x.dtype.type(0)
+            slope = real(team_sum(sum_gx, shared, thread, TEAM) * float64(scale) * float64(scale) / float64(n))
             for k in range(thread, n, TEAM):
-                apart = x[uintp(row * n + k)] - middle
-                given = g[uintp(row * n + k)]
-                value = given * weight[uintp(k)] if scaled != 0 else given
-                out[uintp(row * n + k)] = scale * (value - level - apart * slope)
+                difference = x[uintp(row * n + k)] - row_mean
+                d_out = g[uintp(row * n + k)]
+                value = d_out * weight[uintp(k)] if scaled != 0 else d_out
+                out[uintp(row * n + k)] = scale * (value - mean_g - difference * slope)
                 if summed != 0:
-                    old = partial[uintp(mine + k)] if row != worker else x.dtype.type(0)
-                    other = partial[uintp(mine + n + k)] if row != worker else x.dtype.type(0)
-                    partial[uintp(mine + k)] = old + given * apart * scale
-                    partial[uintp(mine + n + k)] = other + given
+                    d_weight = partial[uintp(partial_at + k)] if row != worker else x.dtype.type(0)
+                    d_bias = partial[uintp(partial_at + n + k)] if row != worker else x.dtype.type(0)
+                    partial[uintp(partial_at + k)] = d_weight + d_out * difference * scale
+                    partial[uintp(partial_at + n + k)] = d_bias + d_out
 
 
 def channel_norm_block(x, weight, bias, out, mean, var, images, channels, n, scaled, shifted, eps, *, TEAM):
-    """`channel_norm_kernel` by a block of GPU threads for each channel, whose elements they take in the order of
-    memory.
-    """
+    """`channel_norm_kernel` with a block of GPU threads for each channel."""
     shared = shared_array(TEAM, float64, SHARED)
     thread = int64(cuda.threadIdx.x)
     count = images * n
     for channel in range(int64(cuda.blockIdx.x), channels, int64(cuda.gridDim.x)):
         total = float64(0)
-        for p in range(thread, count, TEAM):
-            image = quotient32(p, n)
-            total += float64(x[uintp((image * channels + channel) * n + p - image * n)])
-        middle = real(team_sum(total, shared, thread, TEAM) / float64(count))
+        for position in range(thread, count, TEAM):
+            image = quotient32(position, n)
+            total += float64(x[uintp((image * channels + channel) * n + position - image * n)])
+        channel_mean = real(team_sum(total, shared, thread, TEAM) / float64(count))
         total = float64(0)
-        for p in range(thread, count, TEAM):
-            image = quotient32(p, n)
-            part = x[uintp((image * channels + channel) * n + p - image * n)] - middle
-            total += float64(part * part)
-        spread = team_sum(total, shared, thread, TEAM) / float64(count)
-        scale = real(1.0 / sqrt(spread + eps))
+        for position in range(thread, count, TEAM):
+            image = quotient32(position, n)
+            difference = x[uintp((image * channels + channel) * n + position - image * n)] - channel_mean
+            total += float64(difference * difference)
+        variance = team_sum(total, shared, thread, TEAM) / float64(count)
+        scale = real(1.0 / sqrt(variance + eps))
         if thread == 0:
-            mean[uintp(channel)] = middle
-            var[uintp(channel)] = spread
+            mean[uintp(channel)] = channel_mean
+            var[uintp(channel)] = variance
         scale = scale * weight[uintp(channel)] if scaled != 0 else scale
         shift = bias[uintp(channel)] if shifted != 0 else x.dtype.type(0)
-        for p in range(thread, count, TEAM):
-            image = quotient32(p, n)
-            at = (image * channels + channel) * n + p - image * n
-            out[uintp(at)] = (x[uintp(at)] - middle) * scale + shift
+        for position in range(thread, count, TEAM):
+            image = quotient32(position, n)
+            element = (image * channels + channel) * n + position - image * n
+            out[uintp(element)] = (x[uintp(element)] - channel_mean) * scale + shift
 
 
 def channel_norm_gradient_block(
     g, x, weight, mean, var, out, d_weight, d_bias, images, channels, n, scaled, eps, *, TEAM
 ):
-    """`channel_norm_gradient_kernel` likewise."""
+    """`channel_norm_gradient_kernel` with a block of GPU threads for each channel."""
     shared = shared_array(TEAM, float64, SHARED)
     thread = int64(cuda.threadIdx.x)
     count = images * n
     for channel in range(int64(cuda.blockIdx.x), channels, int64(cuda.gridDim.x)):
-        middle = mean[uintp(channel)]
+        channel_mean = mean[uintp(channel)]
         rstd = real(1.0 / sqrt(float64(var[uintp(channel)]) + eps))
-        first = float64(0)
-        second = float64(0)
-        for p in range(thread, count, TEAM):
-            image = quotient32(p, n)
-            at = (image * channels + channel) * n + p - image * n
-            first += float64(g[uintp(at)])
-            second += float64(g[uintp(at)] * (x[uintp(at)] - middle))
-        first = team_sum(first, shared, thread, TEAM)
-        second = team_sum(second, shared, thread, TEAM)
+        sum_g = float64(0)
+        sum_gx = float64(0)
+        for position in range(thread, count, TEAM):
+            image = quotient32(position, n)
+            element = (image * channels + channel) * n + position - image * n
+            sum_g += float64(g[uintp(element)])
+            sum_gx += float64(g[uintp(element)] * (x[uintp(element)] - channel_mean))
+        sum_g = team_sum(sum_g, shared, thread, TEAM)
+        sum_gx = team_sum(sum_gx, shared, thread, TEAM)
         if thread == 0:
-            d_bias[uintp(channel)] = first
-            d_weight[uintp(channel)] = second * float64(rstd)
-        level = real(first / float64(count))
-        slope = real(second * float64(rstd) * float64(rstd) / float64(count))
+            d_bias[uintp(channel)] = sum_g
+            d_weight[uintp(channel)] = sum_gx * float64(rstd)
+        mean_g = real(sum_g / float64(count))
+        slope = real(sum_gx * float64(rstd) * float64(rstd) / float64(count))
         scale = rstd * weight[uintp(channel)] if scaled != 0 else rstd
-        for p in range(thread, count, TEAM):
-            image = quotient32(p, n)
-            at = (image * channels + channel) * n + p - image * n
-            out[uintp(at)] = scale * (g[uintp(at)] - level - (x[uintp(at)] - middle) * slope)
+        for position in range(thread, count, TEAM):
+            image = quotient32(position, n)
+            element = (image * channels + channel) * n + position - image * n
+            out[uintp(element)] = scale * (g[uintp(element)] - mean_g - (x[uintp(element)] - channel_mean) * slope)
 
 
-TEAMS = {row_norm_kernel: row_norm_team, row_norm_gradient_kernel: row_norm_gradient_team}
-TEAMS |= {channel_norm_kernel: channel_norm_block, channel_norm_gradient_kernel: channel_norm_gradient_block}
-_PARTED = channel_norm_kernel, channel_norm_gradient_kernel
+BLOCK_KERNELS = {row_norm_kernel: row_norm_block, row_norm_gradient_kernel: row_norm_gradient_block}
+BLOCK_KERNELS |= {channel_norm_kernel: channel_norm_block, channel_norm_gradient_kernel: channel_norm_gradient_block}
+_IN_CHUNKS = channel_norm_kernel, channel_norm_gradient_kernel
 _BY_COLUMNS = {channel_norm_kernel: channel_norm_columns, channel_norm_gradient_kernel: channel_norm_gradient_columns}
 
 
 class Norm(Op):
-    """Base: dense x, and weight and bias of one dtype with it, either of which may be None; parameter `eps`."""
+    """Base: dense x, and weight and bias of the same dtype or None; parameter `eps`."""
 
     parameters = ("eps",)
 
@@ -339,9 +335,9 @@ class Norm(Op):
         rows: int,
         n: int,
     ) -> Plan:
-        """A plan whose missing tensors are arrays nobody reads.
+        """A plan for a kernel; tensors that are None are passed as arrays that are not read.
 
-        On a GPU `rows` blocks of threads share n elements each, if those are many.
+        On a GPU, `rows` blocks of threads work on n elements each, if n is large enough.
         """
         columns = kernel in _BY_COLUMNS and numbers[2] == 1 and not x.device.backend.is_gpu
         tail = () if eps is None else (float(eps),)
@@ -349,26 +345,26 @@ class Norm(Op):
         signature = bind.signature(*arrays, numbers=len(numbers), others=["float64"] * len(tail))
         threads = block_reduce.sharing(x, n, most=512) if n < 1 << 31 else 0
         shared = (
-            batch_norm_cuda.in_parts(x, self.name, kernel is channel_norm_gradient_kernel, numbers, tail[0])
-            if threads and kernel in _PARTED
+            batch_norm_cuda.in_chunks(x, self.name, kernel is channel_norm_gradient_kernel, numbers, tail[0])
+            if threads and kernel in _IN_CHUNKS
             else None
         )
         if shared:
             numbers, tail, run = (), (), shared
         elif threads:
             run = block_reduce.launcher(
-                x, self.name, register_rows.form(TEAMS[kernel], n, threads), signature, rows, threads
+                x, self.name, register_rows.form(BLOCK_KERNELS[kernel], n, threads), signature, rows, threads
             )
         else:
             source = specialized(_BY_COLUMNS[kernel], COLUMNS=_COLUMNS) if columns else specialized(kernel)
             run = bind.launcher(x.device, self.name, source, signature, x.dtype, 4 * x.size, build.FAST_REDUCTION)
-        there, empty, storage = [isinstance(argument, Layout) for argument in arguments], x.device.empty, x.storage
-        own = [(2 * x.shape[1], np.dtype("float64"))] if columns else []
+        is_tensor, empty, storage = [isinstance(argument, Layout) for argument in arguments], x.device.empty, x.storage
+        scratch = [(2 * x.shape[1], np.dtype("float64"))] if columns else []
 
         def launch(*buffers: object) -> None:
-            given, made = iter(buffers[: sum(there)]), buffers[sum(there) :]
-            inputs = [next(given) if each else empty(1, storage) for each in there]
-            run(*inputs, *made, *[empty(*each) for each in own], *numbers, *tail)
+            tensors, results = iter(buffers[: sum(is_tensor)]), buffers[sum(is_tensor) :]
+            inputs = [next(tensors) if present else empty(1, storage) for present in is_tensor]
+            run(*inputs, *results, *[empty(*size) for size in scratch], *numbers, *tail)
 
         return Plan(results, launch)
 
@@ -378,8 +374,9 @@ class Norm(Op):
                 f"\"{self.name}\" not implemented for '{x.dtype.short}'; convert first, for example with "
                 ".to(numod.float32)"
             )
-        single_device(self.name, [each for each in (x, *others) if isinstance(each, Layout)])
-        if any(isinstance(each, Layout) and each.dtype is not x.dtype for each in others):
+        others = [other for other in others if isinstance(other, Layout)]
+        single_device(self.name, [x, *others])
+        if any(other.dtype is not x.dtype for other in others):
             raise RuntimeError(
                 f"{self.name}: expected scalar type {x.dtype.short} for weight and bias, as the input has; convert "
                 "with .to()"
@@ -392,7 +389,7 @@ def planes(x: Layout) -> tuple[int, int, int]:
 
 
 class RowNorm(Norm):
-    """(out, mean, rstd) of x (..., n), whose other dimensions are rows. If not `centred`, 0 stands for the mean."""
+    """(out, mean, rstd) of x (..., n), normalized along n. If not `centred`, the mean is taken as 0."""
 
     takes = "x[*l n]:f weight?[n] bias?[n]; eps=number"
     inputs, outputs = ("x", "weight", "bias"), ("out", "mean", "rstd")
@@ -400,7 +397,7 @@ class RowNorm(Norm):
 
     def __init__(self, name: str, centred: bool) -> None:
         super().__init__(name)
-        self.centred, self.slopes = centred, RowNormGradient(f"{name}_gradient", centred)
+        self.centred, self.gradient = centred, RowNormGradient(f"{name}_gradient", centred)
 
         def gradients(
             grads: list,
@@ -414,9 +411,9 @@ class RowNorm(Norm):
         ) -> tuple:
             g = grads[0].contiguous()
             if recording:
-                return composed(g, x, weight, eps, (-1,), tuple(range(x.ndim - 1)), lambda each: each, centred)
+                return composed(g, x, weight, eps, (-1,), tuple(range(x.ndim - 1)), lambda weight: weight, centred)
             summed = "weight" in wanted or "bias" in wanted
-            d_x, partial = self.slopes.apply((g, x, weight, mean, rstd), (summed,))
+            d_x, partial = self.gradient.apply((g, x, weight, mean, rstd), (summed,))
             return (
                 (d_x, *(partial.sum(0) if partial.shape[0] > 1 else partial.select(0, 0)).unbind())
                 if summed
@@ -437,9 +434,7 @@ class RowNorm(Norm):
 
 
 class RowNormGradient(Norm):
-    """(dx, partial) of RowNorm: partial (workers, 2, n) holds parts of dweight and dbias, if parameter `summed`, else
-    zeros.
-    """
+    """(dx, partial) of RowNorm: partial (workers, 2, n) has partial sums of dweight and dbias if `summed`, else 0."""
 
     takes = "given[*l n]:f x[*l n] weight?[n] mean[r] rstd[r]; summed=flag"
     inputs, outputs, parameters, differentiable = (
@@ -469,7 +464,7 @@ class RowNormGradient(Norm):
 
 
 class ChannelNorm(Norm):
-    """(out, mean, var) of x (images, channels, ...); var is that of the batch, over its count."""
+    """(out, mean, var) of x (images, channels, ...); var is the biased variance of the batch."""
 
     takes = "x[n c *s]:f weight?[c] bias?[c]; eps=number"
     inputs, outputs = ("x", "weight", "bias"), ("out", "mean", "var")
@@ -507,7 +502,7 @@ def _channel_gradients(
     if not recording:
         return channel_norm_gradient.apply((g, x, weight, mean, var), (eps,))
     others = (0, *range(2, x.ndim))
-    return composed(g, x, weight, eps, others, others, lambda each: each.reshape((-1, *(1,) * (x.ndim - 2))))
+    return composed(g, x, weight, eps, others, others, lambda weight: weight.reshape((-1, *(1,) * (x.ndim - 2))))
 
 
 def composed(
@@ -520,19 +515,19 @@ def composed(
     shaped: Callable,
     centred: bool = True,
 ) -> tuple:
-    """The same gradients in tensor operations: over dimensions `reduced` for the statistics, `summed` for weight and
-    bias.
+    """(d_x, d_weight, d_bias) in tensor operations. Statistics are over dimensions `reduced`, the gradients of weight
+    and bias are sums over `summed`; `shaped` reshapes weight to broadcast.
     """
-    apart = x - x.mean(reduced, keepdim=True) if centred else x
-    rstd = ((apart * apart).mean(reduced, keepdim=True) + eps).rsqrt()
-    hat = apart * rstd
-    scaled = g if weight is None else g * shaped(weight)
-    level = scaled.mean(reduced, keepdim=True) if centred else 0.0
-    d_x = rstd * (scaled - level - hat * (scaled * hat).mean(reduced, keepdim=True))
-    return d_x, *[each.sum(summed) if summed else each for each in (g * hat, g)]
+    centered = x - x.mean(reduced, keepdim=True) if centred else x
+    rstd = ((centered * centered).mean(reduced, keepdim=True) + eps).rsqrt()
+    x_hat = centered * rstd
+    g_scaled = g if weight is None else g * shaped(weight)
+    g_mean = g_scaled.mean(reduced, keepdim=True) if centred else 0.0
+    d_x = rstd * (g_scaled - g_mean - x_hat * (g_scaled * x_hat).mean(reduced, keepdim=True))
+    return d_x, *[terms.sum(summed) if summed else terms for terms in (g * x_hat, g)]
 
 
 row_norm, rms_norm = RowNorm("row_norm", True), RowNorm("rms_norm", False)
-row_norm_gradient, rms_norm_gradient = row_norm.slopes, rms_norm.slopes
+row_norm_gradient, rms_norm_gradient = row_norm.gradient, rms_norm.gradient
 channel_norm, channel_norm_gradient = ChannelNorm("channel_norm"), ChannelNormGradient("channel_norm_gradient")
 channel_norm.gradients = {("x", "weight", "bias"): _channel_gradients}

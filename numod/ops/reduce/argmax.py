@@ -1,10 +1,9 @@
-"""The greatest or least elements along one dimension, with their places.
+"""The greatest or least elements along one dimension, with their indices.
 
-Extremes without places are rows of `reduction`, running ones `scan`'s.
+Extrema without indices are rows of `reduction`, running extrema are in `scan`.
 
-The tensor is seen as (outer, n, inner), each with a step of its own. On a processor vectors of elements are compared
-(`device.extremes`): along rows that lie together in memory, or down neighbouring columns. NaN counts as extreme, and of
-equal elements the first.
+The tensor is seen as (outer, n, inner), each with its own step. The CPU compares vectors of elements along contiguous
+rows, or down neighbouring columns (`device.extremes`). NaN wins, and the first of equal elements.
 """
 
 from __future__ import annotations
@@ -19,86 +18,92 @@ from ...device import Layout, extremes
 from ...device.layout import layout
 from ...kernel import bind, emit
 from ...kernel.language import cuda, int32, int64, parallel_range, SHARED, shared_array, uintp
-from ...kernel.library.teams import hold_4, joining
+from ...kernel.library.teams import load_4, joining
 from ...kernel.specialize import specialized
 from . import block_reduce
 from ..op import Op, Plan
 from .scan import comparing
 
-_TILE = 512  # columns for one task: what is known of them stays in the first-level cache
-_RUN = 16  # columns for one task where no vectors of them are compared
-_LONG = 256  # elements of a column that is worth turning
-_ALIGNED = 4  # elements that a GPU's threads read at once
-_CHUNKS, _CHUNK = 64, 1 << 12  # parts of a row that threads share, at most so many and none shorter
-_BESIDE = 128  # threads of a GPU's block, of which several teams may be
+_TILE = 512  # columns of a task: their results stay in the first-level cache
+_RUN = 16  # columns of a task of the scalar kernel
+_LONG = 256  # elements of a column from which transposing pays
+_ALIGNED = 4  # elements that a GPU thread loads at once
+_CHUNKS, _CHUNK = 64, 1 << 12  # maximum number of chunks of a row, and their minimum length
+_BLOCK = 128  # threads of a GPU block, which may hold several teams
 
 
 def lines_kernel(x, values, indices, outer, inner, outer_step, inner_step, n, step, tiles, *, beats):
-    """values, indices (outer, inner) = the first greatest of x (outer, n, inner) along n, one after the other in
-    `tiles` runs of inner.
+    """values, indices (outer, inner) = the first extremum of x (outer, n, inner) along n, for `tiles` runs of inner in
+    parallel.
     """
     for task in parallel_range(outer * tiles):
         row = int64(task) // tiles
         for c in range(inner * (int64(task) % tiles) // tiles, inner * (int64(task) % tiles + 1) // tiles):
             base = row * outer_step + c * inner_step
             best = x[uintp(base)]
-            where = int64(0)
+            position = int64(0)
             for k in range(1, n):
                 value = x[uintp(base + k * step)]
                 better = beats(value, best) | ((value != value) & (best == best))
                 best = value if better else best
-                where = k if better else where
+                position = k if better else position
             values[uintp(row * inner + c)] = best
-            indices[uintp(row * inner + c)] = where
+            indices[uintp(row * inner + c)] = position
 
 
 def rows_kernel(
     x, values, indices, best, where, outer, inner, outer_step, inner_step, n, chunks, *, beats, extreme_in_row
 ):
-    """The same along rows of step 1, in `chunks` parts of which best, where (outer, inner, chunks) are told first; with
-    one part they are values, indices.
+    """`lines_kernel` for contiguous rows, in `chunks` parts whose extrema are best, where (outer, inner, chunks).
+
+    With a single chunk, best and where are values and indices.
     """
     for task in parallel_range(outer * inner * chunks):
-        place = int64(task) // chunks
-        part = int64(task) % chunks
-        start = n * part // chunks
-        base = (place // inner) * outer_step + (place % inner) * inner_step
-        found = start + extreme_in_row(x, base + start, n * (part + 1) // chunks - start)
-        best[uintp(task)] = x[uintp(base + found)]
-        where[uintp(task)] = found
-    for place in range(outer * inner if chunks != 1 else 0):
-        chosen = place * chunks
-        for k in range(place * chunks, (place + 1) * chunks):
+        line = int64(task) // chunks
+        chunk = int64(task) % chunks
+        start = n * chunk // chunks
+        line_start = (line // inner) * outer_step + (line % inner) * inner_step
+        position = start + extreme_in_row(x, line_start + start, n * (chunk + 1) // chunks - start)
+        best[uintp(task)] = x[uintp(line_start + position)]
+        where[uintp(task)] = position
+    for line in range(outer * inner if chunks != 1 else 0):
+        chosen = line * chunks
+        for k in range(line * chunks, (line + 1) * chunks):
             if beats(best[uintp(k)], best[uintp(chosen)]) or (
                 best[uintp(k)] != best[uintp(k)] and best[uintp(chosen)] == best[uintp(chosen)]
             ):
                 chosen = k
-        values[uintp(place)] = best[uintp(chosen)]
-        indices[uintp(place)] = where[uintp(chosen)]
+        values[uintp(line)] = best[uintp(chosen)]
+        indices[uintp(line)] = where[uintp(chosen)]
 
 
-def columns_kernel(x, values, indices, where, outer, inner, outer_step, n, step, tiles, lines, *, extreme_in_columns):
-    """The same down columns of step 1 beside each other, `lines` elements of each at a time, in `tiles` runs of
-    columns. where (outer, inner) is scratch.
+def columns_kernel(
+    x, values, indices, positions, outer, inner, outer_step, n, step, tiles, lines, *, extreme_in_columns
+):
+    """`lines_kernel` for adjacent columns, `lines` rows at a time, for `tiles` runs of columns in parallel.
+
+    positions (outer, inner) is scratch.
     """
     for task in parallel_range(outer * tiles):
         row = int64(task) // tiles
         first = inner * (int64(task) % tiles) // tiles
         last = inner * (int64(task) % tiles + 1) // tiles
         base = row * outer_step + first
-        own = row * inner + first
+        result_at = row * inner + first
         for c in range(last - first):
-            values[uintp(own + c)] = x[uintp(base + c)]
-            where[uintp(own + c)] = 0
+            values[uintp(result_at + c)] = x[uintp(base + c)]
+            positions[uintp(result_at + c)] = 0
         for k in range(0, n, lines):
-            extreme_in_columns(x, base + k * step, step, min(lines, n - k), k, values, own, where, own, last - first)
+            extreme_in_columns(
+                x, base + k * step, step, min(lines, n - k), k, values, result_at, positions, result_at, last - first
+            )
         for c in range(last - first):
-            indices[uintp(own + c)] = where[uintp(own + c)]
+            indices[uintp(result_at + c)] = positions[uintp(result_at + c)]
 
 
-def team_kernel(
+def block_kernel(
     x,
-    told,
+    x_positions,
     values,
     indices,
     outer,
@@ -108,7 +113,7 @@ def team_kernel(
     n,
     chunks,
     chunk,
-    telling,
+    has_positions,
     *,
     BESIDE,
     NUMBER,
@@ -116,65 +121,74 @@ def team_kernel(
     beats,
     keeps,
 ):
-    """`rows_kernel` by teams of GPU threads, BESIDE of them a block: each finds the greatest of `chunk` elements of a
-    row. If `telling`, the place of an element is what `told` has for it. Of blocks of one warp there cannot be as many
-    as would keep enough loads in flight.
+    """`rows_kernel` with a team of TEAM GPU threads for each chunk of a row, and BESIDE teams in a block.
+
+    If `has_positions`, x holds the extrema of chunks, and x_positions their indices. Several teams share a block, since
+    a multiprocessor cannot hold enough blocks of one warp to keep its memory busy.
     """
-    shared, held = shared_array(TEAM * BESIDE, NUMBER, SHARED), cuda.local.array(16, NUMBER)
-    places = shared_array(TEAM * BESIDE, int64, SHARED)
-    thread, own, tasks = int64(cuda.threadIdx.x) % TEAM, int64(cuda.threadIdx.x) // TEAM * TEAM, outer * inner * chunks
+    shared, elements = shared_array(TEAM * BESIDE, NUMBER, SHARED), cuda.local.array(16, NUMBER)
+    positions = shared_array(TEAM * BESIDE, int64, SHARED)
+    thread, team_start, tasks = (
+        int64(cuda.threadIdx.x) % TEAM,
+        int64(cuda.threadIdx.x) // TEAM * TEAM,
+        outer * inner * chunks,
+    )
     for first in range(int64(cuda.blockIdx.x) * BESIDE, tasks, int64(cuda.gridDim.x) * BESIDE):
-        task = min(first + own // TEAM, tasks - 1)  # a team without a task does the last one again
+        task = min(first + team_start // TEAM, tasks - 1)  # surplus teams repeat the last task
         row = task // chunks
         base = (row // inner) * outer_step + (row % inner) * inner_step
         start = (task % chunks) * chunk
         stop = min(start + chunk, n)
-        whole = start + (stop - start) // (16 * TEAM) * (16 * TEAM)
-        where = start + 4 * thread if whole > start else min(start + thread, stop - 1)
-        best = x[uintp(base + where)]
-        for k in range(start + 4 * thread, whole, 16 * TEAM):
+        unrolled_stop = start + (stop - start) // (16 * TEAM) * (16 * TEAM)
+        position = start + 4 * thread if unrolled_stop > start else min(start + thread, stop - 1)
+        best = x[uintp(base + position)]
+        for k in range(start + 4 * thread, unrolled_stop, 16 * TEAM):
             for part in range(4):  # all loads are in flight at once
-                hold_4(held, 4 * part, x, uintp(base + k + 4 * TEAM * part))
-            found = int32(-1)  # of these, so that one word is chosen for each, not two
+                load_4(elements, 4 * part, x, uintp(base + k + 4 * TEAM * part))
+            offset = int32(-1)  # an offset from k in 32 bits: cheaper to select than the index
             for slot in range(16):
-                value = held[slot]
+                value = elements[slot]
                 better = (not keeps(best, value)) & (best == best)
                 best = value if better else best
-                found = int32(slot // 4 * 4 * TEAM + slot % 4) if better else found
-            where = k + found if found != -1 else where
-        for k in range(whole + thread, stop, TEAM):
+                offset = int32(slot // 4 * 4 * TEAM + slot % 4) if better else offset
+            position = k + offset if offset != -1 else position
+        for k in range(unrolled_stop + thread, stop, TEAM):
             value = x[uintp(base + k)]
             better = beats(value, best) | ((value != value) & (best == best))
             best = value if better else best
-            where = k if better else where
+            position = k if better else position
         count = TEAM
-        for fewer in (joining(TEAM), 1):  # these threads join what `count` have found
-            shared[uintp(own + thread)] = best
-            places[uintp(own + thread)] = where
+        for survivors in (joining(TEAM), 1):  # these threads combine the results of `count` threads
+            shared[uintp(team_start + thread)] = best
+            positions[uintp(team_start + thread)] = position
             cuda.syncthreads()
-            if thread < fewer:
-                for k in range(thread + fewer, count, fewer):
-                    value = shared[uintp(own + k)]
-                    place = places[uintp(own + k)]
-                    same = (value == best) | ((value != value) & (best != best))
-                    better = beats(value, best) | ((value != value) & (best == best)) | (same & (place < where))
+            if thread < survivors:
+                for k in range(thread + survivors, count, survivors):
+                    value = shared[uintp(team_start + k)]
+                    other_position = positions[uintp(team_start + k)]
+                    is_equal = (value == best) | ((value != value) & (best != best))
+                    better = (
+                        beats(value, best)
+                        | ((value != value) & (best == best))
+                        | (is_equal & (other_position < position))
+                    )
                     best = value if better else best
-                    where = place if better else where
-            count = fewer
+                    position = other_position if better else position
+            count = survivors
             cuda.syncthreads()
         if thread == 0:
             values[uintp(task)] = best
-            indices[uintp(task)] = told[uintp(base + where)] if telling != 0 else where
+            indices[uintp(task)] = x_positions[uintp(base + position)] if has_positions != 0 else position
 
 
 class Extremum(Op):
-    """(values, indices) of the extreme elements along parameter `dim` of a tensor that is `readable`; parameter
-    `keepdim`. Gradients go to the places.
+    """(values, indices) of the extrema along `dim` of a tensor that is `readable`. Gradients are scattered to the
+    indices.
     """
 
     takes = "x[*s]~:buif; dim=axis keepdim=flag"
     inputs, parameters, outputs = ("x",), ("dim", "keepdim"), ("values", "indices")
-    gradients = {"x": lambda grads, indices, layout, dim, keepdim: _back(grads[0], indices, layout, dim, keepdim)}
+    gradients = {"x": lambda grads, indices, layout, dim, keepdim: _scatter(grads[0], indices, layout, dim, keepdim)}
 
     def __init__(self, name: str, least: bool) -> None:
         super().__init__(name)
@@ -198,7 +212,7 @@ class Extremum(Op):
 
 
 class ArgExtremum(Extremum):
-    """The indices alone."""
+    """The indices of extrema."""
 
     outputs, gradients, differentiable = (), {}, False
 
@@ -208,8 +222,8 @@ class ArgExtremum(Extremum):
         return Plan(indices, lambda x_data, out: launch(x_data, empty(values.size, values.storage), out))
 
 
-def _seen(x: Layout, dim: int) -> tuple[list[int], list[int], int, int]:
-    """Sizes and steps of the kept dimensions, merged where they can be, and the size and step of `dim`."""
+def _collapsed(x: Layout, dim: int) -> tuple[list[int], list[int], int, int]:
+    """Sizes and steps of the other dimensions, merged where possible, and the size and step of `dim`."""
     kept = [d for d in range(x.ndim) if d != dim]
     sizes, (steps,) = emit.collapse([x.shape[d] for d in kept], [[x.strides[d] for d in kept]])
     n, step = (x.shape[dim], x.strides[dim]) if x.ndim else (1, 1)
@@ -217,21 +231,21 @@ def _seen(x: Layout, dim: int) -> tuple[list[int], list[int], int, int]:
 
 
 def readable(x: Layout, dim: int) -> bool:
-    """Whether the ops take x as it lies: where not, a dense copy is quicker read than x itself."""
-    sizes, steps, _, step = _seen(x, dim)
+    """Whether the kernels read this layout. Others are made contiguous first, which is faster."""
+    sizes, steps, _, step = _collapsed(x, dim)
     return x.dense or (len(sizes) <= 2 and (step == 1 or steps[-1] == 1))
 
 
 def narrow(x: Layout, dim: int) -> bool:
-    """Whether columns are long, but so few beside each other that a turned copy is quicker read: on a processor."""
+    """Whether columns are so long and few that a transposed copy is faster, on a CPU."""
     if x.device.backend.is_gpu or x.ndim < 2 or x.shape[dim] < _LONG or x.size == 0:
         return False
-    sizes, steps, _, step = _seen(x, dim)
+    sizes, steps, _, step = _collapsed(x, dim)
     return step != 1 and steps[-1] == 1 and sizes[-1] < extremes.least_columns(x.storage.itemsize)
 
 
 def _launch(name: str, x: Layout, dim: int, least: bool) -> Callable:
-    sizes, steps, n, step = _seen(x, dim)
+    sizes, steps, n, step = _collapsed(x, dim)
     (outer, inner), (outer_step, inner_step) = ([1] * (2 - len(sizes)) + sizes, [0] * (2 - len(steps)) + steps)
     work, flat = x.size if outer * inner > 1 else 1, x.device.backend.is_gpu
 
@@ -257,40 +271,35 @@ def _launch(name: str, x: Layout, dim: int, least: bool) -> Callable:
     return lambda x_data, values, indices: run(x_data, values, indices, *numbers)
 
 
-def _by_teams(x: Layout, name: str, least: bool, seen: tuple) -> Callable:
-    """The launch of rows that blocks of GPU threads share: long ones in parts, the extremes of which are compared
-    behind.
-    """
-    outer, inner, *_, n = seen
+def _by_teams(x: Layout, name: str, least: bool, shape: tuple) -> Callable:
+    """The launch of the block kernel; long rows are cut into chunks, whose extrema are reduced by a second launch."""
+    outer, inner, *_, n = shape
     chunks = x.device.backend.chunks(outer * inner, n, True)
     chunk = -(-n // chunks)
     chunk = chunk if chunks == 1 else -(-chunk // _ALIGNED) * _ALIGNED
     chunks = -(-n // chunk)  # none is empty
-    parts, kernel = outer * inner * chunks, partial(comparing(team_kernel, least), NUMBER=x.storage)
+    parts, kernel = outer * inner * chunks, partial(comparing(block_kernel, least), NUMBER=x.storage)
     signature = bind.signature(x, "int64", x, "int64", numbers=8)
     run = block_reduce.launcher(
-        x, name, kernel, signature, parts, block_reduce.sharing(x, chunk, each=block_reduce.REDUCED) or 32, _BESIDE
+        x, name, kernel, signature, parts, block_reduce.sharing(x, chunk, each=block_reduce.REDUCED) or 32, _BLOCK
     )
     if chunks == 1:
-        return lambda x_data, values, indices: run(x_data, indices, values, indices, *seen, 1, n, 0)
+        return lambda x_data, values, indices: run(x_data, indices, values, indices, *shape, 1, n, 0)
     join, empty = (
         block_reduce.launcher(x, name, kernel, signature, outer * inner, x.device.backend.team(chunks)),
         x.device.empty,
     )
 
     def launch(x_data: object, values: object, indices: object) -> None:
-        best, where = empty(parts, x.storage), empty(parts, np.dtype(np.int64))
-        run(x_data, where, best, where, *seen, chunks, chunk, 0)
-        join(best, where, values, indices, 1, outer * inner, 0, chunks, chunks, 1, chunks, 1)
+        extrema, positions = empty(parts, x.storage), empty(parts, np.dtype(np.int64))
+        run(x_data, positions, extrema, positions, *shape, chunks, chunk, 0)
+        join(extrema, positions, values, indices, 1, outer * inner, 0, chunks, chunks, 1, chunks, 1)
 
     return launch
 
 
 def _in_chunks(x: Layout, run: Callable, parts: int, numbers: tuple) -> Callable:
-    """The launch for rows that are searched in parts.
-
-    A single part writes the result itself; several first write their extremes to memory of their own.
-    """
+    """The launch of `rows_kernel`. A single chunk writes the result directly; several write to scratch memory first."""
     if numbers[-1] == 1:
         return lambda x_data, values, indices: run(x_data, values, indices, values, indices, *numbers)
     empty, places = x.device.empty, np.dtype(np.int64)
@@ -299,8 +308,8 @@ def _in_chunks(x: Layout, run: Callable, parts: int, numbers: tuple) -> Callable
     )
 
 
-def _back(g: object, indices: object, layout: Layout, dim: int, keepdim: bool) -> object:
-    """Zero but for g at the extremes."""
+def _scatter(g: object, indices: object, layout: Layout, dim: int, keepdim: bool) -> object:
+    """Scatter g to the extrema."""
     if not layout.ndim:
         return g
     g, indices = (g, indices) if keepdim else (g.unsqueeze(dim), indices.unsqueeze(dim))

@@ -1,6 +1,6 @@
-"""Kernels in which a block of GPU threads shares a row: when to use them, and their launcher.
+"""Kernels in which a block of GPU threads shares a row: when they are used, and their launcher.
 
-The device functions they call are in `kernel.library.teams`.
+Their device functions are in `kernel.library.teams`.
 """
 
 from __future__ import annotations
@@ -11,21 +11,19 @@ from ...device import Layout
 from ...kernel import bind, build
 from ...kernel.specialize import has, specialized
 
-# threads of a block that there are registers for, whatever a kernel takes: 65536 of a multiprocessor, at most 255 of a
-# thread
+# threads of a block that always have enough registers: 65536 per multiprocessor, at most 255 per thread
 _ANY = 256
 
 
-# columns of a large matrix that are factored, or solved for, at a time; threads of a block that has what is beside them
+# columns of a large matrix that are factored, or solved for, at a time; threads of a block that updates the rest
 PANEL, PANEL_THREADS = 32, 256
-# elements for each thread of rows of which one result is made: to join what the threads have found takes as long as to
-# read some more
-REDUCED = 32
+REDUCED = 32  # elements per thread of rows that are reduced to one result: combining the threads' results takes time
 
 
 def sharing(x: Layout, n: int, step: int = 1, most: int = 256, each: int = 16) -> int:
-    """The number of threads to share a row of n elements on x's device, `each` some of them; 0 if one thread per row is
-    better (short rows, or adjacent columns).
+    """The number of threads that share a row of n elements, about `each` elements per thread.
+
+    0 if one thread per row is better: on a CPU, for short rows, or if elements are `step` != 1 apart.
     """
     backend = x.device.backend
     if not backend.is_gpu or step != 1:
@@ -37,8 +35,9 @@ def sharing(x: Layout, n: int, step: int = 1, most: int = 256, each: int = 16) -
 def launcher(
     x: Layout, name: str, kernel: Callable, signature: str, rows: int, threads: int, most: int = 0, lanes: int = 1
 ) -> Callable:
-    """The launcher of a kernel for a team of so many threads, TEAM in its text, for each of `rows` rows: a block, or
-    BESIDE of them, of `most` threads. A team's stand in GROUPS rows of LANES.
+    """The launcher of a kernel in which `threads` threads (TEAM) work on each of `rows` rows.
+
+    A block has up to `most` threads: BESIDE teams. The threads of a team form GROUPS rows of LANES.
     """
     beside = max(min(most // threads, 2) if x.device.backend.SIMULATED else most // threads, 1)
     sizes = {"TEAM": threads, "BESIDE": beside, "LANES": lanes, "GROUPS": threads // lanes}
@@ -51,12 +50,12 @@ def launcher(
 
 
 def panel(x: Layout, name: str, kernel: Callable, signature: str, tasks: int, threads: int = PANEL_THREADS) -> Callable:
-    """The launcher of a kernel for a panel of a large matrix, with groups of as many threads as it has columns."""
+    """The launcher of a kernel for a panel of a large matrix, with one lane per column of the panel."""
     return launcher(
         x, name, kernel, signature, tasks, 4 if x.device.backend.SIMULATED else threads, lanes=panel_columns(x)
     )
 
 
 def panel_columns(x: Layout) -> int:
-    """PANEL; few in the simulator, whose matrices are small."""
+    """PANEL; 2 in the simulator, whose matrices are small."""
     return 2 if x.device.backend.SIMULATED else PANEL

@@ -1,8 +1,7 @@
-"""Negative log-likelihood of classes, of each target or summed or averaged, in one pass, and its gradient, on the CPU.
+"""Negative log-likelihood loss per target, summed or averaged, in one pass, and its gradient, on the CPU.
 
-Elsewhere the loss is composed of other ops.
-
-x (N, C, ...), target (N, ...) of int64, weight (C) or None. Targets that equal `ignore_index` do not count.
+On other devices the loss is composed of other ops. x (N, C, ...), target (N, ...) of int64, weight (C) or None. Targets
+that equal `ignore_index` are left out.
 """
 
 from __future__ import annotations
@@ -19,46 +18,50 @@ from ..op import Op, Plan
 from .softmax import split
 
 
-def nll_kernel(x, target, weight, loss, kept, wrong, outer, n, inner, ignored, weighted, mean, each):
-    """loss () = the sum of -weight * x at the targets, or that over their weights; with `each` (N, ...) = those
-    numbers; kept () = those weights' sum; wrong () = how many targets lie outside [0, n).
+def nll_kernel(x, target, weight, loss, kept, wrong, outer, n, inner, ignored, weighted, mean, per_target):
+    """loss () = the sum or mean of -weight * x at the targets; if `per_target`, loss (N, ...) = -weight * x.
+
+    kept () = the sum of weights, wrong () = the number of targets outside [0, n).
     """
-    total, share, outside = float64(0), float64(0), int64(0)
-    for place in range(outer * inner):
-        chosen, own = target[uintp(place)], float64(0)
+    total, total_weight, outside = float64(0), float64(0), int64(0)
+    for position in range(outer * inner):
+        chosen, loss_of_target = target[uintp(position)], float64(0)
         if chosen != ignored:
             if chosen < 0 or chosen >= n:
                 outside += 1
             else:
                 factor = float64(weight[uintp(chosen)]) if weighted != 0 else float64(1)
-                own = -factor * float64(x[uintp((place // inner * n + chosen) * inner + place % inner)])
-                share += factor
-        if each != 0:
-            loss[uintp(place)] = own
-        total += own
-    kept[0], wrong[0] = share, outside
-    if each == 0:
-        loss[0] = total / share if mean != 0 else total
+                loss_of_target = -factor * float64(
+                    x[uintp((position // inner * n + chosen) * inner + position % inner)]
+                )
+                total_weight += factor
+        if per_target != 0:
+            loss[uintp(position)] = loss_of_target
+        total += loss_of_target
+    kept[0], wrong[0] = total_weight, outside
+    if per_target == 0:
+        loss[0] = total / total_weight if mean != 0 else total
 
 
-def nll_gradient_kernel(g, target, weight, kept, out, outer, n, inner, ignored, weighted, mean, each):
-    """out (N, C, ...) = -weight * g at the targets, with `mean` over what `kept` holds; 0 elsewhere. g is () or, with
-    `each`, (N, ...).
+def nll_gradient_kernel(g, target, weight, kept, out, outer, n, inner, ignored, weighted, mean, per_target):
+    """out (N, C, ...) = -weight * g at the targets, divided by `kept` if `mean`, and 0 elsewhere.
+
+    g is (N, ...) if `per_target`, else ().
     """
     for k in range(outer * n * inner):
         out[uintp(k)] = 0
-    share = kept[0] if mean != 0 else float64(1)
-    for place in range(outer * inner):
-        chosen = target[uintp(place)]
+    total_weight = kept[0] if mean != 0 else float64(1)
+    for position in range(outer * inner):
+        chosen = target[uintp(position)]
         if chosen != ignored:
             factor = float64(weight[uintp(chosen)]) if weighted != 0 else float64(1)
-            out[uintp((place // inner * n + chosen) * inner + place % inner)] = (
-                -factor * float64(g[uintp(place if each != 0 else 0)]) / share
+            out[uintp((position // inner * n + chosen) * inner + position % inner)] = (
+                -factor * float64(g[uintp(position if per_target != 0 else 0)]) / total_weight
             )
 
 
 class Nll(Op):
-    """(loss, kept, wrong) of dense tensors."""
+    """(loss, kept, wrong): the loss, the sum of the weights used, and the number of targets out of range."""
 
     takes = "x[n c *s]:f target[n *s]:int64 weight?[c]; ignore_index=int reduction=none|mean|sum"
     inputs, outputs, parameters = ("x", "target", "weight"), ("loss", "kept", "wrong"), ("ignore_index", "reduction")
@@ -81,7 +84,7 @@ class Nll(Op):
 
 
 class NllGradient(Op):
-    """The gradient, of `shape`; its own is the loss of what it is given."""
+    """The gradient of `Nll`, of shape `shape`. Its own gradient is the loss of its gradient."""
 
     takes = (
         "given[*g]:f target[n *s]:int64 weight?[_] kept[]:float64; ignore_index=int reduction=none|mean|sum shape=0..^*"
@@ -120,7 +123,7 @@ class NllGradient(Op):
 def _launch(
     name: str, kernel: Callable, signature: str, first: Layout, shape: tuple, weight: Layout | type, parameters: tuple
 ) -> tuple:
-    """A launcher and its constants; where there is no weight, the first array stands for it and is not read."""
+    """A launcher and its constants. Without a weight, the first array is passed instead and not read."""
     run = bind.launcher(first.device, name, specialized(kernel), signature, first.dtype, 0)
     constants = (
         *split(shape, 1),

@@ -1,9 +1,6 @@
 """Reductions: a table of rows (map, combine, finish, gradient) and the plan they share.
 
-Index reductions and scans are in `scan`.
-
-Accuracy: float32 elements are summed in short blocks, the blocks in float64, so the error does not grow with the
-length.
+float32 elements are summed in short blocks, and the blocks in float64, so that errors do not grow with the length.
 """
 
 from __future__ import annotations
@@ -25,22 +22,22 @@ from ..op import Op, Plan, single_device
 from ..pointwise import Pointwise
 
 rows: dict[str, Reduction] = {}
-# neighbouring outputs whose wide totals fit the L1 cache, with those of another tile: one thread takes two, for longer
-# runs of memory in order
+# neighbouring outputs of a task: the wide totals of two tiles fit the L1 cache. A single thread takes two tiles at a
+# time, for longer contiguous reads
 _TILE = 512
-_SPLIT = 1 << 16  # elements per output from which a reduction with few outputs runs in two stages, for parallelism
+_SPLIT = 1 << 16  # elements per output from which reductions with few outputs run in two stages, for parallelism
 _CHUNKS = 64
-_LINE = 64  # chunks are multiples of this many elements, so that they are aligned to cache lines if the row is
-_COLUMNS = 1 << 10  # elements below which reducing column by column is as fast as streaming rows
-_ELEMENT, _TOTAL, _OTHER, _COUNT = map(Symbol, "xabn")  # what a fold's formulas are written in
+_LINE = 64  # chunks are multiples of this many elements: aligned to cache lines if the row is
+_COLUMNS = 1 << 10  # elements below which columns are reduced one by one
+_ELEMENT, _TOTAL, _OTHER, _COUNT = map(Symbol, "xabn")  # the symbols of a fold's formulas
 
 
 class Reduction(Op):
-    """Reduce dimensions `dims` (sorted, distinct, non-negative) of a tensor; parameters (dims, keepdim, dtype or None).
+    """Reduce dimensions `dims` (sorted, distinct, non-negative); parameters (dims, keepdim, dtype or None).
 
-    `each` maps an element, `combine` joins two, `finish` maps total and count to the result. `result`: "sum" (integers
-    and bool give int64), "same", or "bool". The gradient rule is a function on tensors of `g` and `out` (both shaped to
-    broadcast), `x` and `count`.
+    `each` maps an element, `combine` joins two totals, `finish` maps total and count to the result. `result`: "sum"
+    (integers and bool give int64), "same" or "bool". The gradient is a function on tensors of `g` and `out` (shaped to
+    broadcast), `x`, `count` and `dims`.
     """
 
     takes = "x[*s]~:any; dims=axis^* keepdim=flag dtype=dtype?"
@@ -84,7 +81,7 @@ class Reduction(Op):
         return Plan(out, *_plan(fold, self.name, x, dims, out))
 
     def fold(self, x: Layout, wanted: DType | None) -> folds.Fold:
-        """The scalar functions and dtypes of this reduction for an input."""
+        """The fold for an input; `wanted`: the requested dtype or None."""
         compute = wanted or (dtypes.int64 if self.result == "sum" and not x.dtype.differentiable else x.dtype)
         if compute.kind not in self.accepts:
             if compute.is_complex:
@@ -97,7 +94,7 @@ class Reduction(Op):
                 f"dtype. Got: {compute.short}"
             )
         compute = dtypes.bool_ if self.result == "bool" else compute
-        if (x.dtype, compute) not in self._folds:  # a new shape meets the same fold again, and with it the same text
+        if (x.dtype, compute) not in self._folds:  # one fold for all shapes, so that they share the kernel
             self._folds[x.dtype, compute] = self._fold(x.dtype, compute)
         return self._folds[x.dtype, compute]
 
@@ -109,7 +106,7 @@ class Reduction(Op):
         )
 
     def start(self, compute: DType) -> float | int | bool:
-        """The initial value; for extrema the smallest or largest value of the dtype."""
+        """The initial total; for extrema the smallest or largest value of the dtype."""
         if not isinstance(self.identity, str):
             return self.identity
         if compute.kind == "f":
@@ -121,31 +118,29 @@ class Reduction(Op):
 
 
 def _wide(compute: DType) -> DType:
-    """What sums are kept in."""
+    """The dtype of totals."""
     return dtypes.float64 if compute.is_floating_point else dtypes.complex128
 
 
 def _gradient(rule: Callable) -> Callable:
-    """Wraps a rule on tensors shaped to broadcast as a gradient function of the op, which saves only what the rule's
-    parameters name.
-    """
+    """The gradient function of an op for a rule on tensors shaped to broadcast. Saves only the rule's parameters."""
     names = parameter_names(rule)
-    kept = tuple(name for name in names if name in ("out", "x"))
+    saved_names = tuple(name for name in names if name in ("out", "x"))
 
-    def gradient(g: object, layout: Layout, dims: tuple, keepdim: bool, *values: object) -> object:
-        known = dict(zip(kept, values))
-        known["g"] = _restore(g, dims, keepdim)
-        if "out" in known:
-            known["out"] = _restore(known["out"], dims, keepdim)
-        known["dims"], known["count"] = dims, layout.size // (g.numel() or 1)
-        return rule(*[known[name] for name in names]).expand(layout.shape)
+    def gradient(g: object, layout: Layout, dims: tuple, keepdim: bool, *saved: object) -> object:
+        values = dict(zip(saved_names, saved))
+        values["g"] = _restore(g, dims, keepdim)
+        if "out" in values:
+            values["out"] = _restore(values["out"], dims, keepdim)
+        values["dims"], values["count"] = dims, layout.size // (g.numel() or 1)
+        return rule(*[values[name] for name in names]).expand(layout.shape)
 
-    gradient.argument_names = ("g", "layout", "dims", "keepdim", *kept)
+    gradient.argument_names = ("g", "layout", "dims", "keepdim", *saved_names)
     return gradient
 
 
 def _restore(tensor: object, dims: tuple, keepdim: bool) -> object:
-    """`tensor` with the reduced dimensions back as size 1."""
+    """Insert the reduced dimensions with size 1."""
     for dim in () if keepdim or tensor.ndim == 0 else dims:  # a scalar broadcasts anyway
         tensor = tensor.unsqueeze(dim)
     return tensor
@@ -154,7 +149,7 @@ def _restore(tensor: object, dims: tuple, keepdim: bool) -> object:
 def _plan(fold: folds.Fold, name: str, x: Layout, dims: tuple[int, ...], out: Layout) -> tuple[Callable, tuple]:
     kept_dims = [d for d in range(x.ndim) if d not in dims]
     kept, (kept_steps,) = emit.collapse([x.shape[d] for d in kept_dims], [[x.strides[d] for d in kept_dims]])
-    # in the order of memory, whichever way the tensor is turned
+    # in memory order
     dims = sorted(dims, key=lambda d: -(x.strides[d] or inf))
     length, (walk,) = emit.collapse([x.shape[d] for d in dims], [[x.strides[d] for d in dims]])
     if out.size == 0:
@@ -188,7 +183,7 @@ def _divided(
     outs: int,
     count: int,
 ) -> tuple[Callable, tuple]:
-    """Reduce in one stage, or in two where there are few outputs of many elements each along one dimension."""
+    """Reduce in one stage, or in two if there are few outputs of many elements along one dimension."""
     if x.device.backend.is_gpu:
         chunks = x.device.backend.chunks(outs, length[0], walk[0] == 1) if len(length) == 1 else 1
     else:
@@ -213,11 +208,9 @@ def _by_dimensions(
     outs: int,
     count: int,
 ) -> tuple[Callable, tuple]:
-    """Reduce the innermost dimension for each place in the others, then these: on a GPU few outputs alone would be few
-    threads, one row after the other.
-    """
+    """Reduce the innermost dimension, then the others: on a GPU, one stage with few outputs would use few threads."""
     others, contiguous = prod(length[:-1]), walk[-1] == 1
-    # neighbours read neighbours
+    # adjacent threads read adjacent memory
     sizes, steps = (
         (kept + length[:-1], kept_steps + walk[:-1]) if contiguous else (length[:-1] + kept, walk[:-1] + kept_steps)
     )
@@ -281,7 +274,7 @@ def _two_stages(
     chunks: int,
     count: int,
 ) -> tuple[Callable, tuple]:
-    """Reduce in two stages: chunks, then their partial totals, on a processor by the same kernel."""
+    """Reduce chunks, then their partial totals; on a CPU in one kernel."""
     partial = layout((outs, chunks), fold.wide, x.device)
     if not x.device.backend.is_gpu:
         run, constants = _rows(fold, name, x, kept, kept_steps, length, walk, outs, chunks, count, joined=True)
@@ -291,7 +284,7 @@ def _two_stages(
 
 
 def _partial(fold: folds.Fold) -> folds.Fold:
-    """The fold that gives totals which are still to be combined."""
+    """The fold whose results are totals to be combined."""
     return fold._replace(finish=_TOTAL, result=fold.wide)
 
 
@@ -309,11 +302,11 @@ def _columns(
     launch = _with_memory(run, 1, layout((rows_, n), fold.wide, x.device))
     if alone == shared:
         return launch, shared
-    return (lambda *given: launch(*given, *(alone if threads.get_num_threads() == 1 else shared))), ()
+    return (lambda *arguments: launch(*arguments, *(alone if threads.get_num_threads() == 1 else shared))), ()
 
 
 def _with_memory(run: Callable, inputs: int, totals: Layout) -> Callable:
-    """A launcher of a kernel that has memory for totals between its inputs and its result."""
+    """A launcher of a kernel that takes scratch memory for totals between its inputs and its result."""
     empty, size, storage = totals.device.empty, totals.size, totals.storage
     return lambda *arguments: run(*arguments[:inputs], empty(size, storage), *arguments[inputs:])
 
@@ -321,9 +314,7 @@ def _with_memory(run: Callable, inputs: int, totals: Layout) -> Callable:
 class FusedMapReduce(Op):
     """A pointwise row reduced to one number, in one pass forward and one backward (losses).
 
-    Parameter `scale` is 1, or 1 / count for a mean.
-
-    Tensors must be contiguous and of one shape (else RuntimeError, and the caller composes row and reduction).
+    Parameter `scale` is 1, or 1 / count for a mean. Tensors must be contiguous and have the same shape.
     """
 
     parameters = ("scale",)
@@ -373,7 +364,7 @@ class FusedMapReduce(Op):
 def total(
     name: str, device: Device, fold: folds.Fold, inputs: tuple[writer.Input, ...], n: int
 ) -> tuple[Callable, tuple]:
-    """The launcher and constants of a formula of n elements reduced to one value."""
+    """The launcher and constants of a reduction of a formula over n elements to one value."""
     on_gpu = device.backend.is_gpu
     chunks = (
         device.backend.chunks(1, n, True) if on_gpu else min(_CHUNKS, n // (_SPLIT // _CHUNKS)) if n >= _SPLIT else 1
@@ -400,7 +391,7 @@ def flat(
     chunks: int,
     joined: bool = False,
 ) -> Callable:
-    """The launcher of `folds.flat` for n elements in all."""
+    """The launcher of `folds.flat` for n elements in total."""
     team = (chunks, device.backend.team(n // chunks)) if device.backend.is_gpu else None
     source, signature = folds.flat(fold, inputs, team[1] if team else 0, joined)
     return bind.launcher(device, name, source, signature, fold.dtype, n, build.FAST_REDUCTION, team)
@@ -409,25 +400,25 @@ def flat(
 def two_passes(
     run_first: Callable, constants: tuple, fold: folds.Fold, name: str, partial: Layout, count: int
 ) -> Callable:
-    """A launcher that computes partial totals, then their total."""
+    """A launcher that computes partial totals, then reduces them."""
     outs, chunks = partial.shape
     last = folds.Fold(_ELEMENT, fold.combine, fold.finish, fold.identity, fold.wide, fold.wide, fold.wide, fold.result)
     step, walk = partial.strides
     run_last, constants_last = _divided(last, name, partial, [outs], [step], [chunks], [walk], outs, count)
 
     def launch(*arguments: object) -> None:
-        *given, out = (argument for argument in arguments if not isinstance(argument, (int, float)))
+        *inputs, out = (argument for argument in arguments if not isinstance(argument, (int, float)))
         numbers = [argument for argument in arguments if isinstance(argument, (int, float))]
-        between = partial.device.empty(partial.size, partial.storage)
-        run_first(*given, between, *numbers, *constants)
-        run_last(between, out, *constants_last)
+        totals = partial.device.empty(partial.size, partial.storage)
+        run_first(*inputs, totals, *numbers, *constants)
+        run_last(totals, out, *constants_last)
 
     return launch
 
 
 @cache
 def closing(row: Pointwise) -> FusedMapReduce:
-    """The op that reduces a row to one number."""
+    """The op that reduces a row to one number (see `FusedMapReduce`)."""
     return FusedMapReduce(row)
 
 
@@ -448,11 +439,12 @@ def reduction(
 
 
 def _prod_gradient(g: object, x: object, out: object, dims: tuple) -> object:
-    """g * out / x; for slices with zeros the product of the other elements is computed directly."""
+    """g * out / x; with zeros in x, the products of the other elements are computed directly."""
     if not (x == 0).any()._observe():
         return g * (out / x).conj()
-    moved = x.permute([d for d in range(x.ndim) if d not in dims] + list(dims))
-    flat = moved.reshape(*moved.shape[: x.ndim - len(dims)], -1)
+    order = [d for d in range(x.ndim) if d not in dims] + list(dims)
+    permuted = x.permute(order)
+    flat = permuted.reshape(*permuted.shape[: x.ndim - len(dims)], -1)
     n = flat.shape[-1]
     others = (
         flat.unsqueeze(-2)
@@ -460,17 +452,15 @@ def _prod_gradient(g: object, x: object, out: object, dims: tuple) -> object:
         .masked_fill(x.new_identity(n), 1)
         .prod(-1)
         .conj()
-        .reshape(moved.shape)
+        .reshape(permuted.shape)
     )
-    return g * others.permute(
-        [([d for d in range(x.ndim) if d not in dims] + list(dims)).index(d) for d in range(x.ndim)]
-    )
+    return g * others.permute([order.index(d) for d in range(x.ndim)])
 
 
 def _extremum_gradient(g: object, x: object, out: object, dims: tuple) -> object:
-    """Shared evenly between the elements that reach the extremum."""
-    hit = ((x == out) | ((x != x) & (out != out))).to(g.dtype)
-    return g * (hit / hit.sum(dims, keepdim=True))
+    """g, shared evenly among the elements that equal the extremum."""
+    is_extremum = ((x == out) | ((x != x) & (out != out))).to(g.dtype)
+    return g * (is_extremum / is_extremum.sum(dims, keepdim=True))
 
 
 sum = reduction("sum", lambda a, b: a + b, 0, dx=lambda g: g, result="sum", accepts="buifc")

@@ -1,10 +1,9 @@
-"""Rows that blocks of GPU threads hold in registers: the forms of team kernels for rows of up to SLOTS elements a
+"""Rows that blocks of GPU threads hold in registers: variants of block kernels for rows of up to SLOTS elements per
 thread.
 
-A row is read once, with all its loads in flight at once, where the general form reads it three times in fours (twice of
-them from the cache) and waits in between: bandwidth is loads in flight divided by their latency. `held` is an array of
-registers: every loop over it has constant bounds and is unrolled. A thread takes WIDTH neighbours at once, four where n
-is a multiple.
+A row is read once, with all loads in flight at the same time; the general kernels read it three times (twice from the
+cache) and wait in between. `values` is an array in registers: every loop over it has constant bounds and is unrolled. A
+thread takes WIDTH neighbours at once, four if n is a multiple.
 """
 
 from __future__ import annotations
@@ -15,51 +14,51 @@ from math import exp, log, sqrt
 
 from ...kernel.language import cuda, float64, int64, real, SHARED, shared_array, uintp
 from ...kernel.library.arithmetic import larger
-from ...kernel.library.teams import give_1, give_4, hold_1, hold_4, team_greatest, team_sum
+from ...kernel.library.teams import store_1, store_4, load_1, load_4, team_greatest, team_sum
 from ...kernel.specialize import template
 
-_MOST = 16  # registers a thread holds
+_MOST = 16  # elements per thread at most
 
 
-def softmax_held(x, out, outer, n, inner, *, SLOTS, TEAM):
-    """`softmax.softmax_team`; each exponential is computed once."""
-    shared, held = shared_array(TEAM, real, SHARED), cuda.local.array(SLOTS, real)
+def softmax_in_registers(x, out, outer, n, inner, *, SLOTS, TEAM):
+    """`softmax.softmax_block`, with each exponential computed once."""
+    shared, values = shared_array(TEAM, real, SHARED), cuda.local.array(SLOTS, real)
     thread = int64(cuda.threadIdx.x)
     for row in range(int64(cuda.blockIdx.x), outer, int64(cuda.gridDim.x)):
-        hold_row(held, x, row * n, n, thread, -1e400)
-        high, total = team_greatest(greatest_held(held), shared, thread, TEAM), real(0.0)
+        load_row(values, x, row * n, n, thread, -1e400)
+        high, total = team_greatest(greatest_of_values(values), shared, thread, TEAM), real(0.0)
         for slot in range(SLOTS):
-            held[slot] = exp(held[slot] - high)
-            total += held[slot]
+            values[slot] = exp(values[slot] - high)
+            total += values[slot]
         scale = real(1.0) / team_sum(total, shared, thread, TEAM)
         for slot in range(SLOTS):
-            held[slot] *= scale
-        give_row(out, row * n, n, thread, held)
+            values[slot] *= scale
+        store_row(out, row * n, n, thread, values)
 
 
-def log_softmax_held(x, out, outer, n, inner, *, SLOTS, TEAM):
-    """`softmax.log_softmax_team`."""
-    shared, held = shared_array(TEAM, real, SHARED), cuda.local.array(SLOTS, real)
+def log_softmax_in_registers(x, out, outer, n, inner, *, SLOTS, TEAM):
+    """`softmax.log_softmax_block`."""
+    shared, values = shared_array(TEAM, real, SHARED), cuda.local.array(SLOTS, real)
     thread = int64(cuda.threadIdx.x)
     for row in range(int64(cuda.blockIdx.x), outer, int64(cuda.gridDim.x)):
-        hold_row(held, x, row * n, n, thread, -1e400)
-        high, total = team_greatest(greatest_held(held), shared, thread, TEAM), real(0.0)
+        load_row(values, x, row * n, n, thread, -1e400)
+        high, total = team_greatest(greatest_of_values(values), shared, thread, TEAM), real(0.0)
         for slot in range(SLOTS):
-            total += exp(held[slot] - high)
+            total += exp(values[slot] - high)
         rest = log(float64(team_sum(total, shared, thread, TEAM)))
         for slot in range(SLOTS):
-            held[slot] = real(float64(held[slot] - high) - rest)
-        give_row(out, row * n, n, thread, held)
+            values[slot] = real(float64(values[slot] - high) - rest)
+        store_row(out, row * n, n, thread, values)
 
 
-def row_norm_held(
-    x, weight, bias, out, mean, rstd, rows, n, centred, scaled, shifted, eps, *, SLOTS, TEAM, WIDTH, give, hold
+def row_norm_in_registers(
+    x, weight, bias, out, mean, rstd, rows, n, centred, scaled, shifted, eps, *, SLOTS, TEAM, WIDTH, store, load
 ):
-    """`normalization.row_norm_team`.
+    """`normalization.row_norm_block`.
 
-    Neighbours are summed as they are and their sums in float64: conversions take as long as four sums.
+    WIDTH neighbours are summed in their own dtype, these sums in float64: a conversion takes as long as four sums.
     """
-    shared, held, factor = (
+    shared, values, factor = (
         shared_array(TEAM, float64, SHARED),
         cuda.local.array(SLOTS, real),
         cuda.local.array(WIDTH, real),
@@ -67,80 +66,84 @@ def row_norm_held(
     thread, share = int64(cuda.threadIdx.x), float64(1) / float64(n)
     for row in range(int64(cuda.blockIdx.x), rows, int64(cuda.gridDim.x)):
         base, total = row * n, float64(0)
-        hold_row(held, x, base, n, thread, 0.0)
-        middle = real(0.0)
+        load_row(values, x, base, n, thread, 0.0)
+        row_mean = real(0.0)
         if centred != 0:
             for part in range(SLOTS // WIDTH):
-                near = real(0.0)
+                partial_sum = real(0.0)
                 for j in range(WIDTH):
-                    near += held[WIDTH * part + j]
-                total += float64(near)
-            middle, total = real(team_sum(total, shared, thread, TEAM) * share), float64(0)
+                    partial_sum += values[WIDTH * part + j]
+                total += float64(partial_sum)
+            row_mean, total = real(team_sum(total, shared, thread, TEAM) * share), float64(0)
         for part in range(SLOTS // WIDTH):
-            near = real(0.0)
+            partial_sum = real(0.0)
             for j in range(WIDTH):
-                held[WIDTH * part + j] -= middle
-                near += held[WIDTH * part + j] * held[WIDTH * part + j]
-            total += float64(near) if WIDTH * (part * TEAM + thread) < n else float64(0)
+                values[WIDTH * part + j] -= row_mean
+                partial_sum += values[WIDTH * part + j] * values[WIDTH * part + j]
+            total += float64(partial_sum) if WIDTH * (part * TEAM + thread) < n else float64(0)
         scale = real(1.0) / sqrt(real(team_sum(total, shared, thread, TEAM) * share + eps))
         if thread == 0:
-            mean[uintp(row)], rstd[uintp(row)] = middle, scale
+            mean[uintp(row)], rstd[uintp(row)] = row_mean, scale
         for part in range(SLOTS // WIDTH):
             k = WIDTH * (part * TEAM + thread)
             if k < n:
                 for j in range(WIDTH):
-                    held[WIDTH * part + j] *= scale
+                    values[WIDTH * part + j] *= scale
                 if scaled != 0:
-                    hold(factor, 0, weight, uintp(k))
+                    load(factor, 0, weight, uintp(k))
                     for j in range(WIDTH):
-                        held[WIDTH * part + j] *= factor[j]
+                        values[WIDTH * part + j] *= factor[j]
                 if shifted != 0:
-                    hold(factor, 0, bias, uintp(k))
+                    load(factor, 0, bias, uintp(k))
                     for j in range(WIDTH):
-                        held[WIDTH * part + j] += factor[j]
-                give(out, uintp(base + k), held, WIDTH * part)
+                        values[WIDTH * part + j] += factor[j]
+                store(out, uintp(base + k), values, WIDTH * part)
 
 
 @template
-def hold_row(held, x, base, n, thread, rest, *, SLOTS, TEAM, WIDTH, hold):
-    """held = this thread's elements of x[base : base + n], and `rest` where there are none."""
+def load_row(values, x, base, n, thread, rest, *, SLOTS, TEAM, WIDTH, load):
+    """values = this thread's elements of x[base : base + n]; `rest` beyond the end."""
     for part in range(SLOTS // WIDTH):
         k = WIDTH * (part * TEAM + thread)
         if k < n:
-            hold(held, WIDTH * part, x, uintp(base + k))
+            load(values, WIDTH * part, x, uintp(base + k))
         else:
             for j in range(WIDTH):
-                held[WIDTH * part + j] = rest
+                values[WIDTH * part + j] = rest
 
 
 @template
-def give_row(out, base, n, thread, held, *, SLOTS, TEAM, WIDTH, give):
-    """This thread's elements of out[base : base + n] = held."""
+def store_row(out, base, n, thread, values, *, SLOTS, TEAM, WIDTH, store):
+    """This thread's elements of out[base : base + n] = values."""
     for part in range(SLOTS // WIDTH):
         k = WIDTH * (part * TEAM + thread)
         if k < n:
-            give(out, uintp(base + k), held, WIDTH * part)
+            store(out, uintp(base + k), values, WIDTH * part)
 
 
 @template
-def greatest_held(held, *, SLOTS):
-    """The greatest element that this thread holds; NaN where one is."""
-    high = held[0]
+def greatest_of_values(values, *, SLOTS):
+    """The greatest of this thread's elements; NaN if one is NaN."""
+    maximum = values[0]
     for slot in range(1, SLOTS):
-        high = larger(high, held[slot])
-    return high
+        maximum = larger(maximum, values[slot])
+    return maximum
 
 
-_HELD = {"softmax_team": softmax_held, "log_softmax_team": log_softmax_held, "row_norm_team": row_norm_held}
+_IN_REGISTERS = {
+    "softmax_block": softmax_in_registers,
+    "log_softmax_block": log_softmax_in_registers,
+    "row_norm_block": row_norm_in_registers,
+}
 
 
 def form(kernel: Callable, n: int, threads: int) -> Callable:
-    """The team kernel for rows of n elements: the variant that keeps the row in registers, if the kernel has one and
-    the row fits, else the kernel itself.
+    """The variant of a block kernel that keeps rows of n elements in registers; the kernel itself if there is none, or
+    the row is too long.
     """
     slots = 1 << (-(-n // threads) - 1).bit_length()
-    if kernel.__name__ not in _HELD or slots > _MOST:
+    if kernel.__name__ not in _IN_REGISTERS or slots > _MOST:
         return kernel
     width = 1 if n % 4 or slots < 4 else 4
-    held, (hold, give) = _HELD[kernel.__name__], (hold_1, give_1) if width == 1 else (hold_4, give_4)
-    return partial(held, SLOTS=slots, WIDTH=width, hold=hold, give=give)
+    variant, (load, store) = _IN_REGISTERS[kernel.__name__], (load_1, store_1) if width == 1 else (load_4, store_4)
+    return partial(variant, SLOTS=slots, WIDTH=width, load=load, store=store)

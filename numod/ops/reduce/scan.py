@@ -1,6 +1,6 @@
-"""Running sums, products and extrema along one dimension of a dense tensor seen as (outer, n, inner).
+"""Running sums, products and extrema along one dimension of a dense tensor, seen as (outer, n, inner).
 
-Rows on a GPU are `scan_team`'s.
+`scan_cuda` has the kernels for contiguous rows on a GPU.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from ..index.indexing import ones
 from ..op import Op, Plan
 from .softmax import split
 
-_COLUMNS = 256  # neighbouring places that are done together where n is not the last axis,
-_FEWEST = 8  # if there are so many
+_COLUMNS = 256  # neighbouring places of a task if n is not the last axis
+_FEWEST = 8  # and there are at least so many
 
 
 def cumsum_kernel(x, out, outer, n, inner, *, wide):
@@ -48,9 +48,7 @@ def cumprod_kernel(x, out, outer, n, inner, *, wide):
 
 
 def running_columns(x, totals, out, outer, n, inner, *, COLUMNS, wide, identity, join):
-    """`cumsum_kernel`, or with `*` `cumprod_kernel`, of neighbouring places at a time. totals (outer, inner) holds what
-    they are at.
-    """
+    """A running total, COLUMNS neighbouring places at a time. totals (outer, inner) is scratch."""
     tiles = (inner + COLUMNS - 1) // COLUMNS
     for task in parallel_range(outer * tiles):
         place, base, width = first_column(int64(task), tiles, n, inner, COLUMNS)
@@ -63,7 +61,7 @@ def running_columns(x, totals, out, outer, n, inner, *, COLUMNS, wide, identity,
 
 
 def logcumsumexp_kernel(x, out, outer, n, inner, *, wide):
-    """out[k] = log(exp(x[0]) + ... + exp(x[k])) along n: the greater of two, plus what the smaller adds to it."""
+    """out[k] = log(exp(x[0]) + ... + exp(x[k])) along n, by high + log1p(exp(low - high))."""
     for task in parallel_range(outer * inner):
         place = int64(task)
         base = (place // inner) * n * inner + place % inner
@@ -91,9 +89,9 @@ def recurrence_kernel(x, decay, out, outer, n, inner):
 
 
 def cummax_kernel(x, values, indices, outer, n, inner, *, beats):
-    """values[k] = the greatest of x[0] ... x[k] along n, indices[k] = its last place; once NaN, always NaN.
+    """values[k] = the extremum of x[0] ... x[k] along n, indices[k] = its last position; NaN wins.
 
-    With the comparison reversed, the least.
+    `beats`: greater for the maximum, less for the minimum.
     """
     for task in parallel_range(outer * inner):
         place = int64(task)
@@ -109,7 +107,7 @@ def cummax_kernel(x, values, indices, outer, n, inner, *, beats):
             values[uintp(base + k * inner)] = best
             indices[uintp(base + k * inner)] = where
             k += 1
-            # a loop of its own, so that elements do not wait for each other's comparison
+            # a separate loop, so that the comparisons do not depend on each other
             while k < n and beats(best, x[uintp(base + k * inner)]):
                 values[uintp(base + k * inner)] = best
                 indices[uintp(base + k * inner)] = where
@@ -117,7 +115,7 @@ def cummax_kernel(x, values, indices, outer, n, inner, *, beats):
 
 
 class Running(Op):
-    """A running total along parameter `dim`; integers and bool give int64."""
+    """A running total along `dim`; integers and bool give int64."""
 
     takes = "x[*s]:buifc; dim=axis"
     inputs, parameters = ("x",), ("dim",)
@@ -152,13 +150,11 @@ class Running(Op):
             bind.launcher(x.device, self.name, text, bind.signature(x, wide, out, numbers=3), x.dtype, x.size),
             x.device.empty,
         )
-        return lambda given, made, *sizes: run(given, empty(places, wide.storage), made, *sizes)
+        return lambda x_data, out_data, *sizes: run(x_data, empty(places, wide.storage), out_data, *sizes)
 
 
 class Recurrence(Op):
-    """out[0] = x[0], out[k] = x[k] + decay[k - 1] * out[k - 1] along parameter `dim`, of which decay has one element
-    less.
-    """
+    """out[0] = x[0], out[k] = x[k] + decay[k - 1] * out[k - 1] along `dim`; decay has one element less there."""
 
     takes = "x[*s]:f decay[*d]; dim=axis"
     inputs, parameters = ("x", "decay"), ("dim",)
@@ -187,7 +183,7 @@ class Recurrence(Op):
 
 
 class RunningExtremum(Op):
-    """The greatest or least element so far along parameter `dim`, and its place."""
+    """The greatest or least element so far along `dim`, and its index."""
 
     takes = "x[*s]:buif; dim=axis"
     inputs, parameters, outputs = ("x",), ("dim",), ("values", "indices")
@@ -213,7 +209,7 @@ class RunningExtremum(Op):
 
 
 def comparing(kernel: Callable, least: bool) -> Callable:
-    """A kernel that looks for the greatest of its elements, or for the least."""
+    """A kernel with its comparison parameters set for maxima, or for minima."""
     functions = {
         "beats": language.less if least else language.greater,
         "keeps": language.less_or_equal if least else language.greater_or_equal,
@@ -224,19 +220,19 @@ def comparing(kernel: Callable, least: bool) -> Callable:
 
 
 def _work(x: Layout, dim: int) -> int:
-    """The amount of parallel work: none for a single row."""
+    """The amount of parallel work; 1 for a single row."""
     return x.size if x.size > (x.shape[dim] if x.ndim else 1) else 1
 
 
 def _backwards(x: object, dim: int) -> object:
-    """Running sums from the end."""
+    """Running sums from the end to the start."""
     return x.flip(dim).cumsum(dim).flip(dim)
 
 
 def _cumprod_gradient(g: object, x: object, out: object, dim: int, recording: bool) -> object:
-    """The weighted results of each element, divided by it.
+    """d_x[i] = (sum over k >= i of g[k] out[k]) / x[i].
 
-    After a row's first zero all is zero; at that zero the products of the others count.
+    After the first zero of a row the gradient is 0; at that zero it uses the products of the other elements.
     """
     if not x.ndim:
         return g
@@ -246,15 +242,16 @@ def _cumprod_gradient(g: object, x: object, out: object, dim: int, recording: bo
     if recording:
         return _recorded_cumprod_gradient(g.movedim(dim, -1), x.movedim(dim, -1)).movedim(-1, dim)
     zeros = (x == 0).cumsum(dim)
-    first = (x == 0) & (zeros == 1)
-    others = _backwards(g * x.masked_fill(first, 1.0).cumprod(dim), dim)
-    before = _backwards(g * out, dim) / x.masked_fill(zeros > 0, 1.0)
-    return others.where(first, before.masked_fill(zeros > 0, 0.0))
+    is_first_zero = (x == 0) & (zeros == 1)
+    at_first_zero = _backwards(g * x.masked_fill(is_first_zero, 1.0).cumprod(dim), dim)
+    before_zeros = _backwards(g * out, dim) / x.masked_fill(zeros > 0, 1.0)
+    return at_first_zero.where(is_first_zero, before_zeros.masked_fill(zeros > 0, 0.0))
 
 
 def _recorded_cumprod_gradient(g: object, x: object) -> object:
-    """The same by products alone, which are differentiable at zeros: prod over j < i of x[j], times the sum over k >= i
-    of g[k] prod over i < j <= k of x[j]. Takes n times x's memory.
+    """`_cumprod_gradient` without divisions, so that it is differentiable at zeros. Takes n times the memory of x.
+
+    d_x[i] = (prod over j < i of x[j]) * sum over k >= i of g[k] (prod over i < j <= k of x[j]).
     """
     n, ones = x.shape[-1], x.new_ones((x.shape[-1],) * 2)
     before = x.roll(1, -1).masked_fill(x.new_identity(n)[0].bool(), 1.0).cumprod(-1)
@@ -263,7 +260,7 @@ def _recorded_cumprod_gradient(g: object, x: object) -> object:
 
 
 def _recurrence_gradients(g: object, out: object, decay: object, dim: int) -> tuple[object, object]:
-    """Of x the same recurrence from the end; of decay[k] what comes to out[k + 1], times out[k]."""
+    """d_x by the recurrence from the end; d_decay[k] = d_x[k + 1] * out[k]."""
     n, dx = out.shape[dim], from_the_end(g, decay, dim)
     return dx, dx.narrow(dim, 1, n - 1) * out.narrow(dim, 0, n - 1)
 
@@ -274,16 +271,17 @@ def from_the_end(x: object, decay: object, dim: int) -> object:
 
 
 def _logcumsumexp_gradient(g: object, x: object, out: object, dim: int) -> object:
-    """sum over k >= i of g[k] exp(x[i] - out[k]), by a recurrence: of what comes to out[i + 1], exp(out[i] - out[i +
-    1]) <= 1 goes on to out[i].
+    """d_x[i] = sum over k >= i of g[k] exp(x[i] - out[k]).
+
+    A recurrence from the end: d_out[i] = g[i] + exp(out[i] - out[i + 1]) d_out[i + 1], with factors <= 1.
     """
     share = (x - out).exp().masked_fill(out == -inf, 0.0)
     if not x.ndim or not x.shape[dim]:
         return g * share
     n = x.shape[dim]
     earlier, later = out.narrow(dim, 0, n - 1), out.narrow(dim, 1, n - 1)
-    passed_on = (earlier - later).exp().masked_fill(earlier.isinf() & (earlier == later), 1.0)
-    return share * from_the_end(g, passed_on, dim)
+    decay = (earlier - later).exp().masked_fill(earlier.isinf() & (earlier == later), 1.0)
+    return share * from_the_end(g, decay, dim)
 
 
 cumsum = Running("cumsum", cumsum_kernel, lambda g, dim: _backwards(g, dim), scan_cuda.join_sum, 0)

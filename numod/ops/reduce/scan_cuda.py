@@ -1,13 +1,14 @@
-"""Running totals and extremes of rows that blocks of GPU threads share: the kernels of `scan` for elements that lie
-together. No single thread walks a row.
+"""Running totals and extrema of contiguous rows on a GPU, with blocks of threads for each row.
 
-A block takes a tile of a row: every thread four times four neighbouring elements, all read before any is used. The
-totals of the fours lie in shared memory in the order of the elements; a thread joins four neighbouring ones, and these
-totals are joined each with that of the thread 1, 2, 4 ... before it. What came before each four is told back, and its
-elements are read again, from the L1 cache: to hold them, as wide as they are joined, would take the registers of half
-of the blocks. Of few long rows blocks take parts: first they only tell the parts' totals; then each begins with a turn
-in which the totals of the parts before its own are the fours. All in an order that depends on the sizes alone, so every
-run gives the same bits.
+A block scans a tile at a time. Each thread loads four times four neighbouring elements before it uses them. The totals
+of these groups of four are stored in shared memory in the order of the elements; each thread combines four neighbouring
+totals, and the results are scanned by doubling (with the thread 1, 2, 4 ... before). The prefix of each group is
+written back to shared memory and its elements are loaded again, from the L1 cache: keeping them in a wide dtype would
+take the registers of half of the blocks.
+
+A few long rows are cut into chunks. A first launch (`writing` = 0) writes only the total of each chunk; in the second
+launch each block first scans the totals of the chunks before its own, in place of a tile. The order of operations
+depends only on the sizes, so results are reproducible.
 """
 
 from __future__ import annotations
@@ -20,26 +21,26 @@ import numpy as np
 
 from ...device import Layout
 from ...kernel.language import cuda, int64, SHARED, shared_array, uintp
-from ...kernel.library.teams import give_4, hold_4
+from ...kernel.library.teams import store_4, load_4
 from ...kernel.scalar import scalar
 from . import block_reduce
 
 
 @scalar
 def join_sum(a, b):
-    """The total of two neighbouring runs, for sums."""
+    """Combine the sums of two adjacent runs."""
     return a + b
 
 
 @scalar
 def join_product(a, b):
-    """For products."""
+    """Combine the products of two adjacent runs."""
     return a * b
 
 
 @scalar
 def join_exponentials(a, b):
-    """For logarithms of sums of exponentials: the greater, plus what the smaller adds to it."""
+    """Combine the logarithms of sums of exponentials of two adjacent runs."""
     high = b if b > a or b != b else a
     low = a if b > a or b != b else b
     return high if high == low and high - high != 0 else high + log1p(exp(low - high))
@@ -47,200 +48,216 @@ def join_exponentials(a, b):
 
 @scalar
 def spaced(place):
-    """Where the total of a tile's four elements lies: a gap behind sixteen keeps threads that read four neighbours each
-    to banks of their own.
-    """
+    """The shared-memory index of a group's total: a gap after every sixteen avoids bank conflicts."""
     return uintp(place + (place >> 4))
 
 
-def running_team(x, totals, out, rows, n, chunk, chunks, writing, *, IDENTITY, JOIN, NUMBER, RESULT, TEAM, WIDE):
-    """out (rows, n) = the running total of x (rows, n).
-
-    Unless `writing`, only totals (rows, chunks) are told: those of `chunk` elements each.
+def running_block(x, totals, out, rows, n, chunk, chunks, writing, *, IDENTITY, JOIN, NUMBER, RESULT, TEAM, WIDE):
+    """out (rows, n) = the running total of x (rows, n) if `writing`, else totals (rows, chunks) = the totals of `chunk`
+    elements each.
     """
-    fours = shared_array(4 * TEAM + TEAM // 4, WIDE, SHARED)
+    group_totals = shared_array(4 * TEAM + TEAM // 4, WIDE, SHARED)
     shared = shared_array(2 * TEAM, WIDE, SHARED)
-    given, told = cuda.local.array(16, NUMBER), cuda.local.array(4, RESULT)
+    elements, prefixes = cuda.local.array(16, NUMBER), cuda.local.array(4, RESULT)
     thread = int64(cuda.threadIdx.x)
     for task in range(int64(cuda.blockIdx.x), rows * chunks, int64(cuda.gridDim.x)):
-        row, part = task // chunks, task % chunks
-        begin, stop, total = part * chunk, min((part + 1) * chunk, n), WIDE(IDENTITY)
-        # a turn before the first for the parts' totals
-        for low in range(begin - 16 * TEAM if (writing != 0) & (part != 0) else begin, stop, 16 * TEAM):
-            for turn in range(4):
-                first = low + 4 * (turn * TEAM + thread)
+        row, chunk_index = task // chunks, task % chunks
+        begin, stop, total = chunk_index * chunk, min((chunk_index + 1) * chunk, n), WIDE(IDENTITY)
+        # an extra first iteration for the totals of the chunks before
+        for low in range(begin - 16 * TEAM if (writing != 0) & (chunk_index != 0) else begin, stop, 16 * TEAM):
+            for step in range(4):
+                first = low + 4 * (step * TEAM + thread)
                 if (low >= begin) & (first + 4 <= stop):
-                    hold_4(given, 4 * turn, x, uintp(row * n + first))
+                    load_4(elements, 4 * step, x, uintp(row * n + first))
                 else:
                     for k in range(4):
-                        given[4 * turn + k] = (
+                        elements[4 * step + k] = (
                             x[uintp(row * n + first + k)]
                             if (low >= begin) & (first + k < stop)
                             else NUMBER(WIDE(IDENTITY))
                         )
-            for turn in range(4):
-                place, own = turn * TEAM + thread, WIDE(IDENTITY)
+            for step in range(4):
+                group, value = step * TEAM + thread, WIDE(IDENTITY)
                 for k in range(4):
-                    own = JOIN(own, WIDE(given[4 * turn + k]))
-                fours[spaced(place)] = totals[uintp(row * chunks + place)] if (low < begin) & (place < part) else own
+                    value = JOIN(value, WIDE(elements[4 * step + k]))
+                group_totals[spaced(group)] = (
+                    totals[uintp(row * chunks + group)] if (low < begin) & (group < chunk_index) else value
+                )
             cuda.syncthreads()
-            own = WIDE(IDENTITY)
+            value = WIDE(IDENTITY)
             for k in range(4):
-                own = JOIN(own, fours[spaced(4 * thread + k)])
-            half = 0  # of the shared memory: while one is read the other is written
-            shared[uintp(thread)] = own
+                value = JOIN(value, group_totals[spaced(4 * thread + k)])
+            half = 0  # double buffer: one half is read while the other is written
+            shared[uintp(thread)] = value
             cuda.syncthreads()
             width = 1
             while width < TEAM:
-                own = JOIN(shared[uintp(half + thread - width)], own) if thread >= width else own
+                value = JOIN(shared[uintp(half + thread - width)], value) if thread >= width else value
                 half = TEAM - half
-                shared[uintp(half + thread)] = own
+                shared[uintp(half + thread)] = value
                 cuda.syncthreads()
                 width = width * 2
-            before = JOIN(total, shared[uintp(half + thread - 1)]) if thread != 0 else total
+            prefix = JOIN(total, shared[uintp(half + thread - 1)]) if thread != 0 else total
             total = JOIN(total, shared[uintp(half + TEAM - 1)])
             if writing != 0:
                 for k in range(4):
-                    own = fours[spaced(4 * thread + k)]
-                    fours[spaced(4 * thread + k)] = before
-                    before = JOIN(before, own)
+                    value = group_totals[spaced(4 * thread + k)]
+                    group_totals[spaced(4 * thread + k)] = prefix
+                    prefix = JOIN(prefix, value)
                 cuda.syncthreads()
-                for turn in range(4 if low >= begin else 0):
-                    first, own = low + 4 * (turn * TEAM + thread), fours[spaced(turn * TEAM + thread)]
+                for step in range(4 if low >= begin else 0):
+                    first, value = low + 4 * (step * TEAM + thread), group_totals[spaced(step * TEAM + thread)]
                     if first + 4 <= stop:
-                        hold_4(given, 0, x, uintp(row * n + first))
+                        load_4(elements, 0, x, uintp(row * n + first))
                         for k in range(4):
-                            own = JOIN(own, WIDE(given[k]))
-                            told[k] = own
-                        give_4(out, uintp(row * n + first), told, 0)
+                            value = JOIN(value, WIDE(elements[k]))
+                            prefixes[k] = value
+                        store_4(out, uintp(row * n + first), prefixes, 0)
                     else:
                         for k in range(first, stop):
-                            own = JOIN(own, WIDE(x[uintp(row * n + k)]))
-                            out[uintp(row * n + k)] = own
+                            value = JOIN(value, WIDE(x[uintp(row * n + k)]))
+                            out[uintp(row * n + k)] = value
         if (thread == 0) & (writing == 0):
             totals[uintp(task)] = total
 
 
-def greatest_team(x, highs, places, values, indices, rows, n, chunk, chunks, writing, *, NUMBER, TEAM, later):
-    """values, indices (rows, n) = the greatest so far of x (rows, n) and its last place; highs, places (rows, chunks)
-    as `totals` above. Once NaN, always NaN.
+def greatest_block(
+    x, chunk_values, chunk_positions, values, indices, rows, n, chunk, chunks, writing, *, NUMBER, TEAM, later
+):
+    """values, indices (rows, n) = the extremum so far of x (rows, n) and its last position; NaN wins.
+
+    Unless `writing`, chunk_values and chunk_positions (rows, chunks) = those of each chunk, as in `running_block`.
     """
-    fours = shared_array(4 * TEAM + TEAM // 4, NUMBER, SHARED)
-    fours_places = shared_array(4 * TEAM + TEAM // 4, int64, SHARED)
+    group_values = shared_array(4 * TEAM + TEAM // 4, NUMBER, SHARED)
+    group_positions = shared_array(4 * TEAM + TEAM // 4, int64, SHARED)
     shared = shared_array(2 * TEAM, NUMBER, SHARED)
-    shared_places = shared_array(2 * TEAM, int64, SHARED)
-    given, held_places = cuda.local.array(16, NUMBER), cuda.local.array(4, int64)
+    shared_positions = shared_array(2 * TEAM, int64, SHARED)
+    elements, positions = cuda.local.array(16, NUMBER), cuda.local.array(4, int64)
     thread = int64(cuda.threadIdx.x)
     for task in range(int64(cuda.blockIdx.x), rows * chunks, int64(cuda.gridDim.x)):
-        row, part = task // chunks, task % chunks
-        begin, stop = part * chunk, min((part + 1) * chunk, n)
-        total, where = NUMBER(0), int64(-1)  # no place: nothing came before
-        for low in range(begin - 16 * TEAM if (writing != 0) & (part != 0) else begin, stop, 16 * TEAM):
-            for turn in range(4):
-                first = low + 4 * (turn * TEAM + thread)
+        row, chunk_index = task // chunks, task % chunks
+        begin, stop = chunk_index * chunk, min((chunk_index + 1) * chunk, n)
+        total, last_position = NUMBER(0), int64(-1)  # position -1: no element before
+        for low in range(begin - 16 * TEAM if (writing != 0) & (chunk_index != 0) else begin, stop, 16 * TEAM):
+            for step in range(4):
+                first = low + 4 * (step * TEAM + thread)
                 if (low >= begin) & (first + 4 <= stop):
-                    hold_4(given, 4 * turn, x, uintp(row * n + first))
+                    load_4(elements, 4 * step, x, uintp(row * n + first))
                 else:
                     for k in range(4):
-                        given[4 * turn + k] = (
+                        elements[4 * step + k] = (
                             x[uintp(row * n + first + k)] if (low >= begin) & (first + k < stop) else NUMBER(0)
                         )
-            for turn in range(4):
-                first, own, place = low + 4 * (turn * TEAM + thread), NUMBER(0), int64(-1)
+            for step in range(4):
+                first, value, position = low + 4 * (step * TEAM + thread), NUMBER(0), int64(-1)
                 for k in range(4):
-                    own, place = later(
-                        own, place, given[4 * turn + k], first + k if (low >= begin) & (first + k < stop) else int64(-1)
+                    value, position = later(
+                        value,
+                        position,
+                        elements[4 * step + k],
+                        first + k if (low >= begin) & (first + k < stop) else int64(-1),
                     )
-                at = turn * TEAM + thread
-                if (low < begin) & (at < part):
-                    own, place = highs[uintp(row * chunks + at)], places[uintp(row * chunks + at)]
-                fours[spaced(at)], fours_places[spaced(at)] = own, place
+                group = step * TEAM + thread
+                if (low < begin) & (group < chunk_index):
+                    value, position = (
+                        chunk_values[uintp(row * chunks + group)],
+                        chunk_positions[uintp(row * chunks + group)],
+                    )
+                group_values[spaced(group)], group_positions[spaced(group)] = value, position
             cuda.syncthreads()
-            own, place = NUMBER(0), int64(-1)
+            value, position = NUMBER(0), int64(-1)
             for k in range(4):
-                own, place = later(own, place, fours[spaced(4 * thread + k)], fours_places[spaced(4 * thread + k)])
+                value, position = later(
+                    value, position, group_values[spaced(4 * thread + k)], group_positions[spaced(4 * thread + k)]
+                )
             half = 0
-            shared[uintp(thread)], shared_places[uintp(thread)] = own, place
+            shared[uintp(thread)], shared_positions[uintp(thread)] = value, position
             cuda.syncthreads()
             width = 1
             while width < TEAM:
                 if thread >= width:
-                    own, place = later(
-                        shared[uintp(half + thread - width)], shared_places[uintp(half + thread - width)], own, place
+                    value, position = later(
+                        shared[uintp(half + thread - width)],
+                        shared_positions[uintp(half + thread - width)],
+                        value,
+                        position,
                     )
                 half = TEAM - half
-                shared[uintp(half + thread)], shared_places[uintp(half + thread)] = own, place
+                shared[uintp(half + thread)], shared_positions[uintp(half + thread)] = value, position
                 cuda.syncthreads()
                 width = width * 2
-            before, before_place = total, where
+            prefix, prefix_position = total, last_position
             if thread != 0:
-                before, before_place = later(
-                    total, where, shared[uintp(half + thread - 1)], shared_places[uintp(half + thread - 1)]
+                prefix, prefix_position = later(
+                    total, last_position, shared[uintp(half + thread - 1)], shared_positions[uintp(half + thread - 1)]
                 )
-            total, where = later(total, where, shared[uintp(half + TEAM - 1)], shared_places[uintp(half + TEAM - 1)])
+            total, last_position = later(
+                total, last_position, shared[uintp(half + TEAM - 1)], shared_positions[uintp(half + TEAM - 1)]
+            )
             if writing != 0:
                 for k in range(4):
-                    at = spaced(4 * thread + k)
-                    own, place = fours[at], fours_places[at]
-                    fours[at], fours_places[at] = before, before_place
-                    before, before_place = later(before, before_place, own, place)
+                    group = spaced(4 * thread + k)
+                    value, position = group_values[group], group_positions[group]
+                    group_values[group], group_positions[group] = prefix, prefix_position
+                    prefix, prefix_position = later(prefix, prefix_position, value, position)
                 cuda.syncthreads()
-                for turn in range(4 if low >= begin else 0):
-                    first, at = low + 4 * (turn * TEAM + thread), spaced(turn * TEAM + thread)
-                    own, place = fours[at], fours_places[at]
+                for step in range(4 if low >= begin else 0):
+                    first, group = low + 4 * (step * TEAM + thread), spaced(step * TEAM + thread)
+                    value, position = group_values[group], group_positions[group]
                     if first + 4 <= stop:
-                        hold_4(given, 0, x, uintp(row * n + first))
+                        load_4(elements, 0, x, uintp(row * n + first))
                         for k in range(4):
-                            own, place = later(own, place, given[k], first + k)
-                            given[k], held_places[k] = own, place
-                        give_4(values, uintp(row * n + first), given, 0)
-                        give_4(indices, uintp(row * n + first), held_places, 0)
+                            value, position = later(value, position, elements[k], first + k)
+                            elements[k], positions[k] = value, position
+                        store_4(values, uintp(row * n + first), elements, 0)
+                        store_4(indices, uintp(row * n + first), positions, 0)
                     else:
                         for k in range(first, stop):
-                            own, place = later(own, place, x[uintp(row * n + k)], k)
-                            values[uintp(row * n + k)], indices[uintp(row * n + k)] = own, place
+                            value, position = later(value, position, x[uintp(row * n + k)], k)
+                            values[uintp(row * n + k)], indices[uintp(row * n + k)] = value, position
         if (thread == 0) & (writing == 0):
-            highs[uintp(task)], places[uintp(task)] = total, where
+            chunk_values[uintp(task)], chunk_positions[uintp(task)] = total, last_position
 
 
 @scalar
-def later_of_greatest(a, a_place, b, b_place):
-    """Of the greatest of two neighbouring runs, with their places, the greater; of equal ones the later.
+def later_of_greatest(a, a_position, b, b_position):
+    """The maximum of two adjacent runs, given their maxima and positions; the later of equal ones.
 
-    A place of -1: the run is empty.
+    A position of -1 means that the run is empty.
     """
-    behind = (b_place >= 0) & ((a_place < 0) | (not a > b) & ((a == a) | (b != b)))
-    return (b if behind else a), (b_place if behind else a_place)
+    takes_b = (b_position >= 0) & ((a_position < 0) | (not a > b) & ((a == a) | (b != b)))
+    return (b if takes_b else a), (b_position if takes_b else a_position)
 
 
 @scalar
-def later_of_least(a, a_place, b, b_place):
-    """The same of the least."""
-    behind = (b_place >= 0) & ((a_place < 0) | (not b > a) & ((a == a) | (b != b)))
-    return (b if behind else a), (b_place if behind else a_place)
+def later_of_least(a, a_position, b, b_position):
+    """`later_of_greatest` for minima."""
+    takes_b = (b_position >= 0) & ((a_position < 0) | (not b > a) & ((a == a) | (b != b)))
+    return (b if takes_b else a), (b_position if takes_b else a_position)
 
 
 def running(
     x: Layout, name: str, join: Callable, identity: float, wide: np.dtype, result: np.dtype, n: int
 ) -> Callable:
-    """The launch of a running total of rows of n elements, joined by a function of `kernel.library` from `identity` on
-    in the type `wide`.
-    """
-    kernel = partial(running_team, JOIN=join, IDENTITY=identity, WIDE=wide, NUMBER=x.storage, RESULT=result)
-    return _in_parts(x, name, kernel, (wide,), f"{wide.name}[], {result.name}[]", n)
+    """The launch of a running total of rows of n elements; `join` combines two totals of type `wide`."""
+    kernel = partial(running_block, JOIN=join, IDENTITY=identity, WIDE=wide, NUMBER=x.storage, RESULT=result)
+    return _in_chunks(x, name, kernel, (wide,), f"{wide.name}[], {result.name}[]", n)
 
 
 def extremes(x: Layout, name: str, least: bool, n: int) -> Callable:
-    """The launch of running extremes and their places."""
-    kernel = partial(greatest_team, later=later_of_least if least else later_of_greatest, NUMBER=x.storage)
+    """The launch of running extrema and their positions."""
+    kernel = partial(greatest_block, later=later_of_least if least else later_of_greatest, NUMBER=x.storage)
     number, place = x.storage, np.dtype(np.int64)
-    return _in_parts(x, name, kernel, (number, place), f"{number.name}[], int64[], {number.name}[], int64[]", n)
+    return _in_chunks(x, name, kernel, (number, place), f"{number.name}[], int64[], {number.name}[], int64[]", n)
 
 
-def _in_parts(x: Layout, name: str, kernel: Callable, told: tuple[np.dtype, ...], arrays: str, n: int) -> Callable:
+def _in_chunks(
+    x: Layout, name: str, kernel: Callable, total_storages: tuple[np.dtype, ...], arrays: str, n: int
+) -> Callable:
     rows, threads, empty = x.size // n, block_reduce.sharing(x, n), x.device.empty
     tile = 16 * threads
-    chunk = -(-n // min(x.device.backend.chunks(rows, n, True), 4 * threads))  # whose totals are a turn's fours
+    # a block scans the totals of the chunks in one iteration: at most 4 per thread
+    chunk = -(-n // min(x.device.backend.chunks(rows, n, True), 4 * threads))
     chunk = -(-chunk // tile) * tile
     chunks = -(-n // chunk)
     run = block_reduce.launcher(
@@ -248,7 +265,7 @@ def _in_parts(x: Layout, name: str, kernel: Callable, told: tuple[np.dtype, ...]
     )
 
     def launch(x_data: object, *results: object) -> None:
-        parts = [empty(rows * chunks, each) for each in told]
+        parts = [empty(rows * chunks, storage) for storage in total_storages]
         for writing in (0, 1) if chunks > 1 else (1,):
             run(x_data, *parts, *results, rows, n, chunk, chunks, writing)
 

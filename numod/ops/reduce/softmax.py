@@ -1,6 +1,6 @@
 """Softmax, log-softmax and cross-entropy with class indices.
 
-Dense inputs seen as (outer, n, inner), reduced along n.
+Dense inputs are seen as (outer, n, inner) and reduced along n. A place is one of the outer * inner results.
 """
 
 from __future__ import annotations
@@ -15,20 +15,33 @@ from ...device import Layout, threads, tiles
 from ...device.layout import layout
 from ...kernel import bind, build
 from ...kernel.language import cuda, float64, int64, parallel_range, real, SHARED, shared_array, uintp
-from ...kernel.library.softmax import exp_of_columns, greatest, greatest_in_line, highest_of_columns, scale_columns, strip, strips, sum_exp_of_columns, sum_of_exp, sum_of_exp_in_line, turn_back, write_softmax, write_softmax_in_line  # fmt: skip
+from ...kernel.library.softmax import (
+    exp_of_columns,
+    greatest,
+    greatest_in_line,
+    highest_of_columns,
+    scale_columns,
+    strip,
+    strips,
+    sum_exp_of_columns,
+    sum_of_exp,
+    sum_of_exp_in_line,
+    turn_back,
+    write_softmax,
+    write_softmax_in_line,
+)
 from ...kernel.library.teams import team_high, team_sum, team_sum_of_exp
 from ...kernel.specialize import has, specialized
 from . import register_rows, block_reduce
 from ..op import Op, Plan, single_device
 
-_COLUMNS = 128  # neighbouring places that are done together where n is not the last axis,
-_FEWEST = 8  # if there are so many,
-_MANY = 96  # and where it is, if there are so many rows
-# of so few elements: alone, one fills less than a few vectors, and takes a logarithm and a division for itself
-_SHORT = 32
+_COLUMNS = 128  # neighbouring places of a task of the column kernels, which are used on a CPU
+_FEWEST = 8  # for at least so many neighbouring places if n is not the last axis,
+_MANY = 96  # or for at least so many rows if n is the last axis
+_SHORT = 32  # and rows have at most so many elements
 
 
-# Functions of lines whose elements are contiguous, by the compile-time parameter whose default takes any step
+# device functions for contiguous elements, by the compile-time parameter whose default takes any step
 _IN_LINE = {"greatest": greatest_in_line, "sum_of_exp": sum_of_exp_in_line, "write_softmax": write_softmax_in_line}
 
 
@@ -46,12 +59,12 @@ def log_softmax_kernel(x, out, outer, n, inner, *, greatest=greatest, sum_of_exp
         base = (place // inner) * n * inner + place % inner
         high = greatest(x, base, n, inner)
         rest = log(float64(sum_of_exp(x, base, n, inner, high)))
-        for k in range(n):  # in float64, or the compiler would join high and rest, which loses the digits of rest
+        for k in range(n):  # in float64, or the compiler would add high and rest first, and lose digits of rest
             out[uintp(base + k * inner)] = real(float64(x[uintp(base + k * inner)] - high) - rest)
 
 
 def cross_entropy_kernel(x, target, out, outer, n, inner, ignored, *, greatest=greatest, sum_of_exp=sum_of_exp):
-    """out (outer, inner) = log(sum(exp(x))) - x[target] along n; 0 where target is `ignored`, or no place of n."""
+    """out (outer, inner) = log(sum(exp(x))) - x[target] along n; 0 if target is `ignored` or outside [0, n)."""
     for task in parallel_range(outer * inner):
         place = int64(task)
         chosen = target[uintp(place)]
@@ -66,8 +79,8 @@ def cross_entropy_kernel(x, target, out, outer, n, inner, ignored, *, greatest=g
 def cross_entropy_total_kernel(
     x, target, loss, kept, wrong, outer, n, inner, ignored, mean, *, greatest=greatest, sum_of_exp=sum_of_exp
 ):
-    """loss () = the sum or mean of cross-entropies over the `kept` () targets that are not `ignored`; `wrong` () counts
-    those outside [0, n).
+    """loss () = the sum or mean of cross-entropies over the targets that are not `ignored`. `kept` () = the number of
+    these targets, `wrong` () = the number of targets outside [0, n).
     """
     total, counted, outside = float64(0), int64(0), int64(0)
     for place in range(outer * inner):
@@ -85,7 +98,7 @@ def cross_entropy_total_kernel(
 
 
 def total_kernel(losses, target, loss, kept, wrong, places, n, ignored, mean):
-    """The same of losses that are known."""
+    """`cross_entropy_total_kernel` of known losses."""
     total, counted, outside = float64(0), int64(0), int64(0)
     for place in range(places):
         chosen = target[uintp(place)]
@@ -96,17 +109,17 @@ def total_kernel(losses, target, loss, kept, wrong, places, n, ignored, mean):
     loss[0] = total / counted if mean else total
 
 
-def total_team(losses, target, loss, kept, wrong, places, n, ignored, mean, *, TEAM):
-    """`total_kernel` by one block of GPU threads."""
+def total_block(losses, target, loss, kept, wrong, places, n, ignored, mean, *, TEAM):
+    """`total_kernel` with one block of GPU threads."""
     shared = shared_array(TEAM, float64, SHARED)
     thread = int64(cuda.threadIdx.x)
     total, counted, outside = float64(0), float64(0), float64(0)
     for place in range(thread, places, TEAM):
         chosen = target[uintp(place)]
-        within = (chosen >= 0) & (chosen < n)
+        is_class = (chosen >= 0) & (chosen < n)
         total += float64(losses[uintp(place)])
-        counted += float64(1) if (chosen != ignored) & within else float64(0)
-        outside += float64(0) if (chosen == ignored) | within else float64(1)
+        counted += float64(1) if (chosen != ignored) & is_class else float64(0)
+        outside += float64(0) if (chosen == ignored) | is_class else float64(1)
     total = team_sum(total, shared, thread, TEAM)
     counted = team_sum(counted, shared, thread, TEAM)
     outside = team_sum(outside, shared, thread, TEAM)
@@ -118,8 +131,9 @@ def total_team(losses, target, loss, kept, wrong, places, n, ignored, mean, *, T
 def cross_entropy_gradient_kernel(
     g, x, target, kept, out, outer, n, inner, ignored, g_step, mean, *, write_softmax=write_softmax
 ):
-    """out (outer, n, inner) = g (one for each target, or one for all) * (softmax(x) - one_hot(target)) along n; 0 where
-    target is `ignored`.
+    """out (outer, n, inner) = g * (softmax(x) - one_hot(target)) along n; 0 if target is `ignored`.
+
+    g_step is 0 if g has one element for all targets, else 1.
     """
     scale = real(1.0) / real(kept[0]) if mean else real(1.0)
     for task in parallel_range(outer * inner):
@@ -132,22 +146,23 @@ def cross_entropy_gradient_kernel(
             out[uintp(base + chosen * inner)] -= weight
 
 
-def softmax_columns(x, out, rows, made, highs, totals, outer, n, inner, *, COLUMNS, LANES):
-    """`softmax_kernel` by neighbouring places. highs and totals (outer, inner) hold what they need; rows and made are x
-    and out, or of the size of x where n is the last axis: room for strips of it that are turned.
+def softmax_columns(x, out, rows, results, highs, totals, outer, n, inner, *, COLUMNS, LANES):
+    """`softmax_kernel`, COLUMNS neighbouring places at a time. highs and totals (outer, inner) are scratch.
+
+    rows and results are x and out, or if n is the last axis, scratch of the size of x for transposed strips.
     """
     for task in parallel_range(strips(outer, inner, COLUMNS)):
         place, base, width, step = strip(x, rows, int64(task), outer, n, inner, COLUMNS, LANES)
         highest_of_columns(rows, base, n, step, width, highs, place)
-        exp_of_columns(rows, base, n, step, width, highs, totals, place, made)
+        exp_of_columns(rows, base, n, step, width, highs, totals, place, results)
         for j in range(width):
             totals[uintp(place + j)] = real(1.0) / totals[uintp(place + j)]
-        scale_columns(made, base, n, step, width, totals, place)
-        turn_back(made, out, base, n, width, inner, LANES)
+        scale_columns(results, base, n, step, width, totals, place)
+        turn_back(results, out, base, n, width, inner, LANES)
 
 
-def log_softmax_columns(x, out, rows, made, highs, totals, outer, n, inner, *, COLUMNS, LANES):
-    """`log_softmax_kernel` likewise."""
+def log_softmax_columns(x, out, rows, results, highs, totals, outer, n, inner, *, COLUMNS, LANES):
+    """`log_softmax_kernel`, COLUMNS neighbouring places at a time (see `softmax_columns`)."""
     for task in parallel_range(strips(outer, inner, COLUMNS)):
         place, base, width, step = strip(x, rows, int64(task), outer, n, inner, COLUMNS, LANES)
         highest_of_columns(rows, base, n, step, width, highs, place)
@@ -155,17 +170,16 @@ def log_softmax_columns(x, out, rows, made, highs, totals, outer, n, inner, *, C
         for j in range(width):
             totals[uintp(place + j)] = log(totals[uintp(place + j)])
         for k in range(n):
-            # the loops of columns do without the freedom to add in another order, which would lose the digits of the
-            # logarithm
+            # compiled without reassociation, which would lose digits of the logarithm
             for j in range(width):
-                made[uintp(base + k * step + j)] = (
+                results[uintp(base + k * step + j)] = (
                     rows[uintp(base + k * step + j)] - highs[uintp(place + j)]
                 ) - totals[uintp(place + j)]
-        turn_back(made, out, base, n, width, inner, LANES)
+        turn_back(results, out, base, n, width, inner, LANES)
 
 
-def cross_entropy_columns(x, target, out, rows, made, highs, totals, outer, n, inner, ignored, *, COLUMNS, LANES):
-    """`cross_entropy_kernel` likewise."""
+def cross_entropy_columns(x, target, out, rows, results, highs, totals, outer, n, inner, ignored, *, COLUMNS, LANES):
+    """`cross_entropy_kernel`, COLUMNS neighbouring places at a time (see `softmax_columns`)."""
     for task in parallel_range(strips(outer, inner, COLUMNS)):
         place, base, width, step = strip(x, rows, int64(task), outer, n, inner, COLUMNS, LANES)
         highest_of_columns(rows, base, n, step, width, highs, place)
@@ -180,29 +194,29 @@ def cross_entropy_columns(x, target, out, rows, made, highs, totals, outer, n, i
 
 
 def cross_entropy_gradient_columns(
-    g, x, target, kept, out, rows, made, highs, totals, outer, n, inner, ignored, g_step, mean, *, COLUMNS, LANES
+    g, x, target, kept, out, rows, results, highs, totals, outer, n, inner, ignored, g_step, mean, *, COLUMNS, LANES
 ):
-    """`cross_entropy_gradient_kernel` likewise."""
+    """`cross_entropy_gradient_kernel`, COLUMNS neighbouring places at a time (see `softmax_columns`)."""
     scale = real(1.0) / real(kept[0]) if mean else real(1.0)
     for task in parallel_range(strips(outer, inner, COLUMNS)):
         place, base, width, step = strip(x, rows, int64(task), outer, n, inner, COLUMNS, LANES)
         highest_of_columns(rows, base, n, step, width, highs, place)
-        exp_of_columns(rows, base, n, step, width, highs, totals, place, made)
+        exp_of_columns(rows, base, n, step, width, highs, totals, place, results)
         for j in range(width):
             weight = g[uintp((place + j) * g_step)] * scale if target[uintp(place + j)] != ignored else real(0.0)
             highs[uintp(place + j)], totals[uintp(place + j)] = weight, weight / totals[uintp(place + j)]
-        scale_columns(made, base, n, step, width, totals, place)
+        scale_columns(results, base, n, step, width, totals, place)
         for j in range(width):
             chosen = target[uintp(place + j)]
             if chosen != ignored:
-                made[uintp(base + chosen * step + j)] -= highs[uintp(place + j)]
-        turn_back(made, out, base, n, width, inner, LANES)
+                results[uintp(base + chosen * step + j)] -= highs[uintp(place + j)]
+        turn_back(results, out, base, n, width, inner, LANES)
 
 
-def softmax_team(x, out, outer, n, inner, *, TEAM):
-    """`softmax_kernel` by a block of GPU threads for each row; inner is 1.
+def softmax_block(x, out, outer, n, inner, *, TEAM):
+    """`softmax_kernel` with a block of GPU threads for each row; inner is 1.
 
-    A row is read three times, twice of them from the cache.
+    A row is read three times, twice from the cache.
     """
     shared = shared_array(TEAM, real, SHARED)
     thread = int64(cuda.threadIdx.x)
@@ -213,8 +227,8 @@ def softmax_team(x, out, outer, n, inner, *, TEAM):
             out[uintp(row * n + k)] = exp(x[uintp(row * n + k)] - high) * scale
 
 
-def log_softmax_team(x, out, outer, n, inner, *, TEAM):
-    """`log_softmax_kernel` likewise."""
+def log_softmax_block(x, out, outer, n, inner, *, TEAM):
+    """`log_softmax_kernel` with a block of GPU threads for each row."""
     shared = shared_array(TEAM, real, SHARED)
     thread = int64(cuda.threadIdx.x)
     for row in range(int64(cuda.blockIdx.x), outer, int64(cuda.gridDim.x)):
@@ -224,8 +238,8 @@ def log_softmax_team(x, out, outer, n, inner, *, TEAM):
             out[uintp(row * n + k)] = real(float64(x[uintp(row * n + k)] - high) - rest)
 
 
-def cross_entropy_team(x, target, out, outer, n, inner, ignored, *, TEAM):
-    """`cross_entropy_kernel` likewise."""
+def cross_entropy_block(x, target, out, outer, n, inner, ignored, *, TEAM):
+    """`cross_entropy_kernel` with a block of GPU threads for each row."""
     shared = shared_array(TEAM, real, SHARED)
     thread = int64(cuda.threadIdx.x)
     for row in range(int64(cuda.blockIdx.x), outer, int64(cuda.gridDim.x)):
@@ -239,8 +253,8 @@ def cross_entropy_team(x, target, out, outer, n, inner, ignored, *, TEAM):
                 out[uintp(row)] = log(total) + (high - x[uintp(row * n + chosen)])
 
 
-def cross_entropy_gradient_team(g, x, target, kept, out, outer, n, inner, ignored, g_step, mean, *, TEAM):
-    """`cross_entropy_gradient_kernel` likewise."""
+def cross_entropy_gradient_block(g, x, target, kept, out, outer, n, inner, ignored, g_step, mean, *, TEAM):
+    """`cross_entropy_gradient_kernel` with a block of GPU threads for each row."""
     shared = shared_array(TEAM, real, SHARED)
     thread = int64(cuda.threadIdx.x)
     scale = real(1.0) / real(kept[0]) if mean else real(1.0)
@@ -248,9 +262,9 @@ def cross_entropy_gradient_team(g, x, target, kept, out, outer, n, inner, ignore
         chosen = target[uintp(row)]
         weight = g[uintp(row * g_step)] * scale if chosen != ignored else real(0.0)
         high = team_high(x, row * n, n, shared, thread, TEAM)
-        each = weight / team_sum_of_exp(x, row * n, n, high, shared, thread, TEAM)
+        scale_of_row = weight / team_sum_of_exp(x, row * n, n, high, shared, thread, TEAM)
         for k in range(thread, n, TEAM):
-            value = exp(x[uintp(row * n + k)] - high) * each
+            value = exp(x[uintp(row * n + k)] - high) * scale_of_row
             out[uintp(row * n + k)] = value - weight if k == chosen else value
 
 
@@ -276,9 +290,9 @@ class Softmax(Op):
 
 
 class CrossEntropy(Op):
-    """Loss per element, dense x (N, C, ...) and int64 target (N, ...) -> (N, ...).
+    """Loss per element: dense x (N, C, ...), int64 target (N, ...) -> (N, ...).
 
-    The caller has checked the targets' range.
+    The caller has checked the range of the targets.
     """
 
     takes = "x[n c *s]:f target[n *s]:int64; ignore_index=int"
@@ -318,7 +332,7 @@ class CrossEntropy(Op):
             _launcher(
                 x,
                 self.name,
-                (cross_entropy_kernel, cross_entropy_columns, cross_entropy_team),
+                (cross_entropy_kernel, cross_entropy_columns, cross_entropy_block),
                 signature,
                 *constants[:3],
             ),
@@ -327,8 +341,8 @@ class CrossEntropy(Op):
 
 
 class CrossEntropyTotal(CrossEntropy):
-    """The loss summed, or its `mean` over the targets that count, with how many those are and how many lie outside [0,
-    C), in one pass: on the CPU.
+    """(loss, kept, wrong): the sum of losses, or their `mean` over targets that are not ignored, the number of these
+    targets, and the number of targets outside [0, C).
     """
 
     takes = "x[n c *s]:f target[n *s]:int64; ignore_index=int mean=flag"
@@ -341,7 +355,7 @@ class CrossEntropyTotal(CrossEntropy):
     }
 
     def further_limits(self, arguments: tuple, parameters: tuple, sizes: dict) -> dict[int, int | tuple[int, int]]:
-        """None: the kernel counts what lies outside."""
+        """No limits: the kernel counts targets outside [0, C)."""
         return {}
 
     def _plan(self, x: Layout, out: Layout, constants: tuple) -> Plan:
@@ -359,29 +373,29 @@ class CrossEntropyTotal(CrossEntropy):
         )
 
     def _plan_in_two(self, x: Layout, out: Layout, results: tuple, signature: str, constants: tuple) -> Plan:
-        """Each target's loss, which threads share out, then their total."""
-        each, backend, signature = super()._plan(x, out, constants[:-1]), x.device.backend, signature + 4 * ", int64"
+        """The loss per target in parallel, then the total."""
+        per_target, backend = super()._plan(x, out, constants[:-1]), x.device.backend
+        signature += 4 * ", int64"
         if backend.is_gpu:
-            add = block_reduce.launcher(x, self.name, total_team, signature, 1, backend.team(out.size, 512))
+            add = block_reduce.launcher(x, self.name, total_block, signature, 1, backend.team(out.size, 512))
         else:
             add = bind.launcher(
                 x.device, self.name, specialized(total_kernel), signature, x.dtype, out.size, build.FAST_REDUCTION
             )
-        (_, n, _, ignored, mean), room = constants, ((out.size, x.storage),)
+        (_, n, _, ignored, mean), scratch = constants, ((out.size, x.storage),)
 
-        def launch(given: object, target: object, *made: object) -> None:
-            (losses,) = backend.scratch(room)
-            each.launch(given, target, losses, *each.constants)
-            add(losses, target, *made, out.size, n, ignored, mean)
+        def launch(x_data: object, target: object, *results: object) -> None:
+            (losses,) = backend.scratch(scratch)
+            per_target.launch(x_data, target, losses, *per_target.constants)
+            add(losses, target, *results, out.size, n, ignored, mean)
 
         return Plan(results, launch)
 
 
 class CrossEntropyGradient(Op):
-    """g * (softmax(x) - one_hot(target)) along dimension 1 in one pass, for dense g and target (N, ...) and x (N, C,
-    ...).
+    """g * (softmax(x) - one_hot(target)) along dimension 1, for dense g and target (N, ...) and x (N, C, ...).
 
-    Where `kept` is given, g is one number for all targets, and with `mean` it is divided by `kept`.
+    If `kept` is not None, g is one number for all targets, divided by `kept` if `mean`.
     """
 
     takes = "given[*g]:f x[n c *s] target[n *s]:int64 kept?[]:int64; ignore_index=int mean=flag"
@@ -403,24 +417,24 @@ class CrossEntropyGradient(Op):
             return Plan(out, lambda *_: None)
         signature = bind.signature(x, x, "int64", "int64", x, numbers=6)
         outer, n, inner = split(x.shape, 1)
-        kernels = cross_entropy_gradient_kernel, cross_entropy_gradient_columns, cross_entropy_gradient_team
+        kernels = cross_entropy_gradient_kernel, cross_entropy_gradient_columns, cross_entropy_gradient_block
         launch = _launcher(x, self.name, kernels, signature, outer, n, inner)
         constants = (outer, n, inner, ignored, int(not isinstance(kept, Layout)), int(mean))
         if isinstance(kept, Layout):
             return Plan(out, launch, constants)
-        # what stands for `kept` is not read
+        # the kernel does not read the array passed for `kept`
         return Plan(out, lambda g, x, target, out: launch(g, x, target, target, out, *constants))
 
 
 def _launcher(
     x: Layout, name: str, kernels: tuple[Callable, Callable, Callable], signature: str, outer: int, n: int, inner: int
 ) -> Callable:
-    """The launcher of a kernel, of its form for neighbouring places, or of that for blocks of threads."""
-    kernel, columns, team = kernels
+    """The launcher of the kernel for single places, for neighbouring places (columns), or for blocks of threads."""
+    kernel, columns, block = kernels
     if count := block_reduce.sharing(x, n, inner):
-        return block_reduce.launcher(x, name, register_rows.form(team, n, count), signature, outer, count)
-    turned = inner == 1 and n <= _SHORT and outer >= _MANY
-    if not turned and inner < _FEWEST or x.device.backend.is_gpu:
+        return block_reduce.launcher(x, name, register_rows.form(block, n, count), signature, outer, count)
+    transposed = inner == 1 and n <= _SHORT and outer >= _MANY
+    if not transposed and inner < _FEWEST or x.device.backend.is_gpu:
         return bind.launcher(
             x.device, name, _source(kernel, x.device, inner), signature, x.dtype, 16 * x.size, build.FAST_REDUCTION
         )
@@ -430,17 +444,11 @@ def _launcher(
     run = bind.launcher(
         x.device, name, source, ", ".join([*arrays, *numbers]), x.dtype, 16 * x.size, build.FAST_POINTWISE
     )
-    empty, size, places, given_x, given_out = (
-        x.device.empty,
-        x.size,
-        outer * inner,
-        names.index("x"),
-        names.index("out"),
-    )
+    empty, size, places, x_at, out_at = x.device.empty, x.size, outer * inner, names.index("x"), names.index("out")
 
-    def launch(*given: object) -> None:
-        strips = (empty(size, storage), empty(size, storage)) if turned else (given[given_x], given[given_out])
-        run(*given[:buffers], *strips, empty(places, storage), empty(places, storage), *given[buffers:])
+    def launch(*arguments: object) -> None:
+        strips = (empty(size, storage), empty(size, storage)) if transposed else (arguments[x_at], arguments[out_at])
+        run(*arguments[:buffers], *strips, empty(places, storage), empty(places, storage), *arguments[buffers:])
 
     return launch
 
@@ -450,8 +458,8 @@ def _total_gradient(
 ) -> object:
     if not recording:
         return cross_entropy_gradient.apply((g, x, target, kept), (ignore_index, mean))
-    each = (g / kept if mean else g).expand(target.shape).contiguous()
-    return cross_entropy_gradient.apply((each, x, target, None), (ignore_index, False))
+    g_per_target = (g / kept if mean else g).expand(target.shape).contiguous()
+    return cross_entropy_gradient.apply((g_per_target, x, target, None), (ignore_index, False))
 
 
 def _second_by_g(g: object, x: object, target: object, ignore_index: int) -> object:
@@ -462,13 +470,13 @@ def _second_by_g(g: object, x: object, target: object, ignore_index: int) -> obj
 
 
 def _second_by_x(g: object, given: object, x: object, target: object, ignore_index: int) -> object:
-    attention_weights = x.softmax(1)
-    kept = given.masked_fill(target == ignore_index, 0.0).unsqueeze(1)
-    return kept * attention_weights * (g - (g * attention_weights).sum(1, keepdim=True))
+    probabilities = x.softmax(1)
+    d_loss = given.masked_fill(target == ignore_index, 0.0).unsqueeze(1)
+    return d_loss * probabilities * (g - (g * probabilities).sum(1, keepdim=True))
 
 
 def _source(kernel: Callable, device: object, inner: int) -> str:
-    """A kernel's source; where its lines are contiguous, with the processor's functions of such lines."""
+    """A kernel's source, with the device functions for contiguous elements if inner is 1 and the CPU has them."""
     if inner != 1 or not device.backend.VECTORISED:
         return specialized(kernel)
     return specialized(
@@ -490,12 +498,12 @@ def _check_float(name: str, x: Layout) -> None:
 
 softmax = Softmax(
     "softmax",
-    (softmax_kernel, softmax_columns, softmax_team),
+    (softmax_kernel, softmax_columns, softmax_block),
     lambda g, out, dim: out * (g - (g * out).sum(dim, keepdim=True)),
 )
 log_softmax = Softmax(
     "log_softmax",
-    (log_softmax_kernel, log_softmax_columns, log_softmax_team),
+    (log_softmax_kernel, log_softmax_columns, log_softmax_block),
     lambda g, out, dim: g - out.exp() * g.sum(dim, keepdim=True),
 )
 cross_entropy = CrossEntropy("cross_entropy")

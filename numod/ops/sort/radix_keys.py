@@ -19,7 +19,7 @@ from ...kernel.scalar import functions as scalar_functions, scalar
 from ...kernel.specialize import has, specialized
 
 TASKS = 16  # number of tasks that rows are divided among, each with its own counts
-LONG = 1 << 12  # elements from which 11-bit digits save more time in passes than they cost in counting
+LONG = 1 << 12  # row length from which 11-bit digits are faster than 8 bits
 
 
 @scalar
@@ -32,7 +32,7 @@ def key_of_float32(x):
 
 @scalar
 def key_of_float64(x):
-    """The same for float64."""
+    """The unsigned key of a float64."""
     bits = bits64(float64(x) + float64(0))
     bits = uint64(0x7FF8000000000000) if x != x else bits
     return bits ^ (uint64(0xFFFFFFFFFFFFFFFF) if bits >> uint64(63) != 0 else uint64(0x8000000000000000))
@@ -40,31 +40,31 @@ def key_of_float64(x):
 
 @scalar
 def key_of_int32(x):
-    """The same for integers of up to 32 bits."""
+    """The unsigned key of an integer of up to 32 bits."""
     return uint64(int64(x) + int64(0x80000000))
 
 
 @scalar
 def value_of_float32(key):
-    """The float32 with this key: 0 for both zeros, one NaN for all."""
+    """The float32 with this key; -0 and the payloads of NaN are lost."""
     bits = uint32(key)
     return float_of_bits32(uint32(bits ^ (uint32(0x80000000) if bits >> uint32(31) != 0 else uint32(0xFFFFFFFF))))
 
 
 @scalar
 def value_of_int32(key):
-    """What has this key."""
+    """The integer with this key."""
     return int64(key) - int64(0x80000000)
 
 
 @scalar
 def key_of_int64(x):
-    """The same for int64."""
+    """The unsigned key of an int64."""
     return uint64(int64(x)) ^ uint64(0x8000000000000000)
 
 
 def keyed(x: Layout, kernel: Callable) -> Callable:
-    """A kernel for the keys of x's dtype."""
+    """A kernel with the key functions of x's dtype."""
     functions = {
         name: scalar_functions[f"{name}_{_name_of_key(x.dtype)}"]
         for name in ("key_of", "value_of")
@@ -74,7 +74,7 @@ def keyed(x: Layout, kernel: Callable) -> Callable:
 
 
 def keyed_launcher(x: Layout, name: str, kernel: Callable, arrays: str, numbers: int, work: int) -> Callable:
-    """The launcher of a kernel over `arrays` (a signature) and so many integers, with the keys of x's dtype."""
+    """The launcher of a kernel of `arrays` (a signature) and int64 numbers, with the key functions of x's dtype."""
     return bind.launcher(x.device, name, specialized(keyed(x, kernel)), arrays + ", int64" * numbers, x.dtype, work)
 
 

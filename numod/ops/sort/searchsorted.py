@@ -1,4 +1,4 @@
-"""Binary search in sorted rows. Not counting (`core.searching` composes that from searches and sums)."""
+"""Binary search in sorted rows."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from ..op import Op, Plan, single_device
 
 
 def searchsorted_kernel(values, edges, sorter, out, total, m, n, rows, right, sorted_by):
-    """out (rows, m) = how many of the n edges of the row (of the one row, where rows is 1) stand before each of values
-    (rows, m). NaN comes after all.
+    """out (rows, m) = the number of edges before each of values (rows, m); NaN comes last.
+
+    edges has n elements per row, or n in all if rows is 1.
     """
     for task in parallel_range(total):
         element = int64(task)
@@ -32,7 +33,7 @@ def searchsorted_kernel(values, edges, sorter, out, total, m, n, rows, right, so
 class Searchsorted(Op):
     """Insertion points of values among sorted edges of the same dtype.
 
-    Parameters `right`; `sorted_by`: whether `sorter` gives the edges' order (else it is not read).
+    `sorted_by`: whether `sorter` has the order of the edges; else it is not read.
     """
 
     takes = "values[*v]:buif edges[*e] sorter?[*o]~:any; right=flag sorted_by=flag"

@@ -1,10 +1,8 @@
 """Stable sorts along the last dimension of a contiguous tensor, seen as (rows, n).
 
-The public functions are in `core.sorting`.
-
-Elements become keys (`keys`), so one loop sorts all dtypes, both ways and stably. On the CPU a task sorts whole rows,
-by merges or digit by digit; on a GPU every element finds its own place in each round of a merge, and long rows are
-`sort_digits`'. In the kernels `flip` turns every bit of a key, to sort downwards.
+Elements become unsigned keys (`radix_keys`), so that one kernel sorts all dtypes. `flip` inverts the bits of the keys
+to sort in descending order. On the CPU a task sorts whole rows, by merge sort or radix sort. On a GPU blocks of threads
+sort runs, which are then merged; long rows are sorted by `radix_cuda`.
 """
 
 from __future__ import annotations
@@ -26,17 +24,16 @@ from ..op import Op, Plan
 
 _SHORT = 64  # maximum row length for insertion sort
 _MERGED = 256  # maximum row length for merge sort of words
-# elements from which longer digits save more passes than their counts cost, and to which the caches hold all targets of
-# 11 bits
+# row lengths from which 11-bit digits are faster than 8 bits, and from which 10 bits are, since the caches cannot hold
+# the write positions of 2^11 digits
 _LONG, _FAR = 1 << 10, 1 << 18
-_PLACE = np.dtype(np.uint32)
+_POSITION = np.dtype(np.uint32)
 
 
 def sort_packed_kernel(x, values, indices, words, counts, rows, n, tasks, digit, flip, *, key_of, value_of):
-    """values, indices (rows, n) = x (rows, n) in order. words (tasks, 2, n) and counts (tasks, 4, 2^digit) are scratch.
+    """values, indices (rows, n) = x (rows, n) sorted. words (tasks, 2, n) and counts (tasks, 4, 2^digit) are scratch.
 
-    A key of up to 32 bits and its place are one word: no two are equal, so that any order of words is stable, and one
-    number is moved instead of two.
+    A word holds a key of up to 32 bits and its index. All words are different, so any sort of them is stable.
     """
     for place in parallel_range(tasks):
         task = int64(place)
@@ -53,20 +50,20 @@ def sort_packed_kernel(x, values, indices, words, counts, rows, n, tasks, digit,
                 words[uintp(start + k)] = (((key_of(x[uintp(base + k)]) ^ uint64(flip)) - low) << uint64(32)) | uint64(
                     k
                 )
-            found = radix_words(words, counts, start, n, n, task * 4 << digit, digit, high - low)
-            unlike = int64(0)
+            sorted_at = radix_words(words, counts, start, n, n, task * 4 << digit, digit, high - low)
+            special_count = int64(0)
             for k in range(n):
-                word = words[uintp(found + k)]
+                word = words[uintp(sorted_at + k)]
                 value = value_of(((word >> uint64(32)) + low) ^ uint64(flip))
-                unlike += int64((value == 0) | (value != value))
+                special_count += int64((value == 0) | (value != value))
                 indices[uintp(base + k)] = int64(word & uint64(0xFFFFFFFF))
                 values[uintp(base + k)] = value
-            if unlike != 0:  # keys do not preserve the sign of zero and the payload of NaN
-                take_places(x, values, indices, words, base, found, n)
+            if special_count != 0:  # keys do not preserve the sign of zero and the payload of NaN
+                take_words(x, values, indices, words, base, sorted_at, n)
 
 
 def merge_packed_kernel(x, values, indices, words, rows, n, tasks, flip, *, key_of):
-    """The same for short rows, which are merged. words (tasks, 2, n) is scratch."""
+    """`sort_packed_kernel` for short rows, by merge sort. words (tasks, 2, n) is scratch."""
     for place in parallel_range(tasks):
         task = int64(place)
         start = task * 2 * n
@@ -74,12 +71,12 @@ def merge_packed_kernel(x, values, indices, words, rows, n, tasks, flip, *, key_
             base = row * n
             for k in range(n):
                 words[uintp(start + k)] = ((key_of(x[uintp(base + k)]) ^ uint64(flip)) << uint64(32)) | uint64(k)
-            take_places(x, values, indices, words, base, merge_words(words, start, n), n)
+            take_words(x, values, indices, words, base, merge_words(words, start, n), n)
 
 
 @scalar
 def limits_of(keys, start, n):
-    """The least and the greatest of n keys."""
+    """The minimum and maximum of n keys."""
     low, high = keys[uintp(start)], keys[uintp(start)]
     for k in range(n):
         low = min(low, keys[uintp(start + k)])
@@ -88,19 +85,20 @@ def limits_of(keys, start, n):
 
 
 @scalar
-def take_places(x, values, indices, words, base, found, n):
-    """The row of n elements from `base` on in the order of the words from `found` on."""
+def take_words(x, values, indices, words, base, start, n):
+    """Write the row of n elements at `base` in the order of the words at `start`."""
     for k in range(n):
-        source = int64(words[uintp(found + k)] & uint64(0xFFFFFFFF))
+        source = int64(words[uintp(start + k)] & uint64(0xFFFFFFFF))
         indices[uintp(base + k)] = source
         values[uintp(base + k)] = x[uintp(base + source)]
 
 
 @shared_scalar
 def merge_words(words, start, n):
-    """The n different words from `start` on in order, there or n further: which of the two is the result.
+    """Sort the n different words at `start`, with scratch memory behind them. Returns where the result is: `start` or
+    `start` + n.
 
-    No branch depends on what they are.
+    No branch depends on the values.
     """
     source = start + n
     for low in range(0, n, 16):
@@ -137,20 +135,20 @@ def merge_words(words, start, n):
 
 
 @scalar
-def add_up(counts, first, n, before):
-    """Counts become how many come before, and `before` more."""
+def prefix_sums(counts, first, n, before):
+    """Replace counts by their exclusive prefix sums, plus `before`."""
     for k in range(n):
-        here = counts[uintp(first + k)]
+        count = counts[uintp(first + k)]
         counts[uintp(first + k)] = before
-        before += here
+        before += count
 
 
 @shared_scalar
-def radix_words(words, counts, start, n, apart, first, longest, most):
-    """The same for many, by digits of up to `longest` bits of their upper halves, up to `most`, from the lowest; each
-    pass is stable. The other half is `apart` from `start`.
+def radix_words(words, counts, start, n, half_distance, first, longest, most):
+    """Radix sort of n words by their upper halves, which are at most `most`. Returns where the result is: `start` or
+    `start` + `half_distance`, where the scratch memory is.
 
-    Digits are as short as the number of passes allows.
+    Digits have up to `longest` bits, but are as short as the number of passes allows. Each pass is stable.
     """
     bits = int64(0)
     while most >> uint64(bits) != uint64(0):
@@ -168,9 +166,10 @@ def radix_words(words, counts, start, n, apart, first, longest, most):
     for level in range(passes):
         column = first + (level << digit)
         shift = uint64(32 + level * digit)
-        if counts[uintp(column + (int64(words[uintp(source)] >> shift) & mask))] != n:  # else all have this digit
-            target = 2 * start + apart - source
-            add_up(counts, column, mask + 1, target)
+        # skip the pass if all have the same digit
+        if counts[uintp(column + (int64(words[uintp(source)] >> shift) & mask))] != n:
+            target = 2 * start + half_distance - source
+            prefix_sums(counts, column, mask + 1, target)
             for k in range(n):
                 word = words[uintp(source + k)]
                 slot = column + (int64(word >> shift) & mask)
@@ -181,8 +180,8 @@ def radix_words(words, counts, start, n, apart, first, longest, most):
     return source
 
 
-def sort_rows_kernel(x, values, indices, keys, places, counts, rows, n, tasks, digit, passes, flip, *, key_of):
-    """values, indices (rows, n) = x (rows, n) in order. keys, places (2, rows, n) and counts (tasks, passes, 2^digit)
+def sort_rows_kernel(x, values, indices, keys, positions, counts, rows, n, tasks, digit, passes, flip, *, key_of):
+    """values, indices (rows, n) = x (rows, n) sorted. keys, positions (2, rows, n) and counts (tasks, passes, 2^digit)
     are scratch.
     """
     for place in parallel_range(tasks):
@@ -192,12 +191,12 @@ def sort_rows_kernel(x, values, indices, keys, places, counts, rows, n, tasks, d
             start = base
             for k in range(n):
                 keys[uintp(base + k)] = key_of(x[uintp(base + k)]) ^ (uint64(0) - uint64(flip))
-                places[uintp(base + k)] = k
+                positions[uintp(base + k)] = k
             low, high = limits_of(keys, base, n)
-            if high - low <= uint64(0xFFFFFFFF) and passes > 0:  # the differing bits fit into a word next to the index
+            if high - low <= uint64(0xFFFFFFFF) and passes > 0:  # the differing bits and the index fit into a word
                 for k in range(n):
                     keys[uintp(base + k)] = ((keys[uintp(base + k)] - low) << uint64(32)) | uint64(k)
-                take_places(
+                take_words(
                     x,
                     values,
                     indices,
@@ -208,33 +207,32 @@ def sort_rows_kernel(x, values, indices, keys, places, counts, rows, n, tasks, d
                 )
             else:
                 if passes == 0:
-                    insertion_sort(keys, places, base, n)
+                    insertion_sort(keys, positions, base, n)
                 else:
-                    start = radix_sort(keys, places, counts, base, rows * n, n, task * passes << digit, digit, passes)
-                take_places(x, values, indices, places, base, start, n)
+                    start = radix_sort(
+                        keys, positions, counts, base, rows * n, n, task * passes << digit, digit, passes
+                    )
+                take_words(x, values, indices, positions, base, start, n)
 
 
 @scalar
-def insertion_sort(keys, places, base, n):
-    """A short row of keys and their places, in order."""
+def insertion_sort(keys, positions, base, n):
+    """Sort a short row of keys and their positions."""
     for k in range(1, n):
         key = keys[uintp(base + k)]
-        source = places[uintp(base + k)]
+        source = positions[uintp(base + k)]
         hole = k
         while hole > 0 and keys[uintp(base + hole - 1)] > key:
             keys[uintp(base + hole)] = keys[uintp(base + hole - 1)]
-            places[uintp(base + hole)] = places[uintp(base + hole - 1)]
+            positions[uintp(base + hole)] = positions[uintp(base + hole - 1)]
             hole -= 1
         keys[uintp(base + hole)] = key
-        places[uintp(base + hole)] = source
+        positions[uintp(base + hole)] = source
 
 
 @shared_scalar
-def radix_sort(keys, places, counts, base, total, n, first, digit, passes):
-    """A row in order, digit by digit from the lowest, each pass stable; gives where it ends up:
-
-    `base`, or `total` elements further.
-    """
+def radix_sort(keys, positions, counts, base, total, n, first, digit, passes):
+    """Radix sort of a row of keys and their positions. Returns where the result is: `base` or `base` + `total`."""
     mask = (int64(1) << digit) - 1
     for k in range(passes << digit):
         counts[uintp(first + k)] = 0
@@ -246,9 +244,9 @@ def radix_sort(keys, places, counts, base, total, n, first, digit, passes):
     for level in range(passes):
         column = first + (level << digit)
         shift = uint64(level * digit)
-        # else all have this digit
+        # skip the pass if all have the same digit
         if counts[uintp(column + (int64(uint64(keys[uintp(source)]) >> shift) & mask))] != n:
-            add_up(counts, column, mask + 1, int64(0))
+            prefix_sums(counts, column, mask + 1, int64(0))
             target = 2 * base + total - source
             for k in range(n):
                 key = uint64(keys[uintp(source + k)])
@@ -256,21 +254,21 @@ def radix_sort(keys, places, counts, base, total, n, first, digit, passes):
                 rank = counts[uintp(slot)]
                 counts[uintp(slot)] = rank + 1
                 keys[uintp(target + rank)] = key
-                places[uintp(target + rank)] = places[uintp(source + k)]
+                positions[uintp(target + rank)] = positions[uintp(source + k)]
             source = target
     return source
 
 
-def sort_team(x, values, indices, keys, places, rows, n, runs, flip, *, RUN, TEAM, key_of):
-    """Each of `runs` runs of up to RUN elements of a row of x (rows, n) in order, by a block of GPU threads.
+def sort_block(x, values, indices, keys, positions, rows, n, runs, flip, *, RUN, TEAM, key_of):
+    """Sort each of `runs` runs of up to RUN elements of the rows of x (rows, n), with a block of GPU threads per run.
 
-    A single run is the result, else keys and places are.
+    With one run per row, values and indices are the result; else keys and positions are.
 
-    A bitonic network in shared memory: neighbouring threads compare neighbouring pairs, so that banks collide only in
-    the last rounds of each turn.
+    A bitonic network in shared memory: adjacent threads compare adjacent pairs, so that bank conflicts occur only in
+    the last rounds of each step.
     """
     shared = shared_array(RUN, uint64, SHARED)
-    shared_places = shared_array(RUN, uint32, SHARED)
+    shared_positions = shared_array(RUN, uint32, SHARED)
     thread = int64(cuda.threadIdx.x)
     for task in range(int64(cuda.blockIdx.x), rows * runs, int64(cuda.gridDim.x)):
         row, start = task // runs * n, task % runs * RUN
@@ -281,7 +279,7 @@ def sort_team(x, values, indices, keys, places, rows, n, runs, flip, *, RUN, TEA
                 if k < count
                 else uint64(0xFFFFFFFFFFFFFFFF)
             )
-            shared_places[uintp(k)] = start + k  # of equal keys the order they had; what fills up the run is last
+            shared_positions[uintp(k)] = start + k  # equal keys keep their order; padding is last
         cuda.syncthreads()
         size = 2
         while size <= RUN:
@@ -290,27 +288,28 @@ def sort_team(x, values, indices, keys, places, rows, n, runs, flip, *, RUN, TEA
                 for pair in range(thread, RUN // 2, TEAM):
                     low = 2 * pair - (pair & (step - 1))
                     a, b = shared[uintp(low)], shared[uintp(low + step)]
-                    a_place, b_place = shared_places[uintp(low)], shared_places[uintp(low + step)]
-                    if ((a > b) | ((a == b) & (a_place > b_place))) == ((low & size) == 0):
+                    a_position, b_position = shared_positions[uintp(low)], shared_positions[uintp(low + step)]
+                    if ((a > b) | ((a == b) & (a_position > b_position))) == ((low & size) == 0):
                         shared[uintp(low)], shared[uintp(low + step)] = b, a
-                        shared_places[uintp(low)], shared_places[uintp(low + step)] = b_place, a_place
+                        shared_positions[uintp(low)], shared_positions[uintp(low + step)] = b_position, a_position
                 cuda.syncthreads()
                 step = step // 2
             size = size * 2
         for k in range(thread, count, TEAM):
-            place = int64(shared_places[uintp(k)])
+            position = int64(shared_positions[uintp(k)])
             if runs == 1:
-                indices[uintp(row + k)] = place
-                values[uintp(row + k)] = x[uintp(row + place)]
+                indices[uintp(row + k)] = position
+                values[uintp(row + k)] = x[uintp(row + position)]
             else:
                 keys[uintp(row + start + k)] = shared[uintp(k)]
-                places[uintp(row + start + k)] = place
+                positions[uintp(row + start + k)] = position
         cuda.syncthreads()
 
 
-def merge_kernel(keys, places, total, n, width, start):
-    """Runs of `width` sorted keys from `start` on, merged in pairs into the other half: an element's place is its own
-    plus how many pass it.
+def merge_kernel(keys, positions, total, n, width, start):
+    """Merge pairs of sorted runs of `width` keys into the other half of keys and positions; `start`: 0 or total.
+
+    Each element finds its rank in the other run by binary search.
     """
     for task in parallel_range(total):
         element = int64(task)
@@ -331,20 +330,20 @@ def merge_kernel(keys, places, total, n, width, start):
             total - start + element - inside + (min(run, run ^ 1) * width + inside - run * width + low - min(other, n))
         )
         keys[uintp(target)] = key
-        places[uintp(target)] = places[uintp(start + element)]
+        positions[uintp(target)] = positions[uintp(start + element)]
 
 
-def take_kernel(x, values, indices, places, total, n, start):
-    """values, indices (rows, n) = elements of x (rows, n) at the places."""
+def take_kernel(x, values, indices, positions, total, n, start):
+    """values, indices (rows, n) = the elements of x (rows, n) at `positions`, and these."""
     for task in parallel_range(total):
         element = int64(task)
-        source = int64(places[uintp(start + element)])
+        source = int64(positions[uintp(start + element)])
         indices[uintp(element)] = source
         values[uintp(element)] = x[uintp(element - element % n + source)]
 
 
 class Sort(Op):
-    """All elements of each row in order, and where they were; equal ones as they stood. Parameter `descending`."""
+    """A stable sort of each row: (values, indices)."""
 
     takes = "x[*s]:buif; descending=flag"
     inputs, parameters, outputs = ("x",), ("descending",), ("values", "indices")
@@ -360,7 +359,7 @@ class Sort(Op):
 
 
 def _by_rows(x: Layout, n: int, flip: int) -> Callable:
-    """A task sorts every so-many-th row."""
+    """The launch for a CPU; each task sorts whole rows."""
     if x.storage.itemsize <= 4:
         return _packed(x, n, flip)
     rows, (digit, passes), key = x.size // n, digits(x.dtype, n) if n > _SHORT else (0, 0), key_storage(x.dtype)
@@ -372,7 +371,7 @@ def _by_rows(x: Layout, n: int, flip: int) -> Callable:
     def launch(x_data: object, values: object, indices: object) -> None:
         scratch = (
             empty(halves * x.size, key),
-            empty(halves * x.size, _PLACE),
+            empty(halves * x.size, _POSITION),
             empty(max(tasks * passes << digit, 1), np.dtype(np.int64)),
         )
         run(x_data, values, indices, *scratch, rows, n, tasks, digit, passes, flip)
@@ -381,15 +380,15 @@ def _by_rows(x: Layout, n: int, flip: int) -> Callable:
 
 
 def _packed(x: Layout, n: int, flip: int) -> Callable:
-    """The same for keys that fit a word beside their places."""
+    """The launch for a CPU and keys of up to 32 bits."""
     rows, work = x.size // n, x.size * 16 if x.size > n else 1
     tasks, word, empty = min(rows, TASKS), np.dtype(np.uint64), x.device.empty
     arrays = f"{x.storage.name}[], {x.storage.name}[], int64[], uint64[]"
-    turned = flip * 0xFFFFFFFF
+    mask = flip * 0xFFFFFFFF
     if n <= _MERGED:
         merge = keyed_launcher(x, "sort_rows", merge_packed_kernel, arrays, 4, work)
         return lambda x_data, values, indices: merge(
-            x_data, values, indices, empty(2 * tasks * n, word), rows, n, tasks, turned
+            x_data, values, indices, empty(2 * tasks * n, word), rows, n, tasks, mask
         )
     digit = 8 if n < _LONG else 11 if n < _FAR else 10
     run = keyed_launcher(x, "sort_rows", sort_packed_kernel, f"{arrays}, int64[]", 5, work)
@@ -405,42 +404,40 @@ def _packed(x: Layout, n: int, flip: int) -> Callable:
             n,
             tasks,
             digit,
-            turned,
+            mask,
         )
 
     return launch
 
 
 def _merging(x: Layout, n: int, flip: int) -> Callable:
-    """Blocks of threads sort runs of rows, which are merged in rounds, in pairs, each element by a thread of its own;
-    unless there are so many that digits are faster.
-    """
-    key, element, empty, together = (
+    """The launch for a GPU: blocks of threads sort runs, which are merged in rounds; or `radix_cuda` for long rows."""
+    key, element, empty, longest_run = (
         key_storage(x.dtype),
         x.storage.name,
         x.device.empty,
         x.device.backend.sorted_together(),
     )
-    run, rows = min(max(1 << (n - 1).bit_length(), 16), together), x.size // n
+    run, rows = min(max(1 << (n - 1).bit_length(), 16), longest_run), x.size // n
     runs, threads = -(-n // run), min(x.device.backend.team(8 * run), run // 2)
     if radix_cuda.suits(x, n, runs):
         return radix_cuda.by_digits(x, n, flip, _taking(x))
     arrays = f"{element}[], {element}[], int64[], {key.name}[], uint32[]"
     begin = block_reduce.launcher(
-        x, "sort_runs", partial(keyed(x, sort_team), RUN=run), arrays + 4 * ", int64", rows * runs, threads
+        x, "sort_runs", partial(keyed(x, sort_block), RUN=run), arrays + 4 * ", int64", rows * runs, threads
     )
     if runs == 1:
         return lambda x_data, values, indices: begin(
-            x_data, values, indices, empty(1, key), empty(1, _PLACE), rows, n, 1, flip
+            x_data, values, indices, empty(1, key), empty(1, _POSITION), rows, n, 1, flip
         )
     merge, take = keyed_launcher(x, "merge", merge_kernel, f"{key.name}[], uint32[]", 4, x.size), _taking(x)
     rounds = (runs - 1).bit_length()
 
     def launch(x_data: object, values: object, indices: object) -> None:
-        keys, places = empty(2 * x.size, key), empty(2 * x.size, _PLACE)
+        keys, places = empty(2 * x.size, key), empty(2 * x.size, _POSITION)
         begin(x_data, values, indices, keys, places, rows, n, runs, flip)
-        for turn in range(rounds):
-            merge(keys, places, x.size, n, run << turn, turn % 2 * x.size)
+        for step in range(rounds):
+            merge(keys, places, x.size, n, run << step, step % 2 * x.size)
         take(x_data, values, indices, places, x.size, n, rounds % 2 * x.size)
 
     return launch

@@ -1,8 +1,8 @@
 """Selection along the last dimension of a contiguous tensor, seen as (rows, n): the k-th element, the first k, the
-median. Sorting is in `sort`.
+median.
 
-Radix select: digits of the keys (`keys`) are counted from the highest until the key at the wanted rank is known; then
-the elements are picked in order of position. For small k a sorted buffer is kept instead, while the row is read once.
+Radix select: digits of the keys (`radix_keys`) are counted from the highest until the key at the wanted rank is known;
+then elements are collected in order of position. For small k, a sorted buffer is updated while the row is read once.
 """
 
 from __future__ import annotations
@@ -20,109 +20,108 @@ from ...kernel.scalar import scalar
 from .radix_keys import TASKS, digits, key_storage, keyed_launcher, scatter_back
 from ..op import Op, Plan
 
-RANK, FIRST, MEDIAN, NANMEDIAN = range(4)  # what to select
-ORDERED = 32  # up to so many first elements are returned in order
+RANK, FIRST, MEDIAN, NANMEDIAN = range(4)  # values of `aim`
+ORDERED = 32  # the first m elements are returned in sorted order if m is at most this
 _THREADS = 1024  # tasks on a GPU
 
 
 def select_kernel(
     x, values, indices, keys, counts, rows, n, tasks, m, rank, digit, passes, flip, first, median, skips, *, key_of
 ):
-    """values, indices (rows, m) = the element at `rank` of each row of x (rows, n), or with `first` the m = rank + 1
-    first, in the order they stand.
+    """values, indices (rows, m) = the element at `rank` of each row of x (rows, n); with `first`, the first m = rank +
+    1 elements, in order of position.
 
-    With `median` it is the middle one, or the first NaN where there is one; if it also `skips`, the middle of those
-    that are not NaN. keys (rows, n) and counts (tasks, 2^digit) are scratch. Where few are wanted of many, a sample
-    tells a key that more than enough do not pass, and the others are left out.
+    With `median`, the middle element, or the first NaN if there is one; with `skips`, the middle of the elements that
+    are not NaN. keys (rows, n) and counts (tasks, 2^digit) are scratch. If m is small, an upper limit of the keys is
+    estimated from a sample, and only elements up to the limit are considered.
     """
     for place in parallel_range(tasks):
         task, sample, block = int64(place), int64(4096), int64(64)
         for row in range(task, rows, tasks):
             base = row * n
-            # from here on stand the places of those whose keys stand before it, where these are not all
-            half = base + n // 2
-            seen = n
+            half = base + n // 2  # the positions of candidates are stored in the second half of keys
+            candidates = n
             if first != 0 and n >= 32 * m and n >= 4 * sample:
                 for k in range(sample):
                     keys[uintp(base + k)] = key_of(x[uintp(base + k * (n // sample))]) ^ uint64(flip)
-                enough = 2 * m * sample // n + 16  # twice as many as are wanted of the sample, and some
-                limit, _ = key_at_rank(keys, counts, base, sample, task << digit, enough, digit, passes)
-                seen = int64(0)
+                sample_rank = 2 * m * sample // n + 16  # twice the expected number in the sample, and some more
+                limit, _ = key_at_rank(keys, counts, base, sample, task << digit, sample_rank, digit, passes)
+                candidates = int64(0)
                 for low in range(0, n, block):
-                    found = int64(0)
+                    count = int64(0)
                     for k in range(low, min(low + block, n)):
-                        found += int64((key_of(x[uintp(base + k)]) ^ uint64(flip)) <= limit)
-                    if found > 0 and seen + block <= n // 2:
+                        count += int64((key_of(x[uintp(base + k)]) ^ uint64(flip)) <= limit)
+                    if count > 0 and candidates + block <= n // 2:
                         for k in range(low, min(low + block, n)):
                             key = key_of(x[uintp(base + k)]) ^ uint64(flip)
                             if key <= limit:
-                                keys[uintp(base + seen)] = key
-                                keys[uintp(half + seen)] = k
-                                seen += 1
-            few = seen >= m and seen + block <= n // 2
+                                keys[uintp(base + candidates)] = key
+                                keys[uintp(half + candidates)] = k
+                                candidates += 1
+            is_filtered = candidates >= m and candidates + block <= n // 2
             missing = int64(0)
-            if not few:
-                seen = n
+            if not is_filtered:
+                candidates = n
                 for k in range(n):
                     value = x[uintp(base + k)]
                     missing += int64(value != value)
                     keys[uintp(base + k)] = key_of(value) ^ uint64(flip)
             prefix, equals = key_at_rank(
-                keys, counts, base, seen, task << digit, rank_for(rank, n, missing, median, skips), digit, passes
+                keys, counts, base, candidates, task << digit, rank_for(rank, n, missing, median, skips), digit, passes
             )
             filled = int64(0)
-            for k in range(seen):
+            for k in range(candidates):
                 key = uint64(keys[uintp(base + k)])
                 if (key < prefix and first != 0) or (key == prefix and filled < m and equals >= 0):
                     equals -= int64(key == prefix)
-                    source = int64(keys[uintp(half + k)]) if few else k
+                    source = int64(keys[uintp(half + k)]) if is_filtered else k
                     indices[uintp(row * m + filled)] = source
                     values[uintp(row * m + filled)] = x[uintp(base + source)]
                     filled += 1
 
 
 def first_kernel(x, values, indices, keys, rows, n, tasks, m, flip, *, key_of, reaches):
-    """values, indices (rows, m) = the m first of each row of x (rows, n), in order, equal ones as they stand. keys
-    (tasks, m) is scratch, `flip` what turns a key.
+    """values, indices (rows, m) = the first m elements of each row of x (rows, n), sorted stably.
 
-    Most blocks hold nothing that passes the last of them, which vectors of comparisons find out.
+    keys (tasks, m) is scratch, `flip` is the mask of the keys. Most blocks of 64 elements have none before the current
+    last one, which vectorised comparisons detect.
     """
     for place in parallel_range(tasks):
         task = int64(place)
         for row in range(task, rows, tasks):
-            base, own, first = row * n, task * m, row * m
+            base, buffer, first = row * n, task * m, row * m
             for k in range(m):
-                place_key(keys, indices, own, first, k, key_of(x[uintp(base + k)]) ^ uint64(flip), k)
+                place_key(keys, indices, buffer, first, k, key_of(x[uintp(base + k)]) ^ uint64(flip), k)
             limit = x[uintp(base + indices[uintp(first + m - 1)])]
             for low in range(m, n, 64):
-                found = int64(0)
+                count = int64(0)
                 for k in range(low, min(low + 64, n)):
-                    found += int64(not reaches(x[uintp(base + k)], limit))
-                if found > 0:
+                    count += int64(not reaches(x[uintp(base + k)], limit))
+                if count > 0:
                     for k in range(low, min(low + 64, n)):
                         if not reaches(x[uintp(base + k)], limit):
                             key = key_of(x[uintp(base + k)]) ^ uint64(flip)
-                            if key < uint64(keys[uintp(own + m - 1)]):
-                                place_key(keys, indices, own, first, m - 1, key, k)
+                            if key < uint64(keys[uintp(buffer + m - 1)]):
+                                place_key(keys, indices, buffer, first, m - 1, key, k)
                                 limit = x[uintp(base + indices[uintp(first + m - 1)])]
             for k in range(m):
                 values[uintp(first + k)] = x[uintp(base + indices[uintp(first + k)])]
 
 
 @scalar
-def place_key(keys, indices, own, first, hole, key, k):
-    """Insert a key into a sorted buffer whose slot `hole` is free or to be dropped."""
-    while hole > 0 and uint64(keys[uintp(own + hole - 1)]) > key:
-        keys[uintp(own + hole)] = keys[uintp(own + hole - 1)]
+def place_key(keys, indices, buffer, first, hole, key, k):
+    """Insert a key into a sorted buffer; slot `hole` is free or dropped."""
+    while hole > 0 and uint64(keys[uintp(buffer + hole - 1)]) > key:
+        keys[uintp(buffer + hole)] = keys[uintp(buffer + hole - 1)]
         indices[uintp(first + hole)] = indices[uintp(first + hole - 1)]
         hole -= 1
-    keys[uintp(own + hole)] = key
+    keys[uintp(buffer + hole)] = key
     indices[uintp(first + hole)] = k
 
 
 @scalar
 def rank_for(rank, n, missing, median, skips):
-    """The wanted rank in a row of n, of which `missing` are NaN (the largest)."""
+    """The rank to select in a row of n elements, `missing` of them NaN (sorted last)."""
     if median == 0:
         return rank
     if missing == 0 or (skips != 0 and missing < n):
@@ -132,7 +131,7 @@ def rank_for(rank, n, missing, median, skips):
 
 @scalar
 def key_at_rank(keys, counts, base, n, first, rank, digit, passes):
-    """The key at a rank of a row, and how many equal ones rank before it."""
+    """The key at a rank of a row, and the number of equal keys that rank before it."""
     prefix = uint64(0)
     for step in range(passes):
         shift = uint64((passes - 1 - step) * digit)
@@ -151,11 +150,9 @@ def key_at_rank(keys, counts, base, n, first, rank, digit, passes):
 
 
 class Select(Op):
-    """Of each row the elements parameter `aim` names, and where they are:
+    """(values, indices) of the elements of each row that `aim` selects: (rows, n) -> (rows, m).
 
-    (rows, n) -> (rows, m). Parameters `m`, `rank`, `descending`, `aim`.
-
-    On the CPU up to ORDERED first ones come in order, others as they stand.
+    On the CPU, up to ORDERED first elements are sorted; others are in order of position.
     """
 
     takes = "x[*l n]:buif; m=0.. rank=0.. descending=flag aim=0..3"
@@ -184,11 +181,11 @@ class Select(Op):
         rows, flat, key = x.size // n, x.device.backend.is_gpu, key_storage(x.dtype)
         if aim == FIRST and m <= ORDERED and not flat:
             return Plan(results, _first(x, rows, n, m, descending))
-        # short digits, since each thread has its own counts
+        # short digits on a GPU, since each thread has its own counts
         tasks, (digit, passes) = min(rows, _THREADS if flat else TASKS), digits(x.dtype, 0 if flat else n)
         arrays = f"{x.storage.name}[], {x.storage.name}[], int64[], {key.name}[], int64[]"
         run = keyed_launcher(x, "select", select_kernel, arrays, 11, x.size * 4 if rows > 1 else 1)
-        empty, flip = x.device.empty, _turning(key, descending)
+        empty, flip = x.device.empty, _flip_mask(key, descending)
         flags = int(aim == FIRST), int(aim in (MEDIAN, NANMEDIAN)), int(aim == NANMEDIAN)
 
         def launch(x_data: object, values: object, indices: object) -> None:
@@ -198,14 +195,14 @@ class Select(Op):
         return Plan(results, launch)
 
 
-def _turning(key: np.dtype, descending: bool) -> int:
-    """The mask that reverses the order of keys: all bits."""
+def _flip_mask(key: np.dtype, descending: bool) -> int:
+    """The mask that reverses the order of keys: all bits, or none."""
     return 0 if not descending else -1 if key.itemsize == 8 else 0xFFFFFFFF
 
 
 def _first(x: Layout, rows: int, n: int, m: int, descending: bool) -> Callable:
     tasks, key, empty = min(rows, TASKS), key_storage(x.dtype), x.device.empty
-    flip = _turning(key, descending)
+    flip = _flip_mask(key, descending)
     kernel = partial(first_kernel, reaches=less_or_equal if descending else greater_or_equal)
     run = keyed_launcher(
         x,

@@ -1,6 +1,6 @@
-"""Runs of equal elements in sorted rows: the run of each element, where runs start, the longest one.
+"""Runs of equal elements in sorted rows: the run of each element, the starts of runs, the longest run.
 
-Each NaN is a run of its own.
+Each NaN is its own run.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..reduce.scan import cumsum
 
 
 def runs_kernel(x, out, n, width):
-    """out (n) = how many runs of equal rows of x (n, width) begin after the first and up to each row."""
+    """out (n) = the index of the run of equal rows that each row of x (n, width) belongs to."""
     run = int64(0)
     out[uintp(0)] = run
     for k in range(1, n):
@@ -29,7 +29,7 @@ def runs_kernel(x, out, n, width):
 
 
 def differs_kernel(x, out, n, width):
-    """out (n) = 1 where a row of x (n, width) differs from the one before, else 0: the sums of these are the runs."""
+    """out (n) = 1 where a row of x (n, width) differs from the one before, else 0."""
     for task in parallel_range(n):
         k = int64(task)
         differs = False
@@ -39,7 +39,7 @@ def differs_kernel(x, out, n, width):
 
 
 def begins_kernel(runs, out, n, count):
-    """out (count + 1) = the first place of each run, and n."""
+    """out (count + 1) = the first index of each run, then n."""
     for task in parallel_range(n):
         k = int64(task)
         if k == 0:
@@ -50,7 +50,7 @@ def begins_kernel(runs, out, n, count):
 
 
 def longest_run_kernel(x, places, out, rows, n):
-    """out (rows) = the last of the places (rows, n) in the first of the longest runs of each row of x (rows, n)."""
+    """out (rows) = the last of places (rows, n) in the first of the longest runs of each row of x (rows, n)."""
     for task in parallel_range(rows):
         base = int64(task) * n
         length = int64(0)
@@ -64,7 +64,7 @@ def longest_run_kernel(x, places, out, rows, n):
 
 
 class Runs(Op):
-    """The number of each row's run, from 0, for a dense vector or matrix whose equal rows are neighbours."""
+    """The run that each row belongs to, from 0, for a dense vector or matrix whose equal rows are adjacent."""
 
     takes = "x[n *w]:buifc;"
     inputs, differentiable = ("x",), False
@@ -79,20 +79,20 @@ class Runs(Op):
 
 
 def _by_threads(name: str, x: Layout, out: Layout, width: int) -> Plan:
-    """The plan for a GPU, where one thread would take long from the first row to the last."""
+    """The plan for a GPU: the running sum of where rows differ from the one before."""
     differ = _plan(name, specialized(differs_kernel), (x,), out, (x.shape[0], width), x.size)
     total = cumsum.prepare((out,), (0,))
 
     def launch(x_data: object, out_data: object) -> None:
-        found = out.device.empty(out.size, out.storage)
-        differ.launch(x_data, found, *differ.constants)
-        total.launch(found, out_data, *total.constants)
+        differences = out.device.empty(out.size, out.storage)
+        differ.launch(x_data, differences, *differ.constants)
+        total.launch(differences, out_data, *total.constants)
 
     return Plan(out, launch)
 
 
 class RunStarts(Op):
-    """Where each run begins, and at last the number of elements; parameter: how many runs there are."""
+    """The start of each of `count` runs, then the number of elements."""
 
     takes = "runs[n]:int64; count=0.."
     inputs, parameters, differentiable = ("runs",), ("count",), False
@@ -114,9 +114,7 @@ class RunStarts(Op):
 
 
 class LongestRun(Op):
-    """Of each row (last dimension) of dense x in order, what `places` holds at the end of its longest run, of equals
-    the first.
-    """
+    """The element of `places` at the end of the longest run of each sorted row of x; the first of equal runs."""
 
     takes = "x[*l n]:buif places[*l n]:int64;"
     inputs, differentiable = ("x", "places"), False
@@ -127,11 +125,11 @@ class LongestRun(Op):
         return _plan(self.name, specialized(longest_run_kernel), (x, places), out, (out.size, x.shape[-1]), x.size)
 
 
-def _plan(name: str, source: str, given: tuple[Layout, ...], out: Layout, sizes: tuple[int, ...], work: int) -> Plan:
-    if not given[0].size:
+def _plan(name: str, source: str, inputs: tuple[Layout, ...], out: Layout, sizes: tuple[int, ...], work: int) -> Plan:
+    if not inputs[0].size:
         return Plan(out, lambda *_: None)
-    signature = bind.signature(*given, out, numbers=len(sizes))
-    return Plan(out, bind.launcher(out.device, name, source, signature, given[0].dtype, work), sizes)
+    signature = bind.signature(*inputs, out, numbers=len(sizes))
+    return Plan(out, bind.launcher(out.device, name, source, signature, inputs[0].dtype, work), sizes)
 
 
 runs, begins, longest_run = Runs("runs"), RunStarts("begins"), LongestRun("longest_run")

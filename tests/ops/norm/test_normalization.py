@@ -142,11 +142,11 @@ def test_second_gradients_of_rows(norm: op.Norm, shape: tuple) -> None:
     assert numod.autograd.gradgradcheck(lambda *each: norm.apply(each, (EPS,))[0], tensors)
 
 
-def test_sums_over_rows_are_left_out_where_nobody_asks() -> None:
+def test_sums_over_rows_are_computed_only_on_demand() -> None:
     x = numod.ones(3, 4)
-    _, partial = op.row_norm.slopes.apply((x, x, None, numod.zeros(3), numod.ones(3)), (False,))
+    _, partial = op.row_norm.gradient.apply((x, x, None, numod.zeros(3), numod.ones(3)), (False,))
     assert partial.shape == (1, 2, 4) and not partial.any()
-    _, partial = op.row_norm.slopes.apply((x, x, None, numod.zeros(3), numod.ones(3)), (True,))
+    _, partial = op.row_norm.gradient.apply((x, x, None, numod.zeros(3), numod.ones(3)), (True,))
     assert partial.sum(0).tolist() == [[3.0] * 4] * 2
 
 
