@@ -12,19 +12,14 @@ from contextlib import AbstractContextManager, contextmanager
 
 import numpy as np
 
-from . import (
-    butterflies, byte_tiles, compiler, depthwise_fma, division, dots, extremes, host_memory, pool_rows, room, signals,
-    target, threads, tiles, vectors, winograd, workers,
-)  # fmt: skip
+from . import compiler, division, host_memory, room, signals, target, threads, workers
 from .signature import numba_types
 
-# of functions that are written in vector registers
-_HOMES = (tiles, butterflies, byte_tiles, dots, extremes, pool_rows, depthwise_fma, winograd)
 empty, allocator = host_memory.empty, host_memory.allocator
 LOOP, is_gpu = "range({0})", False
 ROUNDING = "numpy"  # the module from which kernels import floor, ceil and trunc, as functions from float to float
 MATH = "math"  # the module from which they import other functions
-VECTORISED = True  # whether kernels import exp, tanh and the like from `kernel.vector_math`
+VECTORISED = True  # whether kernels use `kernel.vector_math` and `kernel.registers`
 CONSTANTS = "numod_constants"  # the symbol of an exported program's constant array
 _SCRATCH = 1 << 26  # bytes of scratch memory a thread keeps at most
 _kept = threading.local()
@@ -110,10 +105,7 @@ def namespace() -> dict[str, object]:
     names = {name: getattr(types, name) for name in kinds.split()}
     return {
         **names, **_bit_views(), **_views(),
-        **{name: function for home in _HOMES for name, function in home.functions().items()},
         "boolean": types.boolean, "rounded_product": _rounded_product(), "divide": division.divide(),
-        "half_registers": vectors.half_registers(),
-        "either": vectors.either(), "whole": vectors.whole(), "stack_words": vectors.stack_words(),
         "device_function": compiler.device_function, "inlined_function": compiler.device_function(forceinline=True),
         "shared_function": compiler.device_function(shared=True),
     }  # fmt: skip

@@ -27,7 +27,7 @@ is_gpu, SIMULATED = True, config.cuda_simulator()
 # where kernels take floor, ceil and trunc from: functions from float to float
 ROUNDING = "numpy" if config.cuda_simulator() else "math"
 MATH = "numod.device.simulated_math" if config.cuda_simulator() else "math"  # where they take the rest from
-VECTORISED = False  # whether kernels take exp, tanh and the like from `kernel.vector_math`: a GPU has its own
+VECTORISED = False  # whether kernels use `kernel.vector_math` and `kernel.registers`
 _CHUNKS = 1024  # parts of one long row: enough blocks for every multiprocessor, few enough for one block to join
 _RESIDENT = 1 << 18  # threads that fill the largest devices
 _BLOCK = 256  # threads: 8 warps, few enough that register-heavy kernels keep several blocks on a multiprocessor

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from ..device import signals
+from . import registers
 
 VERSION = "18"  # of everything that a kernel's text does not show; raise it when that changes
 FAST_POINTWISE = frozenset({"contract"})
@@ -145,7 +146,8 @@ def function(backend: object, name: str, source: str) -> Callable:
 
 def _function(backend: object, kernel: Kernel) -> Callable:
     """The kernel as a Python function, to be compiled."""
-    namespace = {**backend.namespace(), "__name__": __name__}
+    vector_functions = registers.functions() if backend.VECTORISED else {}
+    namespace = {**backend.namespace(), **vector_functions, "__name__": __name__}
     text = kernel.source.replace("def kernel(", f"def {kernel.name}(", 1)
     filename = f"<numod {kernel.name}>"
     # tracebacks and profilers can show the source

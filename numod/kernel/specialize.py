@@ -234,7 +234,7 @@ def _refuse_unknown(function: Callable, definition: ast.FunctionDef) -> None:
         raise NameError(
             f"{function.__module__}.{function.__name__}: {', '.join(sorted(unknown))} is no variable or parameter of "
             "the kernel and no name of its module; "
-            "import what kernels may call from kernel.language, kernel.primitives or kernel.library"
+            "import what kernels may call from kernel.language, kernel.registers.primitives or kernel.library"
         )
 
 

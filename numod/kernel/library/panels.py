@@ -1,12 +1,12 @@
 """Device functions for matrix products by register tiles: packing into panels that a tile reads contiguously, and the
 product of one block.
 
-Blocking and the division among threads are the kernel's (`ops.product_tiles`); the tile itself is `device.tiles`.
+Blocking and the division among threads are the kernel's (`ops.product_tiles`); the tile itself is `kernel.registers.tiles`.
 """
 
 from __future__ import annotations
 
-from ..primitives import (
+from ..registers.primitives import (
     copy_line,
     copy_panel,
     copy_strip,

@@ -1,4 +1,4 @@
-"""Fourier transforms on a processor by registers whose lanes are rows or columns (`device.butterflies`): of lengths
+"""Fourier transforms on a processor by registers whose lanes are rows or columns (`registers.butterflies`): of lengths
 whose prime factors are small, and of as many rows as lanes. Others are NumPy's, whose instructions are of one number
 each.
 
@@ -12,11 +12,11 @@ from functools import cache
 
 import numpy as np
 
-from ...device import butterflies, tiles
 from ...dtypes import dtype as DType
 from ...kernel import bind
 from ...kernel.language import int64, parallel_range, real, uintp
-from ...kernel.primitives import columns_in, columns_out, from_half, rows_in, rows_out, stage, to_half
+from ...kernel.registers import butterflies, tiles
+from ...kernel.registers.primitives import columns_in, columns_out, from_half, rows_in, rows_out, stage, to_half
 from ...kernel.specialize import specialized
 from ...kernel.scalar import inlined_scalar
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from ...device import Layout, threads
 from ...kernel import bind, build
 from ...kernel.language import int64, parallel_range, uintp
-from ...kernel.primitives import dots
+from ...kernel.registers.primitives import dots
 from ...kernel.specialize import specialized
 
 # multiply-adds up to which plain loops multiply a vector by columns; up to which it meets one in groups

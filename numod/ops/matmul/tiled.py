@@ -1,6 +1,6 @@
 """Products of floats on the CPU by register tiles: which matrices are packed for them, and the division among threads.
 
-The tile itself is `device.tiles`.
+The tile itself is `kernel.registers.tiles`.
 
 A weight that stays as it is can be packed once (`pack_columns` in `matmul`). Shapes of the kernels are those of
 `matmul`'s.
@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
-from ...device import Layout, dots, threads, tiles
+from ...device import Layout, threads
 from ...kernel import bind, emit, writer
 from ...kernel.language import FINISH, int64, parallel_range, uintp
 from ...kernel.library.panels import multiply_run, pack_columns, pack_rows
-from ...kernel.primitives import copy_line, dot_tile
+from ...kernel.registers import dots, tiles
+from ...kernel.registers.primitives import copy_line, dot_tile
 from ...kernel.specialize import specialized
 from .epilogue import Epilogue, unfinished
 from ..pointwise import broadcast_shapes, broadcast_strides

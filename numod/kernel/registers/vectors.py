@@ -1,6 +1,6 @@
 """Vector registers and their instructions, as LLVM IR.
 
-`tiles`, `dots`, `pool_rows`, `extremes`, `depthwise_fma` and `byte_tiles` are written in them.
+`tiles`, `dots`, `pool_rows`, `argminmax`, `depthwise_fma` and `byte_tiles` are written in them.
 
 `primitive` gives kernels a function, and a `Writer` appends its instructions. The same text serves AVX-512, AVX2 and
 NEON: only the number of registers and their width differ.
@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from . import compiler, target
+from ...device import compiler, target
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,10 @@ def registers(features: list[str], triple: str) -> Registers:
     return Registers(32, 4) if "+avx2" in features else Registers(16, 4, False, not _FUSING.isdisjoint(features))
 
 
-HALF = '"prefer-vector-width"="256"'  # LLVM's attribute of functions
+@functools.cache
+def functions() -> dict[str, Callable]:
+    """Hints for LLVM, and memory on the stack."""
+    return {"half_registers": half_registers(), "either": either(), "whole": whole(), "stack_words": stack_words()}
 
 
 @functools.cache
@@ -70,7 +73,7 @@ def half_registers() -> Callable:
     def half_registers(context: object) -> tuple:
         def generate(context: object, builder: object, signature: object, values: list) -> object:
             if host().width == 64:
-                set.add(builder.function.attributes, HALF)  # llvmlite knows no attributes with values
+                set.add(builder.function.attributes, target.HALF_REGISTERS)  # llvmlite knows no attributes with values
             return context.get_dummy_value()
 
         return types.void(), generate

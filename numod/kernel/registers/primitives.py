@@ -1,6 +1,6 @@
 """The vector primitives that kernels call, as Python functions: what each computes, element by element.
 
-`device.tiles`, `device.depthwise_fma`, `device.winograd` and `device.pool_rows` write the instructions; a kernel's
+The modules of this folder write the instructions; a kernel's
 source has the names only. A vector has as many lanes as a register of this processor holds elements of the array's
 type. An array and the place in it where something begins are two arguments.
 """
@@ -14,9 +14,9 @@ import math
 
 import numpy as np
 
-from ..device import byte_tiles, tiles
-from ..device.vectors import host
-from .language import emitted
+from ..language import emitted
+from . import byte_tiles, tiles
+from .vectors import host
 
 
 def copy_line(x, x_at, first, last, out, out_at, n):

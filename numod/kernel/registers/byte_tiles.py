@@ -1,6 +1,6 @@
 """Tiles of a product of bytes in vector registers, with sums of 32 bits.
 
-Floats' tiles are `device.tiles`; packing and edges are loops in kernels.
+Floats' tiles are `tiles`; packing and edges are loops in kernels.
 
 A word of 32 bits holds neighbours along the sum: four bytes where the processor multiplies and adds unsigned by signed
 bytes (VNNI), else two numbers of 16 bits, which every processor multiplies exactly. Each step loads a row of B's words
@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
-from . import target
+from ...device import target
 from .tiles import VECTORS
 from .vectors import Writer, host, primitive
 
