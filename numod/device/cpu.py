@@ -70,6 +70,10 @@ def upload(host: np.ndarray) -> np.ndarray:
     return host
 
 
+def synchronize() -> None:
+    """Return at once: a launch returns when its kernel has finished."""
+
+
 def lengthened(buffer: np.ndarray, count: int) -> np.ndarray:
     """A copy of a buffer with uninitialised elements behind, `count` in all."""
     found = empty(count, buffer.dtype)

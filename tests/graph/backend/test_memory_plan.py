@@ -18,8 +18,10 @@ def test_each_buffer_lies_at_the_lowest_free_offset() -> None:
         buffers = [Buffer("local", chance.choice([1, 16, 17, 100]), np.dtype(np.float32), None) for _ in range(count)]
         alive = {buffer: (first := chance.randrange(30), first + chance.choice([0, 1, 5, 30])) for buffer in buffers}
         places, size = memory_plan._placed(buffers, alive)
-        # , E731
-        end = lambda each: places[each] + -(-each.nbytes // memory_plan.ALIGNMENT) * memory_plan.ALIGNMENT  # noqa: B023
+
+        def end(buffer: Buffer, places: dict = places) -> int:
+            return places[buffer] + -(-buffer.nbytes // memory_plan.ALIGNMENT) * memory_plan.ALIGNMENT
+
         assert size == max(map(end, buffers), default=0)
         for number, buffer in enumerate(buffers):
             beside = [
