@@ -1,9 +1,6 @@
-"""Positions of extremes in vector registers: along a row, or down neighbouring columns.
+"""Positions of the greatest or least elements in vector registers: along a row, or down neighbouring columns.
 
-Which elements are compared is `ops.extremum`'s.
-
-NaN is the extreme of any that holds one, and of equal elements the first counts. Elements are floats or integers of any
-width.
+NaN counts as the extreme; of equal elements the first one counts. Elements are floats or integers of any width.
 """
 
 from __future__ import annotations
@@ -13,51 +10,53 @@ from collections.abc import Callable
 
 from .vectors import Writer, host, primitive, tree
 
-LINES = 16  # most lines of columns that are compared at a time: their numbers, and -1, fit an element of any width
-_COLUMNS = 2  # vectors beside each other
-_STREAMS = 4  # vectors of a row that are compared with what lanes hold as a group
+LINES = 16  # most lines that `greatest_in_columns` takes: line numbers and -1 fit elements of any width
+_COLUMNS = 2  # neighbouring vectors in a step of `greatest_in_columns`
+_STREAMS = 4  # vectors in a step ("group") of `greatest_in_row`
 
 
 def lanes(itemsize: int) -> int:
-    """Elements that are compared at once."""
+    """The number of elements in a vector."""
     return host().lanes(itemsize)
 
 
 def least_columns(itemsize: int) -> int:
-    """How many neighbouring columns `greatest_in_columns` needs at least."""
+    """The least number of columns that `greatest_in_columns` takes."""
     return _COLUMNS * lanes(itemsize)
 
 
 @functools.cache
 def functions() -> dict[str, Callable]:
-    """greatest_in_row(x, at, n): which of x[at : at + n] is the greatest; n is at least `lanes`.
+    """Searches for the greatest element; least_in_row and least_in_columns search for the least.
 
-    greatest_in_columns(x, at, step, rows, first, best, best_at, where, where_at, n): each of n columns of `rows` lines,
-    at most LINES, `step` apart from x[at] on, against the n elements of best and of where: these become the greatest
-    and its line, counted from `first`. where has int64 for elements of 8 bytes, else int32. n is at least
-    `least_columns`. And least_in_row, least_in_columns.
+    greatest_in_row(x, at, n): the index in x[at : at + n] of the greatest element; n is at least `lanes`.
+
+    greatest_in_columns(x, at, step, rows, first, best, best_at, where, where_at, n) updates n (at least
+    `least_columns`) elements of `best` and of `where`, the greatest elements of columns and their lines, by `rows` (at
+    most LINES) more lines of x, `step` apart from x[at] on; the first of them has the number `first`. `where` is int64
+    for 8-byte elements, else int32.
     """
-    found = {}
+    primitives = {}
     for name, least in (("greatest", False), ("least", True)):
         row, columns = f"{name}_in_row", f"{name}_in_columns"
-        found[row] = primitive(row, "x[at], n", functools.partial(emit_row, least), shared=True, result="int64")
-        found[columns] = primitive(
+        primitives[row] = primitive(row, "x[at], n", functools.partial(emit_row, least), shared=True, result="int64")
+        primitives[columns] = primitive(
             columns,
             "x[at], step, rows, first, best[best_at], where[where_at], n",
             functools.partial(emit_columns, least),
             shared=True,
         )
-    return found
+    return primitives
 
 
 def emit_row(least: bool, w: Writer, x: object, n: object) -> object:
-    """greatest_in_row, or least_in_row."""
+    """Write greatest_in_row, or least_in_row."""
     return _Search(w, least).row(x, n)
 
 
-def emit_columns(least: bool, w: Writer, *given: object) -> None:
-    """greatest_in_columns, or least_in_columns."""
-    _Search(w, least).columns(*given)
+def emit_columns(least: bool, w: Writer, *operands: object) -> None:
+    """Write greatest_in_columns, or least_in_columns."""
+    _Search(w, least).columns(*operands)
 
 
 class _Search:
@@ -66,35 +65,33 @@ class _Search:
     def __init__(self, w: Writer, least: bool) -> None:
         self.w, self.builder, self.least, self.is_float, self.count = w, w.builder, least, w.is_float, w.lanes
         self.bits, self.numbers = (w.ir.VectorType(w.ir.IntType(size), w.lanes) for size in (1, 8 * w.size))
-        # masks that loops carry: without registers for masks LLVM would pack and unpack single bits at every turn
+        # masks that loops carry: without mask registers LLVM would pack and unpack single bits in each iteration
         self.none = w.ir.Constant(self.bits if host().width == 64 else self.numbers, None)
         self.places = Writer(w.builder, self.numbers.element, self.count)
 
     def row(self, x: object, n: object) -> object:
         """The first position of the extreme of x (n).
 
-        Each lane holds its extreme and the first group of vectors that has it; then one group is searched.
-
-        Groups are numbered in integers as wide as the elements, anew in each block. Of the last group some elements are
-        read again.
+        Each lane keeps its extreme and the number of the first group that has it; then one group is searched. Group
+        numbers are as wide as elements, so counting restarts in each block. The last group overlaps the one before.
         """
         builder, w, count = self.builder, self.w, self.count
         width, last, shifts = count * _STREAMS, w.offset(n, -count), [k * count for k in range(_STREAMS)]
         block = width << min(8 * w.size - 1, 24)
 
-        def group(spots: list, state: list) -> list:
-            (best, where, number, missing), values = state, [w.load(x, spot) for spot in spots]
+        def group(positions: list, state: list) -> list:
+            (best, where, number, has_nan), values = state, [w.load(x, position) for position in positions]
             extreme = tree(self.passing, values)
             better = self.passes(extreme, best)
-            held = [builder.select(better, extreme, best), builder.select(better, number, where)]
-            return [*held, builder.add(number, self.whole(1)), self.noted(missing, values)]
+            new_best = [builder.select(better, extreme, best), builder.select(better, number, where)]
+            return [*new_best, builder.add(number, self.whole(1)), self.with_nan(has_nan, values)]
 
         def compare(start: object, state: list) -> list:
-            best, where, missing = state
+            best, where, has_nan = state
             groups = builder.udiv(
                 builder.sub(w.lesser(w.offset(start, block - 1), w.offset(n, -1)), start), w.number(width)
             )
-            state = [w.splat(self.worst()), self.whole(0), self.whole(0), missing]
+            state = [w.splat(self.worst()), self.whole(0), self.whole(0), has_nan]
             state = w.loop(
                 0,
                 groups,
@@ -103,112 +100,122 @@ class _Search:
                 lambda k, state: group([w.offset(start, (k, width), shift) for shift in shifts], state),
             )
             ends = [w.lesser(w.offset(start, (groups, width), shift), last) for shift in shifts]
-            extremes, numbers, _, missing = group(ends, state)
+            extremes, numbers, _, has_nan = group(ends, state)
             extreme = w.across(self.passing, extremes)
-            of = builder.select(self.equal(extremes, w.splat(extreme)), numbers, self.whole(-1))
-            number = self.places.across(self.lower, of)
+            candidate_numbers = builder.select(self.equal(extremes, w.splat(extreme)), numbers, self.whole(-1))
+            number = self.places.across(self.lower, candidate_numbers)
             better = self.passes(extreme, best)
-            here = w.offset(start, (builder.zext(number, start.type) if w.size < 8 else number, width))
-            return [builder.select(better, extreme, best), builder.select(better, here, where), missing]
+            new_position = w.offset(start, (builder.zext(number, start.type) if w.size < 8 else number, width))
+            return [builder.select(better, extreme, best), builder.select(better, new_position, where), has_nan]
 
-        best, where, missing = w.loop(0, n, block, [self.worst(), w.number(0), self.none], compare)
+        best, where, has_nan = w.loop(0, n, block, [self.worst(), w.number(0), self.none], compare)
         extreme = w.splat(best)
 
         def place() -> list:
-            spots = [w.lesser(w.offset(where, shift), last) for shift in shifts]
-            return [self.at_first(spots, [self.equal(w.load(x, spot), extreme) for spot in spots])]
+            positions = [w.lesser(w.offset(where, shift), last) for shift in shifts]
+            return [self.at_first(positions, [self.equal(w.load(x, position), extreme) for position in positions])]
 
-        return self.unless_missing(missing, place, lambda: [self.first_missing(x, last)])[0]
+        return self.unless_nan(has_nan, place, lambda: [self.first_nan(x, last)])[0]
 
-    def at_first(self, spots: list, masks: list) -> object:
-        """The position of the first lane of a mask, of vectors from these positions on."""
+    def at_first(self, positions: list, masks: list) -> object:
+        """The position of the first lane in any mask; each mask belongs to a vector at a position."""
         builder, position = self.builder, None
-        for spot, mask in list(zip(spots, masks))[::-1]:
+        for start, mask in list(zip(positions, masks))[::-1]:
             flags = builder.bitcast(mask, self.w.ir.IntType(self.count))
             lane = builder.cttz(flags, self.w.ir.Constant(self.w.ir.IntType(1), 0))
-            here = self.w.offset(spot, builder.zext(lane, spot.type))
-            position = here if position is None else builder.select(self.any(mask), here, position)
+            candidate = self.w.offset(start, builder.zext(lane, start.type))
+            position = candidate if position is None else builder.select(self.any(mask), candidate, position)
         return position
 
-    def first_missing(self, x: object, last: object) -> object:
-        """The position of the first NaN of x, which has one; its last vector is at `last`."""
+    def first_nan(self, x: object, last: object) -> object:
+        """The position of the first NaN of x, which must have one; its last vector is at `last`."""
         builder, w = self.builder, self.w
-        before, loop, found = builder.block, builder.append_basic_block("loop"), builder.append_basic_block("found")
+        entry_block, loop, found_block = (
+            builder.block,
+            builder.append_basic_block("loop"),
+            builder.append_basic_block("found"),
+        )
         builder.branch(loop)
         builder.position_at_end(loop)
         k = builder.phi(last.type)
-        spot = w.lesser(k, last)
-        value = w.load(x, spot)
+        at = w.lesser(k, last)
+        value = w.load(x, at)
         mask = builder.fcmp_unordered("uno", value, value)
-        k.add_incoming(w.number(0), before)
+        k.add_incoming(w.number(0), entry_block)
         k.add_incoming(w.offset(k, self.count), loop)
-        builder.cbranch(self.any(mask), found, loop)
-        builder.position_at_end(found)
-        return self.at_first([spot], [mask])
+        builder.cbranch(self.any(mask), found_block, loop)
+        builder.position_at_end(found_block)
+        return self.at_first([at], [mask])
 
     def columns(
         self, x: object, step: object, rows: object, first: object, best: object, where: object, n: object
     ) -> None:
-        """best, where (n) with `rows` lines of x; the last columns are done again rather than fewer.
+        """Update best and where (n) by `rows` lines of x.
 
-        Lines with NaN are done again, one by one.
+        The last step overlaps the one before. Columns with NaN are computed again, by exact comparisons.
         """
         builder, w, last = self.builder, self.w, self.w.offset(n, -self.count * _COLUMNS)
         p = Writer(builder, w.ir.IntType(max(8 * w.size, 32)), self.count)
         start = p.splat(self.narrowed(first, p.element))
 
         def group(c: object, _: list) -> list:
-            spots = [w.offset(w.lesser(c, last), column * self.count) for column in range(_COLUMNS)]
+            positions = [w.offset(w.lesser(c, last), column * self.count) for column in range(_COLUMNS)]
 
             def line(k: object, states: list, passes: Callable) -> tuple[list, list]:
                 number, values = (
                     w.splat(self.narrowed(k, self.numbers.element)),
-                    [w.load(x, (k, step), spot) for spot in spots],
+                    [w.load(x, (k, step), position) for position in positions],
                 )
-                kept = []
-                for value, (held, place) in zip(values, states):
-                    mask = passes(value, held)
-                    kept.append([builder.select(mask, value, held), builder.select(mask, number, place)])
-                return kept, values
+                new_states = []
+                for value, (best_so_far, line_number) in zip(values, states):
+                    mask = passes(value, best_so_far)
+                    new_states.append(
+                        [builder.select(mask, value, best_so_far), builder.select(mask, number, line_number)]
+                    )
+                return new_states, values
 
-            def quickly(k: object, state: list) -> list:
-                kept, values = line(k, state[0], self.passes)
-                return [kept, self.noted(state[1], values)]
+            def step_without_nan(k: object, state: list) -> list:
+                new_states, values = line(k, state[0], self.passes)
+                return [new_states, self.with_nan(state[1], values)]
 
-            given = [[w.load(best, spot), self.whole(-1)] for spot in spots]
-            states, missing = w.loop(0, rows, 1, [given, self.none], quickly)
-            exactly = functools.partial(w.loop, 0, rows, 1, given, lambda k, states: line(k, states, self.replaces)[0])
-            for spot, (value, place) in zip(spots, self.unless_missing(missing, lambda: states, exactly)):
-                w.store(value, best, spot)
-                wide = place if p.vector == self.numbers else builder.sext(place, p.vector)
+            initial = [[w.load(best, position), self.whole(-1)] for position in positions]
+            states, has_nan = w.loop(0, rows, 1, [initial, self.none], step_without_nan)
+            exactly = functools.partial(
+                w.loop, 0, rows, 1, initial, lambda k, states: line(k, states, self.replaces)[0]
+            )
+            for position, (value, line_number) in zip(positions, self.unless_nan(has_nan, lambda: states, exactly)):
+                w.store(value, best, position)
+                line_numbers = line_number if p.vector == self.numbers else builder.sext(line_number, p.vector)
                 p.store(
                     builder.select(
-                        builder.icmp_signed("<", wide, p.zeros), p.load(where, spot), builder.add(wide, start)
+                        builder.icmp_signed("<", line_numbers, p.zeros),
+                        p.load(where, position),
+                        builder.add(line_numbers, start),
                     ),
                     where,
-                    spot,
+                    position,
                 )
             return []
 
         w.loop(0, n, self.count * _COLUMNS, [], group)
 
     def whole(self, number: int) -> object:
-        """A number in each lane, an integer as wide as the elements."""
+        """A vector of one integer, as wide as the elements."""
         return self.w.ir.Constant(self.numbers, [number] * self.count)
 
     def worst(self) -> object:
-        """What every element passes or equals."""
+        """The value that no element is worse than."""
         if self.is_float:
             return self.w.ir.Constant(self.w.element, float("inf" if self.least else "-inf"))
         bits = 8 * self.w.size
         low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if self.w.signed else (0, (1 << bits) - 1)
         return self.w.ir.Constant(self.w.element, high if self.least else low)
 
-    def unless_missing(self, missing: object, usual: Callable, otherwise: Callable) -> list:
-        """The state that `usual` gives, or `otherwise` where any lane is missing a number."""
+    def unless_nan(self, has_nan: object, usual: Callable, otherwise: Callable) -> list:
+        """The state that `usual()` returns, or `otherwise()` if any lane of the mask `missing` is set."""
         if not self.is_float:
             return usual()
-        mask = missing if missing.type == self.bits else self.builder.icmp_signed("<", missing, self.none)
+        mask = has_nan if has_nan.type == self.bits else self.builder.icmp_signed("<", has_nan, self.none)
         with self.builder.if_else(self.any(mask), likely=False) as (bad, good):
             with bad:
                 found, after = otherwise(), self.builder.block
@@ -217,7 +224,7 @@ class _Search:
         return self.w.either(expected, behind, found, after)
 
     def any(self, mask: object) -> object:
-        """Whether a mask has any lane."""
+        """Whether any lane of a mask is set."""
         flags = self.w.ir.IntType(self.count)
         return self.builder.icmp_unsigned("!=", self.builder.bitcast(mask, flags), flags(0))
 
@@ -226,7 +233,7 @@ class _Search:
         return self.builder.trunc(value, kind) if kind.width < 64 else value
 
     def passes(self, value: object, best: object) -> object:
-        """Where one passes another; NaN neither passes nor is passed."""
+        """A mask of the lanes whose value is more extreme than `best`; false if either is NaN."""
         compare = (
             self.builder.fcmp_ordered
             if self.is_float
@@ -237,27 +244,27 @@ class _Search:
         return compare("<" if self.least else ">", value, best)
 
     def replaces(self, value: object, best: object) -> object:
-        """Where one takes the place of another: NaN passes all but NaN."""
+        """A mask of the lanes whose value replaces `best`: NaN replaces any number, but no NaN."""
         passes = self.builder.fcmp_unordered("<" if self.least else ">", value, best)
         return self.builder.and_(passes, self.builder.fcmp_ordered("ord", best, best))
 
     def passing(self, x: object, y: object) -> object:
-        """The more extreme of two in each lane: y if one is NaN."""
+        """The more extreme of two values in each lane; y if one is NaN."""
         return self.builder.select(self.passes(x, y), x, y)
 
     def lower(self, x: object, y: object) -> object:
-        """The lower of two unsigned numbers in each lane."""
+        """The lesser of two unsigned integers in each lane."""
         return self.builder.select(self.builder.icmp_unsigned("<", x, y), x, y)
 
     def equal(self, x: object, y: object) -> object:
-        """Where two are equal."""
+        """A mask of the lanes that are equal."""
         return self.builder.fcmp_ordered("==", x, y) if self.is_float else self.builder.icmp_signed("==", x, y)
 
-    def noted(self, missing: object, values: list) -> object:
-        """`missing`, and where there are NaN in any of an even number of vectors."""
+    def with_nan(self, has_nan: object, values: list) -> object:
+        """The mask `missing`, with the lanes added that are NaN in any of these vectors (an even number)."""
         for pair in zip(values[::2], values[1::2]) if self.is_float else ():
             mask = self.builder.fcmp_unordered("uno", *pair)
-            missing = self.builder.or_(
-                missing, mask if missing.type == self.bits else self.builder.sext(mask, missing.type)
+            has_nan = self.builder.or_(
+                has_nan, mask if has_nan.type == self.bits else self.builder.sext(mask, has_nan.type)
             )
-        return missing
+        return has_nan

@@ -1,9 +1,9 @@
-"""Fourier transforms of as many rows or columns as a register has lanes, a row in each lane: what goes in and out, and
-the stages between. Not the loops around them.
+"""Stages of fast Fourier transforms in vector registers, with a row or column in each lane, and the copies before and
+after them. The loops around them are in `ops.fft.cpu`.
 
-Parts of complex numbers lie apart in between: register k of `re` and `im` holds the k-th numbers of all rows.
-Stockham's order (Van Loan, Computational Frameworks for the Fast Fourier Transform, 1992): a stage reads registers that
-are far apart, and writes neighbours of each other.
+Between stages, real and imaginary parts are separate: register k of `re` and `im` holds the k-th numbers of all rows.
+Stages follow Stockham (Van Loan, Computational Frameworks for the Fast Fourier Transform, 1992): each reads registers
+that are far apart and writes neighbouring ones.
 """
 
 from __future__ import annotations
@@ -14,24 +14,26 @@ from math import cos, pi, sin
 
 from .vectors import Writer, primitive
 
-RADICES = (4, 2, 3, 5, 7)  # of stages, in the order in which they are taken
+RADICES = (4, 2, 3, 5, 7)  # of stages, in order of preference
 
 
 @functools.cache
 def functions() -> dict[str, Callable]:
-    """rows_in(x, x_at, step, n, re, re_at, im, im_at): n complex numbers of each of the rows that are `step` numbers
-    apart, whose registers end with a row. rows_out(re, re_at, im, im_at, n, x, x_at, step, scale): back, times the
-    scale. columns_in and columns_out: likewise of neighbouring columns, whose next numbers are `step` apart.
+    """Copies and stages.
 
-    stage(re, re_at, im, im_at, roots, to_re, to_re_at, to_im, to_im_at, radix, m, run, turn): transforms of `radix`
-    registers that are `m` runs of `run` numbers apart, turned by the roots of one at p * turn in run p < m.
+    rows_in(x, x_at, step, n, re, re_at, im, im_at) reads n complex numbers of each row; rows are `step` apart and end
+    with a whole register. rows_out(re, re_at, im, im_at, n, x, x_at, step, scale) writes them, times `scale`.
+    columns_in and columns_out do so for neighbouring columns, whose successive numbers are `step` apart.
 
-    to_half(re, re_at, im, im_at, roots, to_re, to_re_at, to_im, to_im_at, n): of the transforms of n complex numbers,
-    which are 2 n real ones in pairs, twice the halves of these ones' spectra, n + 1 numbers. from_half(the same): back,
-    from n + 1 numbers to n.
+    stage(re, re_at, im, im_at, roots, to_re, to_re_at, to_im, to_im_at, radix, m, run, turn) transforms `radix`
+    registers that are m * run apart; results of run p < m are multiplied by powers of the root p * turn.
+
+    to_half(re, re_at, im, im_at, roots, to_re, to_re_at, to_im, to_im_at, n) turns the spectrum of n complex numbers,
+    which are 2 n real numbers in pairs, into twice the first n + 1 numbers of the real numbers' spectrum. from_half is
+    the reverse, from n + 1 numbers to n.
     """
     parts, results = "re[re_at], im[im_at]", "to_re[to_re_at], to_im[to_im_at]"
-    given = {
+    emitters = {
         "rows_in": (f"x[x_at], step, n, {parts}", _rows_in), "columns_in": (f"x[x_at], step, n, {parts}", _columns_in),
         "rows_out": (f"{parts}, n, x[x_at], step, real scale", _rows_out),
         "columns_out": (f"{parts}, n, x[x_at], step, real scale", _columns_out),
@@ -39,13 +41,15 @@ def functions() -> dict[str, Callable]:
         "to_half": (f"{parts}, roots[], {results}, n", functools.partial(_half, True)),
         "from_half": (f"{parts}, roots[], {results}, n", functools.partial(_half, False)),
     }  # fmt: skip
-    return {name: primitive(name, arguments, emit, shared=name == "stage") for name, (arguments, emit) in given.items()}
+    return {
+        name: primitive(name, arguments, emit, shared=name == "stage") for name, (arguments, emit) in emitters.items()
+    }
 
 
 def _rows_in(w: Writer, x: object, step: object, n: object, re: object, im: object) -> None:
     def square(k: object, _: list) -> list:
-        for place, line in enumerate(w.turned([w.load(x, (row, step), k) for row in range(w.lanes)])):
-            w.store(line, im if place % 2 else re, (k, w.number(w.lanes // 2)), place // 2 * w.lanes)
+        for part, line in enumerate(w.transposed([w.load(x, (row, step), k) for row in range(w.lanes)])):
+            w.store(line, im if part % 2 else re, (k, w.number(w.lanes // 2)), part // 2 * w.lanes)
         return []
 
     w.loop(0, w.builder.mul(n, w.number(2)), w.lanes, [], square)
@@ -56,10 +60,9 @@ def _rows_out(w: Writer, re: object, im: object, n: object, x: object, step: obj
 
     def square(k: object, _: list) -> list:
         lines = [
-            w.load(im if place % 2 else re, (k, w.number(w.lanes // 2)), place // 2 * w.lanes)
-            for place in range(w.lanes)
+            w.load(im if part % 2 else re, (k, w.number(w.lanes // 2)), part // 2 * w.lanes) for part in range(w.lanes)
         ]
-        for row, line in enumerate(w.turned([w.builder.fmul(line, factor) for line in lines])):
+        for row, line in enumerate(w.transposed([w.builder.fmul(line, factor) for line in lines])):
             w.store(line, x, (row, step), k)
         return []
 
@@ -77,12 +80,12 @@ def _columns_in(w: Writer, x: object, step: object, n: object, re: object, im: o
 
 
 def _columns_out(w: Writer, re: object, im: object, n: object, x: object, step: object, scale: object) -> None:
-    factor, sides = w.splat(scale), [k // 2 + k % 2 * w.lanes for k in range(2 * w.lanes)]
+    factor, lane_order = w.splat(scale), [k // 2 + k % 2 * w.lanes for k in range(2 * w.lanes)]
 
     def row(k: object, _: list) -> list:
         pair = [w.builder.fmul(w.load(part, (k, w.number(w.lanes))), factor) for part in (re, im)]
         for part in range(2):
-            w.store(w.shuffle(*pair, sides[part * w.lanes : (part + 1) * w.lanes]), x, (k, step), part * w.lanes)
+            w.store(w.shuffle(*pair, lane_order[part * w.lanes : (part + 1) * w.lanes]), x, (k, step), part * w.lanes)
         return []
 
     w.loop(0, n, 1, [], row)
@@ -91,9 +94,9 @@ def _columns_out(w: Writer, re: object, im: object, n: object, x: object, step: 
 def _stage(
     w: Writer, re: object, im: object, roots: object, to_re: object, to_im: object, radix: object, *sizes: object
 ) -> None:
-    for radice in RADICES:
-        with w.builder.if_then(w.builder.icmp_signed("==", radix, w.number(radice))):
-            emit_stage(radice, w, re, im, roots, to_re, to_im, *sizes)
+    for known_radix in RADICES:
+        with w.builder.if_then(w.builder.icmp_signed("==", radix, w.number(known_radix))):
+            emit_stage(known_radix, w, re, im, roots, to_re, to_im, *sizes)
 
 
 def emit_stage(
@@ -106,21 +109,25 @@ def emit_stage(
     to_im: object,
     m: object,
     run: object,
-    turn: object,
+    root_step: object,
 ) -> None:
     b = w.builder
 
     def block(p: object, _: list) -> list:
-        at = b.mul(b.mul(p, turn), w.number(2))
-        turns = [[w.splat(w.element_at(roots, (at, w.number(j)), part)) for part in range(2)] for j in range(1, radix)]
+        root_at = b.mul(b.mul(p, root_step), w.number(2))
+        twiddles = [
+            [w.splat(w.element_at(roots, (root_at, w.number(j)), part)) for part in range(2)] for j in range(1, radix)
+        ]
         source, target = b.mul(p, run), b.mul(b.mul(p, run), w.number(radix))
 
         def register(t: object, _: list) -> list:
-            held = [[w.load(part, source, t, (w.number(j), b.mul(m, run))) for part in (re, im)] for j in range(radix)]
-            made = _of_four(b, held) if radix == 4 else _of_two(b, held) if radix == 2 else _of_odd(w, held)
-            for j, (x, y) in enumerate(made):
+            inputs = [
+                [w.load(part, source, t, (w.number(j), b.mul(m, run))) for part in (re, im)] for j in range(radix)
+            ]
+            outputs = _of_four(b, inputs) if radix == 4 else _of_two(b, inputs) if radix == 2 else _of_odd(w, inputs)
+            for j, (x, y) in enumerate(outputs):
                 if j:
-                    wr, wi = turns[j - 1]
+                    wr, wi = twiddles[j - 1]
                     x, y = w.multiply_add(x, wr, b.fneg(b.fmul(y, wi))), w.multiply_add(x, wi, b.fmul(y, wr))
                 w.store(x, to_re, target, t, (w.number(j), run))
                 w.store(y, to_im, target, t, (w.number(j), run))
@@ -132,57 +139,60 @@ def emit_stage(
     w.loop(0, m, 1, [], block)
 
 
-def _of_two(b: object, held: list) -> list:
-    first, second = held
+def _of_two(b: object, inputs: list) -> list:
+    first, second = inputs
     return [[b.fadd(x, y) for x, y in zip(first, second)], [b.fsub(x, y) for x, y in zip(first, second)]]
 
 
-def _of_four(b: object, held: list) -> list:
-    even, apart = _of_two(b, held[::2])
-    odd, (x, y) = _of_two(b, held[1::2])
-    turned = [y, b.fneg(x)]  # times -i
-    (zero, two), (one, three) = _of_two(b, [even, odd]), _of_two(b, [apart, turned])
+def _of_four(b: object, inputs: list) -> list:
+    even, difference = _of_two(b, inputs[::2])
+    odd, (x, y) = _of_two(b, inputs[1::2])
+    rotated = [y, b.fneg(x)]  # times -i
+    (zero, two), (one, three) = _of_two(b, [even, odd]), _of_two(b, [difference, rotated])
     return [zero, one, two, three]
 
 
-def _of_odd(w: Writer, held: list) -> list:
-    """x[0] + the sum over k of cos(2 pi j k / n) (x[k] + x[n - k]) - i sin(2 pi j k / n) (x[k] - x[n - k]), for j; and
-    for n - j with the other sign.
+def _of_odd(w: Writer, inputs: list) -> list:
+    """A transform of odd length n. Result j is x[0] + the sum over k of cos(2 pi j k / n) (x[k] + x[n - k])
+    - i sin(2 pi j k / n) (x[k] - x[n - k]); result n - j has + i.
     """
-    b, n, first = w.builder, len(held), held[0]
-    number = lambda value: w.ir.Constant(w.vector, [value] * w.lanes)  # noqa: E731
-    pairs = [(_of_two(b, [held[k], held[n - k]])) for k in range(1, n // 2 + 1)]
+    b, n, first = w.builder, len(inputs), inputs[0]
+    constant = lambda value: w.ir.Constant(w.vector, [value] * w.lanes)  # noqa: E731
+    pairs = [(_of_two(b, [inputs[k], inputs[n - k]])) for k in range(1, n // 2 + 1)]
     results = [
         [functools.reduce(b.fadd, [first[part], *(even[part] for even, _ in pairs)]) for part in range(2)],
         *[None] * (n - 1),
     ]
     for j in range(1, n // 2 + 1):
-        (x, y), u, v = first, None, None
+        (x, y), to_real, to_imaginary = first, None, None
         for k, (even, odd) in enumerate(pairs, 1):
-            c, s = (number(wave(2 * pi * (j * k % n) / n)) for wave in (cos, sin))
+            c, s = (constant(wave(2 * pi * (j * k % n) / n)) for wave in (cos, sin))
             x, y = w.multiply_add(even[0], c, x), w.multiply_add(even[1], c, y)
-            u, v = (
+            to_real, to_imaginary = (
                 (b.fmul(odd[1], s), b.fmul(odd[0], s))
-                if u is None
-                else (w.multiply_add(odd[1], s, u), w.multiply_add(odd[0], s, v))
+                if to_real is None
+                else (w.multiply_add(odd[1], s, to_real), w.multiply_add(odd[0], s, to_imaginary))
             )
-        results[j], results[n - j] = [b.fadd(x, u), b.fsub(y, v)], [b.fsub(x, u), b.fadd(y, v)]
+        results[j], results[n - j] = (
+            [b.fadd(x, to_real), b.fsub(y, to_imaginary)],
+            [b.fsub(x, to_real), b.fadd(y, to_imaginary)],
+        )
     return results
 
 
 def _half(
     forward: bool, w: Writer, re: object, im: object, roots: object, to_re: object, to_im: object, n: object
 ) -> None:
-    """With w = exp(-pi i k / n), even = z[k] + conj z[n - k] and odd = z[k] - conj z[n - k]: even - i w odd, and back
-    even + i conj(w) odd.
+    """Write to_half or from_half: even - i w odd, or even + i conj(w) odd, with w = exp(-pi i k / n),
+    even = z[k] + conj z[n - k] and odd = z[k] - conj z[n - k].
     """
     b, lanes = w.builder, w.number(w.lanes)
 
     def register(k: object, _: list) -> list:
-        places = k, b.sub(n, k)
-        if forward:  # the n-th number is the first one
-            places = [b.select(b.icmp_signed("==", place, n), w.number(0), place) for place in places]
-        (x, y), (u, v) = ([w.load(part, (place, lanes)) for part in (re, im)] for place in places)
+        positions = k, b.sub(n, k)
+        if forward:  # number n is number 0
+            positions = [b.select(b.icmp_signed("==", position, n), w.number(0), position) for position in positions]
+        (x, y), (u, v) = ([w.load(part, (position, lanes)) for part in (re, im)] for position in positions)
         wr, wi = (w.splat(w.element_at(roots, (k, w.number(2)), part)) for part in range(2))
         even, odd = (b.fadd(x, u), b.fsub(y, v)), (b.fsub(x, u), b.fadd(y, v))
         wr = wr if forward else b.fneg(wr)
