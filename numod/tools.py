@@ -90,7 +90,8 @@ def _versions(problems: list[str]) -> Iterator[str]:
 
 
 def _processor(problems: list[str]) -> Iterator[str]:
-    from .device import target, tiles
+    from .device import target
+    from .kernel.registers import tiles
 
     yield f"{target.processor()}, {config.num_threads()} cores for this process"
     yield f"vectors of {8 * tiles.host().width} bits"
@@ -99,7 +100,7 @@ def _processor(problems: list[str]) -> Iterator[str]:
 
 
 def _threads(problems: list[str]) -> Iterator[str]:
-    from .device import tiles
+    from .kernel.registers import tiles
 
     yield f"{config.num_threads()} threads in parallel kernels (NUMOD_NUM_THREADS, numod.set_num_threads)"
     try:

@@ -1,8 +1,7 @@
-"""Devices: where bytes live and kernels run. Not what they compute: that is `kernel` and `ops`.
+"""Devices: memory, and compiling and launching kernels. What kernels compute is in `kernel` and `ops`.
 
-A back end (`cpu`, `cuda`) is a module with the same functions: `empty(count, storage_dtype)` a flat buffer,
-`upload(host)` and `download(buffer)` between host and device, `compile(make, signature, parallel, fastmath, cache)` the
-kernel that `make` gives, callable. `cuda` is imported when a CUDA device is first asked for.
+A back end (`cpu`, `cuda`, `meta`) is a module with the interface of `backend.Backend`. `cuda` and `meta` are imported
+when a device of their type is first used.
 """
 
 from __future__ import annotations

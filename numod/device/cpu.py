@@ -1,4 +1,4 @@
-"""The CPU back end: NumPy buffers and the project's only `njit`. Not what kernels do, nor when they are built."""
+"""The CPU back end: NumPy buffers, and the project's only use of `njit`."""
 
 from __future__ import annotations
 
@@ -12,29 +12,24 @@ from contextlib import AbstractContextManager, contextmanager
 
 import numpy as np
 
-from . import (
-    butterflies, byte_tiles, compiler, depthwise_fma, division, dots, extremes, host_memory, pool_rows, room, signals,
-    target, threads, tiles, vectors, winograd, workers,
-)  # fmt: skip
+from . import compiler, division, host_memory, room, signals, target, threads, workers
 from .signature import numba_types
 
-# of functions that are written in vector registers
-_HOMES = (tiles, butterflies, byte_tiles, dots, extremes, pool_rows, depthwise_fma, winograd)
 empty, allocator = host_memory.empty, host_memory.allocator
 LOOP, is_gpu = "range({0})", False
 ROUNDING = "numpy"  # the module from which kernels import floor, ceil and trunc, as functions from float to float
 MATH = "math"  # the module from which they import other functions
-VECTORISED = True  # whether kernels import exp, tanh and the like from `kernel.vector_math`
+VECTORISED = True  # whether kernels use `kernel.vector_math` and `kernel.registers`
 CONSTANTS = "numod_constants"  # the symbol of an exported program's constant array
-_SCRATCH = 1 << 26  # bytes of scratch memory a thread keeps at most
-_kept = threading.local()
+_MOST_SCRATCH = 1 << 26  # bytes of scratch memory a thread keeps at most
+_thread_memory = threading.local()
 _ready = False  # whether compiled functions are numbered from a random start
 
 
 def scratch(parts: tuple[tuple[int, np.dtype], ...]) -> list[np.ndarray]:
-    """Flat uninitialised buffers, (count, dtype) each, for one launch: this thread's next launch reuses the memory.
+    """Flat uninitialised buffers, (count, dtype) each, for one launch.
 
-    Fresh pages cost more than most kernels, since the system has to map and clear them.
+    This thread's next launch reuses the memory: mapping and clearing fresh pages takes longer than most kernels.
     """
     if len(parts) == 1:
         count, dtype = parts[0]
@@ -54,19 +49,19 @@ def scratch(parts: tuple[tuple[int, np.dtype], ...]) -> list[np.ndarray]:
 
 
 def _memory(size: int) -> dict:
-    """This thread's memory of at least so many bytes: as bytes (None), and as the dtypes it was asked for."""
-    found = getattr(_kept, "views", None)
-    if found is None or found[None].size < size:
+    """Views of this thread's scratch memory, of at least `size` bytes: as bytes (None) and by dtype."""
+    views = getattr(_thread_memory, "views", None)
+    if views is None or views[None].size < size:
         memory = host_memory.by_numpy(max(-(-size // 64) * 64, 1 << 15) + 64, np.dtype(np.uint8))
         # aligned to a cache line, so that no vector straddles two
-        found = {None: memory[-memory.ctypes.data % 64 :][: memory.size - 64]}
-        if size <= _SCRATCH:
-            _kept.views = found
-    return found
+        views = {None: memory[-memory.ctypes.data % 64 :][: memory.size - 64]}
+        if size <= _MOST_SCRATCH:
+            _thread_memory.views = views
+    return views
 
 
 def further_math() -> tuple[str, ...]:
-    """Functions of `math` that this target has and kernels need no text for; all of them are `vector_math`'s here."""
+    """None: `kernel.vector_math` has all functions."""
     return ()
 
 
@@ -75,11 +70,15 @@ def upload(host: np.ndarray) -> np.ndarray:
     return host
 
 
+def synchronize() -> None:
+    """Return at once: a launch returns when its kernel has finished."""
+
+
 def lengthened(buffer: np.ndarray, count: int) -> np.ndarray:
-    """A copy of a buffer with uninitialised elements behind, `count` in all."""
-    found = empty(count, buffer.dtype)
-    found[: buffer.size] = buffer
-    return found
+    """A copy of a buffer, extended to `count` elements by uninitialised ones."""
+    extended = empty(count, buffer.dtype)
+    extended[: buffer.size] = buffer
+    return extended
 
 
 def download(buffer: np.ndarray) -> np.ndarray:
@@ -89,9 +88,7 @@ def download(buffer: np.ndarray) -> np.ndarray:
 
 @functools.cache
 def identity() -> str:
-    """What compiled code depends on: the versions of Python (whose objects its entry unpacks), Numba and llvmlite, the
-    CPU's name and features.
-    """
+    """What compiled code depends on: Python (its entry point unpacks Python objects), Numba, llvmlite, and the CPU."""
     import llvmlite
     import numba
 
@@ -101,19 +98,14 @@ def identity() -> str:
 
 
 def namespace() -> dict[str, object]:
-    """Names a kernel's source may use: types that cast, views of a float's bits, `divide`, and the decorators of helper
-    functions.
-    """
+    """Names that a kernel's source may use: types that cast, bit casts, views, `divide`, and decorators of helpers."""
     from numba import types
 
-    kinds = "int8 int16 int32 int64 uint8 uint16 uint32 uint64 uintp float32 float64 complex64 complex128"
-    names = {name: getattr(types, name) for name in kinds.split()}
+    type_names = "int8 int16 int32 int64 uint8 uint16 uint32 uint64 uintp float32 float64 complex64 complex128"
+    names = {name: getattr(types, name) for name in type_names.split()}
     return {
         **names, **_bit_views(), **_views(),
-        **{name: function for home in _HOMES for name, function in home.functions().items()},
         "boolean": types.boolean, "rounded_product": _rounded_product(), "divide": division.divide(),
-        "half_registers": vectors.half_registers(),
-        "either": vectors.either(), "whole": vectors.whole(), "stack_words": vectors.stack_words(),
         "device_function": compiler.device_function, "inlined_function": compiler.device_function(forceinline=True),
         "shared_function": compiler.device_function(shared=True),
     }  # fmt: skip
@@ -143,7 +135,7 @@ def _bitcast(source: object, target: object) -> Callable:
 
 @functools.cache
 def _rounded_product() -> Callable:
-    """rounded_product(x, y): x * y rounded, never contracted with an addition into an FMA."""
+    """rounded_product(x, y): x * y, never contracted with an addition into a fused multiply-add."""
     from numba.extending import intrinsic
 
     @intrinsic
@@ -156,8 +148,10 @@ def _rounded_product() -> Callable:
 
 @functools.cache
 def _views() -> dict[str, Callable]:
-    """view_float32(address, size) and the like: memory as a flat array without reference counting. address_of(array):
-    the address of its first element. constant_address(): that of the constant array of an exported program.
+    """Functions for memory addresses.
+
+    view_float32(address, size) and so on: memory as a flat array without reference counting. address_of(array): the
+    address of an array's first element. constant_address(): the address of an exported program's constants.
     """
     from llvmlite import ir
     from numba import types
@@ -175,9 +169,9 @@ def _views() -> dict[str, Callable]:
     def constant_address(context: object) -> tuple:
         def generate(context: object, builder: object, signature: object, values: list) -> object:
             byte, module = ir.IntType(8), builder.module
-            found = module.globals.get(CONSTANTS) or ir.GlobalVariable(module, byte, CONSTANTS)
-            found.global_constant = True
-            return builder.ptrtoint(found, ir.IntType(64))
+            constants = module.globals.get(CONSTANTS) or ir.GlobalVariable(module, byte, CONSTANTS)
+            constants.global_constant = True
+            return builder.ptrtoint(constants, ir.IntType(64))
 
         return types.int64(), generate
 
@@ -196,32 +190,31 @@ def _view_of(number: object) -> Callable:
     from numba import types
     from numba.extending import intrinsic
 
-    kind = types.Array(number, 1, "C")
+    array_type = types.Array(number, 1, "C")
 
     @intrinsic
     def view(context: object, address: object, size: object) -> tuple:
         def generate(context: object, builder: object, signature: object, values: list) -> object:
-            position = context.data_model_manager[kind].get_field_position
+            position = context.data_model_manager[array_type].get_field_position
             data = builder.inttoptr(values[0], context.get_data_type(number).as_pointer())
             step = context.get_constant(types.intp, number.bitwidth // 8)
-            # without an owner; Numba's own way to fill in the rest takes four times as long
-            array = context.get_constant_null(kind)
+            # without an owner; Numba's own helper takes four times as long to compile
+            array = context.get_constant_null(array_type)
             for name, value in (("nitems", values[1]), ("itemsize", step), ("data", data)):
                 array = builder.insert_value(array, value, position(name))
             for name, value in (("shape", values[1]), ("strides", step)):
                 array = builder.insert_value(array, value, [position(name), 0])
             return array
 
-        return kind(types.int64, types.int64), generate
+        return array_type(types.int64, types.int64), generate
 
     return view
 
 
 def choose(make: Callable[[bool], Callable], work: int, divisible: bool, long: bool) -> Callable:
-    """The launcher for `work` elements of a kernel that `make(parallel)` builds: serial, or divided and behind the
-    threads' gate.
+    """The launcher for `work` elements of the kernel that `make(parallel)` builds: serial, or divided among threads.
 
-    A kernel with a `long` text, which takes seconds to compile, is always divided, so that it is compiled only once.
+    A kernel with a `long` source, which takes seconds to compile, is always divided, so that it is compiled only once.
     """
 
     def serial() -> Callable:
@@ -238,12 +231,12 @@ def compile(
     cache: object,
     alone: bool = False,
 ) -> Callable:
-    """The native function of flat arrays and numbers for what `make` returns, for one signature such as `float32[],
-    int64`. What the cache has is not made.
+    """The native form of the function that `make` returns, for one signature such as `float32[], int64`; from the cache
+    if it has an entry.
 
-    The result is the compiled entry point itself: it takes exactly those types, in half the time of Numba's dispatcher.
-    It releases the GIL while it runs, unless it must be `alone`. Only its machine code is kept: what Numba and LLVM
-    made on the way is ten times as large.
+    The result is the compiled entry point: it takes exactly these types, in half the time of Numba's dispatcher. It
+    releases the GIL while it runs, unless it must run `alone`. Only machine code is kept: Numba's and LLVM's
+    intermediate results are ten times as large.
     """
     _prepare()
     if parallel:
@@ -261,20 +254,17 @@ def translate(
     lines: bool = False,
     library: Callable = compiler.library_class,
 ) -> object:
-    """Numba's result for a function: optimised LLVM code in a library that is not loaded.
+    """Numba's compile result for a function: LLVM code in a library that is not loaded.
 
-    With `lines` it has line numbers of the source.
-
-    `library` gives the class of code libraries, which decides what is optimised.
+    With `lines` the code has line numbers of the source. `library()` is the class of code libraries, which decides what
+    is optimised.
     """
     compiler.prepare()
-    parts = division.prepare(function.__globals__)
+    loops = division.prepare(function.__globals__)
     from numba import config, njit
 
     if config.DISABLE_JIT:
-        raise RuntimeError(
-            "NUMBA_DISABLE_JIT is set, and numod's kernels are nothing without Numba's compiler: unset it"
-        )
+        raise RuntimeError("NUMBA_DISABLE_JIT is set, but numod's kernels need Numba's compiler: unset it")
     options = {
         "error_model": "numpy",
         "boundscheck": False,
@@ -284,8 +274,8 @@ def translate(
     }
     dispatcher = njit(nogil=not alone, fastmath=set(fastmath), **options)(function)
     if lines:
-        for each in (dispatcher, *parts):
-            each._compiler._customize_flags = _with_lines
+        for dispatched in (dispatcher, *loops):
+            dispatched._compiler._customize_flags = _with_lines
         dispatcher.targetctx.DIBuilder = _line_builder()
     with _room(function), signals.waiting(), _unloaded(library()), compiler.quickly():
         dispatcher.compile(numba_types(signature))
@@ -307,14 +297,15 @@ def _with_lines(flags: object) -> object:
 
 @functools.cache
 def _line_builder() -> type:
-    """Numba's builder of debug info, except that outlined parallel loops are not inlined into the function the threads
-    call, which has no line numbers.
+    """Numba's builder of debug info, which keeps parallel loops as functions of their own.
+
+    The function that threads call, into which they would be inlined, has no line numbers.
     """
     from numba.core.debuginfo import DIBuilder
 
     class LineBuilder(DIBuilder):
-        def mark_subprogram(self, function: object, *arguments: object, **named: object) -> None:
-            super().mark_subprogram(function, *arguments, **named)
+        def mark_subprogram(self, function: object, *arguments: object, **options: object) -> None:
+            super().mark_subprogram(function, *arguments, **options)
             if division.MARK in function.name:
                 function.attributes.add("noinline")
 
@@ -323,7 +314,7 @@ def _line_builder() -> type:
 
 @contextmanager
 def _unloaded(library: type) -> Iterator[None]:
-    """Context in which Numba loads nothing that it compiles."""
+    """Context in which Numba loads no code that it compiles."""
     from numba.core import compiler_lock
 
     with compiler_lock.global_compiler_lock:
@@ -333,20 +324,20 @@ def _unloaded(library: type) -> Iterator[None]:
         try:
             yield
         finally:
-            _load_again()
+            _load_everything()
 
 
-def _load_again() -> None:
+def _load_everything() -> None:
     """Let Numba load every function again."""
-    own = vars(compiler.codegen())
-    own.pop("_library_class", None)
-    own.pop("set_env", None)
+    overrides = vars(compiler.codegen())
+    overrides.pop("_library_class", None)
+    overrides.pop("set_env", None)
 
 
 def _prepare() -> None:
     """Number this process's compiled functions from a random start.
 
-    Numba's symbol names contain a counter that forked processes share, so that two of them could cache different bodies
+    Numba's symbol names contain a counter that forked processes inherit: two of them could cache different functions
     under one name.
     """
     global _ready
@@ -358,15 +349,13 @@ def _prepare() -> None:
 
 
 def _enter_child() -> None:
-    """After a fork: a new random start for symbol names, and new locks of Numba's and LLVM's, which a thread of the
-    parent may have held.
-    """
+    """After a fork: renew the start of symbol names, and the locks of Numba and LLVM, which may be held."""
     from llvmlite.binding import ffi
     from numba.core import compiler_lock
 
     compiler_lock.global_compiler_lock._lock = threading.RLock()
     ffi.lib._lock._lock = threading.RLock()
-    _load_again()  # a thread of the parent may have been compiling
+    _load_everything()  # a thread of the parent may have been compiling
     compiler.forget()
     _renumber()
 

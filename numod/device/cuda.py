@@ -1,8 +1,8 @@
-"""The CUDA back end: device buffers and the project's only `cuda.jit`. Imported when a CUDA device is first asked for.
+"""The CUDA back end: device buffers, and the project's only use of `cuda.jit`. Imported when CUDA is first used.
 
-Works with `numba-cuda` or Numba's built-in target, whichever `numba.cuda` is, and with its simulator
-(NUMBA_ENABLE_CUDASIM=1), which runs kernels as Python. Kernels are grid-stride loops over flat buffers: neighbouring
-threads take neighbouring elements, so accesses coalesce.
+Works with `numba-cuda`, with Numba's built-in target, and with the simulator (NUMBA_ENABLE_CUDASIM=1), which runs
+kernels as Python. Kernels are grid-stride loops over flat buffers: neighbouring threads access neighbouring elements,
+so accesses coalesce.
 """
 
 from __future__ import annotations
@@ -24,18 +24,17 @@ from .storage import address
 
 LOOP = "range(cuda.grid(1), {0}, cuda.gridsize(1))"
 is_gpu, SIMULATED = True, config.cuda_simulator()
-# where kernels take floor, ceil and trunc from: functions from float to float
+# the module from which kernels import floor, ceil and trunc, which return floats
 ROUNDING = "numpy" if config.cuda_simulator() else "math"
-MATH = "numod.device.simulated_math" if config.cuda_simulator() else "math"  # where they take the rest from
-VECTORISED = False  # whether kernels take exp, tanh and the like from `kernel.vector_math`: a GPU has its own
-_CHUNKS = 1024  # parts of one long row: enough blocks for every multiprocessor, few enough for one block to join
+MATH = "numod.device.simulated_math" if config.cuda_simulator() else "math"  # and other functions
+VECTORISED = False  # whether kernels use `kernel.vector_math` and `kernel.registers`
+_CHUNKS = 1024  # most parts of one long row: enough blocks for every multiprocessor, few enough for one block to join
 _RESIDENT = 1 << 18  # threads that fill the largest devices
 _BLOCK = 256  # threads: 8 warps, few enough that register-heavy kernels keep several blocks on a multiprocessor
-_MOST_BLOCKS = 4096  # beyond it the grid-stride loop takes over
+_MOST_BLOCKS = 4096  # more elements are covered by the grid-stride loop
 _MOST_STREAMS = 32
-_MOST_TASKS = 1 << 20  # blocks of kernels written for blocks: those that share memory are worth starting anew
-# PTX versions by the first digits of the target's number: the oldest that has it, so that a driver older than the
-# compiler takes the text
+_MOST_TASKS = 1 << 20  # most blocks of a kernel that is written for blocks
+# the oldest PTX version that supports each target, so that a driver older than the compiler accepts the text
 _PTX_VERSIONS = {"100": "8.6", "101": "8.6", "103": "8.8", "110": "9.0", "120": "8.7", "121": "8.8"}
 _NO_DRIVER = (
     "no CUDA device: Found no NVIDIA driver on your system. Install one together with `pip install 'numod[cuda]'`, "
@@ -45,7 +44,7 @@ _NO_DRIVER = (
 
 @functools.cache
 def driver() -> cuda_driver.Driver | None:
-    """The CUDA driver; None in Numba's simulator. Raises RuntimeError, with what to do, where there is neither."""
+    """The CUDA driver; None in Numba's simulator. Raises RuntimeError, with advice, if there is neither."""
     if config.cuda_simulator():
         return None
     try:
@@ -53,19 +52,17 @@ def driver() -> cuda_driver.Driver | None:
     except OSError:
         raise RuntimeError(_NO_DRIVER) from None
     except AttributeError as error:  # a library older than its functions
-        raise RuntimeError(f"{_NO_DRIVER} (the one that is there is too old: {error})") from None
+        raise RuntimeError(f"{_NO_DRIVER} (the installed driver is too old: {error})") from None
     except cuda_driver.DriverError as error:
         raise RuntimeError(
-            f"no CUDA device: the NVIDIA driver is there, but says: {error}. See whether "
-            "nvidia-smi lists a GPU that works and CUDA_VISIBLE_DEVICES hides none, "
+            f"no CUDA device: the NVIDIA driver is installed, but reports: {error}. Check that "
+            "nvidia-smi lists a working GPU and that CUDA_VISIBLE_DEVICES does not hide it, "
             "or set NUMBA_ENABLE_CUDASIM=1 before starting Python to run CUDA kernels in Numba's simulator."
         ) from None
 
 
 def is_available() -> bool:
-    """Whether there is a GPU with its driver and Numba's compiler for it, or Numba's simulator where that was asked
-    for.
-    """
+    """Whether there is a GPU with a driver, or Numba's simulator is enabled."""
     try:
         driver()
         return True
@@ -87,7 +84,7 @@ current = _Current()
 
 
 def empty(count: int, storage_dtype: object) -> object:
-    """A flat uninitialised device buffer. Raises OutOfMemoryError where the device has no room."""
+    """A flat uninitialised device buffer. Raises OutOfMemoryError if there is no room."""
     return pool().take(count, storage_dtype, current.stream)
 
 
@@ -97,7 +94,7 @@ def allocator(size: int) -> Callable:
 
 
 def scratch(parts: tuple[tuple[int, np.dtype], ...]) -> list[object]:
-    """Flat uninitialised buffers, (count, dtype) each, for the time of one launch."""
+    """Flat uninitialised buffers, (count, dtype) each, for one launch."""
     return [empty(*part) for part in parts]
 
 
@@ -110,39 +107,36 @@ def upload(host: np.ndarray) -> object:
 
 
 def lengthened(buffer: object, count: int) -> object:
-    """A copy of a buffer with uninitialised elements behind, `count` in all."""
-    found = empty(count, buffer.dtype)
+    """A copy of a buffer, extended to `count` elements by uninitialised ones."""
+    extended = empty(count, buffer.dtype)
     if driver() is None:
-        found[: buffer.size].copy_to_device(buffer)
+        extended[: buffer.size].copy_to_device(buffer)
     else:
-        found.begin_copy(buffer, current.stream)
-    return found
+        extended.begin_copy(buffer, current.stream)
+    return extended
 
 
-# whether compiled functions have their kernels started together; the profiler, which times each, says no
+# whether compiled functions launch their kernels as a graph; the profiler, which times each kernel, disables it
 replaying = True
 
 
 def graph(
-    launches: Sequence[Callable], given: Iterable[Sequence], behind: Iterable[Sequence[int]]
+    launches: Sequence[Callable], arguments: Iterable[Sequence], dependencies: Iterable[Sequence[int]]
 ) -> cuda_driver.Graph:
-    """The launches (of `launch_on`) as a graph, with these arguments; `behind`: for each the numbers of those that must
-    have ended before.
+    """The launches (of `launch_on`) as a CUDA graph, with their arguments; `dependencies`: for each launch the numbers
+    of those that must end before.
     """
     return cuda_driver.Graph(
-        driver(), [launch.kernel.node(*launch.shape) for launch in launches], given, behind, current
+        driver(), [launch.kernel.node(*launch.shape) for launch in launches], arguments, dependencies, current
     )
 
 
-_flying: list[tuple] = []  # (event, host array): copies under way
-# while one thread asks which have ended, another would add its own to a list that is replaced
-_landing = threading.Lock()
+_pending_copies: list[tuple] = []  # (event, host array)
+_pending_lock = threading.Lock()
 
 
 def upload_pinned(host: np.ndarray, wait: bool) -> object:
-    """A device copy of a flat array of `pinned` memory, which the device reads by itself: unless told to `wait`, while
-    the host goes on.
-    """
+    """A device copy of a flat array of `pinned` memory. Unless `wait` is set, returns before it is complete."""
     if driver() is None:
         return upload(host)
     buffer = empty(host.size, host.dtype)
@@ -150,9 +144,9 @@ def upload_pinned(host: np.ndarray, wait: bool) -> object:
     mark = pool().source.event(current.stream)
     if wait:
         mark.synchronize()
-    else:  # the memory must stay until it was read
-        with _landing:
-            _flying[:] = [each for each in _flying if not each[0].query()] + [(mark, host)]
+    else:  # keep the host memory alive until the copy is complete
+        with _pending_lock:
+            _pending_copies[:] = [copy for copy in _pending_copies if not copy[0].query()] + [(mark, host)]
     return buffer
 
 
@@ -165,13 +159,13 @@ def download(buffer: object) -> np.ndarray:
 
 @functools.cache
 def reports() -> cuda_reports.Reports:
-    """Where kernels write what they find wrong: memory of the host that the device sees under the same address."""
+    """Host memory, mapped into the device's address space, where kernels report errors."""
     words = pinned(cuda_reports.WORDS, np.dtype(np.int64))
     return cuda_reports.Reports(words, pool().source.adopt(words.ctypes.data, words.size, words.dtype, words))
 
 
 def pinned(count: int, storage_dtype: object) -> np.ndarray:
-    """A host buffer that the device can read by itself, without the processor copying it first."""
+    """A page-locked host buffer, which the device can read directly."""
     return (
         np.empty(count, storage_dtype)
         if config.cuda_simulator()
@@ -180,7 +174,7 @@ def pinned(count: int, storage_dtype: object) -> np.ndarray:
 
 
 def record_stream(buffer: object, stream: object) -> None:
-    """Keep a buffer's memory, once it is freed, until what `stream` was told by then has run."""
+    """Do not reuse a buffer's memory after it is freed until the work queued on `stream` by then is done."""
     pool().record_stream(address(buffer), stream)
 
 
@@ -188,40 +182,37 @@ _streams: list[cuda_driver.Stream] = []
 
 
 def make_stream() -> object:
-    """A queue of work: a new one, and after many the first again, as PyTorch's.
-
-    Each has free memory of its own, which must not pile up.
-    """
+    """A new stream; after many, an earlier one again, as in PyTorch, since each stream has its own free memory."""
     if driver() is None:
         return Simulated()
     if len(_streams) < _MOST_STREAMS:
-        made = cuda_driver.Stream(driver())
+        stream = cuda_driver.Stream(driver())
     else:
-        made = _streams.pop(0)
-    _streams.append(made)
-    return made
+        stream = _streams.pop(0)
+    _streams.append(stream)
+    return stream
 
 
 def make_event(timing: bool) -> object:
-    """A new mark."""
+    """A new event."""
     return Simulated() if driver() is None else cuda_driver.Event(driver(), timing)
 
 
 class Simulated:
-    """A stream or an event of the simulator, where all is done when a launch returns."""
+    """A stream or an event of the simulator, where a launch returns when its kernel has finished."""
 
     handle = 0
 
     def synchronize(self) -> None:
-        """Nothing is left to wait for."""
+        """Return at once."""
 
     def record(self, stream: object = None) -> None:
-        """Nothing to mark."""
+        """Do nothing."""
 
     wait = record
 
     def query(self) -> bool:
-        """Passed."""
+        """True: all work is done."""
         return True
 
 
@@ -231,7 +222,7 @@ def adopt(address: int, count: int, storage_dtype: np.dtype, owner: object) -> o
 
 
 def synchronize() -> None:
-    """Wait for all kernels. Raises what they reported."""
+    """Wait for all kernels. Raises the errors that they reported."""
     pool().source.synchronize()
     reports().tell()
 
@@ -258,22 +249,22 @@ def identity() -> str:
     if config.cuda_simulator():
         return f"cuda numba {numba.__version__} simulator"
     return (
-        f"cuda numba {numba.__version__} {'own' if _own() else _version('numba-cuda')} nvvm "
+        f"cuda numba {numba.__version__} {'own' if _is_built_in() else _version('numba-cuda')} nvvm "
         f"{_version('nvidia-nvvm')} sm_{capability()}"
     )
 
 
 @functools.cache
-def _own() -> bool:
-    """Whether `numba.cuda` is Numba's own target, not the package `numba-cuda`."""
+def _is_built_in() -> bool:
+    """Whether `numba.cuda` is Numba's built-in target, not the package `numba-cuda`."""
     from numba import cuda
 
     return "numba_cuda" not in cuda.__file__
 
 
 def further_math() -> tuple[str, ...]:
-    """Functions of `math` that this target has and kernels need no text for: Numba's own target has no exp2."""
-    return ("fmod",) if _own() else ("exp2", "fmod")
+    """Functions of `math` that kernels use in place of those of `kernel.scalar`; the built-in target has no exp2."""
+    return ("fmod",) if _is_built_in() else ("exp2", "fmod")
 
 
 def _version(package: str) -> str:
@@ -289,20 +280,18 @@ def capability() -> tuple[int, int]:
 
 
 def tensor_cores() -> bool:
-    """Whether kernels can multiply 16-bit floats by the device's tensor cores."""
+    """Whether kernels can multiply 16-bit floats by tensor cores."""
     return not config.cuda_simulator() and capability() >= cuda_tensor_cores.LEAST
 
 
 def namespace() -> dict[str, object]:
-    """Names a kernel's source may use: types that cast, views of a float's bits, `cuda`, and the decorators of helper
-    functions.
-    """
+    """Names that a kernel's source may use: types that cast, bit casts, `cuda`, and decorators of helpers."""
     from numba import cuda
 
-    integers = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "uintp")
-    numbers = ("float32", "float64", "complex64", "complex128")
+    integer_types = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "uintp")
+    float_types = ("float32", "float64", "complex64", "complex128")
     helper = cuda.jit(device=True)
-    inlined = helper if config.cuda_simulator() or _own() else cuda.jit(device=True, forceinline=True)
+    inlined = helper if config.cuda_simulator() or _is_built_in() else cuda.jit(device=True, forceinline=True)
     common = {
         "cuda": cuda,
         "device_function": helper,
@@ -313,19 +302,17 @@ def namespace() -> dict[str, object]:
         **_fours(),
     }
     if config.cuda_simulator():
-        types = {name: getattr(np, name) for name in (*integers, *numbers)}
+        types = {name: getattr(np, name) for name in (*integer_types, *float_types)}
         return {**types, "uintp": int, "boolean": bool, **common}
     from numba import types
 
-    names = {name: getattr(types, name) for name in (*integers, *numbers)}
-    return {**names, "boolean": types.boolean, **common, **(_extremes() if _own() else {})}
+    names = {name: getattr(types, name) for name in (*integer_types, *float_types)}
+    return {**names, "boolean": types.boolean, **common, **(_extremes() if _is_built_in() else {})}
 
 
 @functools.cache
 def _extremes() -> dict[str, Callable]:
-    """min and max of two numbers: in kernels of its own target Numba 0.68 does not compile them, for there they take
-    any number of arguments.
-    """
+    """min and max of two numbers, which Numba 0.68's built-in target does not compile."""
     from numba import cuda
 
     return {
@@ -336,7 +323,7 @@ def _extremes() -> dict[str, Callable]:
 
 @functools.cache
 def _rounded_product() -> Callable:
-    """rounded_product(x, y): x * y, which is never joined with a sum into one operation."""
+    """rounded_product(x, y): x * y, never contracted with an addition into a fused multiply-add."""
     if config.cuda_simulator():
         return lambda x, y: x * y
     from llvmlite import ir
@@ -405,9 +392,9 @@ def compile(
     cache: object,
     alone: bool = False,
 ) -> object:
-    """The kernel that `make` returns as a function, for `launch_on`.
+    """The compiled form, for `launch_on`, of the function that `make` returns.
 
-    Its PTX is kept in the cache; the driver makes machine code of it, and keeps that in a cache of its own.
+    The cache stores its PTX; the driver caches the machine code that it generates from it.
     """
     if config.cuda_simulator():
         from numba import cuda
@@ -425,10 +412,10 @@ def ptx(function: Callable, signature: str, capability: tuple[int, int]) -> str:
     from numba.cuda import dispatcher
 
     before = dispatcher.get_current_device
-    # helpers are compiled for the current device: there is none
+    # helpers are compiled for the current device, which need not exist
     dispatcher.get_current_device = lambda: SimpleNamespace(compute_capability=capability)
     try:
-        with compiler.quickly(cuda=not _own()):
+        with compiler.quickly(cuda=not _is_built_in()):
             text = cuda.compile_ptx(function, numba_types(signature), cc=capability)[0]
     except (ImportError, OSError, RuntimeError) as error:
         # Numba's and NVIDIA's, for a compiler or its library that is missing
@@ -437,20 +424,21 @@ def ptx(function: Callable, signature: str, capability: tuple[int, int]) -> str:
         ) from error
     finally:
         dispatcher.get_current_device = before
-    # threads of a block, and blocks that a multiprocessor should have room for: no more registers than that leaves
+    # threads per block and blocks per multiprocessor, which limit the number of registers
     if bounds := function.__globals__.get("RESIDENT"):
         text = re.sub(
             r"(\.entry\s+\w+\([^)]*\))", rf"\1\n.maxntid {bounds[0]}, 1, 1\n.minnctapersm {bounds[1]}", text, count=1
         )
-    # a compiler newer than the driver writes a version that the driver refuses, though nothing in the text is new
+    # a driver refuses the version that a newer compiler writes, even if the text uses nothing new
     target = re.search(r"^\.target sm_(\d+)", text, flags=re.M)[1]
     return re.sub(r"^\.version .*$", f".version {_PTX_VERSIONS.get(target, '7.8')}", text, count=1, flags=re.M)
 
 
 @functools.cache
 def shared_end() -> str:
-    """What ends a shared array's declaration: it begins where vector loads may begin, if the package can be told so
-    (the simulator and Numba's own cannot).
+    """The end of a shared array's declaration, which aligns it for vector loads if the package supports that.
+
+    The simulator and the built-in target do not.
     """
     if config.cuda_simulator():
         return ")"
@@ -460,9 +448,7 @@ def shared_end() -> str:
 
 
 def choose(make: Callable[[bool], object], work: int, divisible: bool, long: bool) -> Callable:
-    """The launcher of a kernel: enough blocks for `work` elements, or a single thread where its loops cannot be
-    divided.
-    """
+    """The launcher of a kernel: enough blocks for `work` elements; one thread if its loops are not divisible."""
     shape = (1, 1)
     # in the simulator every thread is a Python thread; two blocks and an odd size show errors in the strides
     if divisible:
@@ -472,20 +458,21 @@ def choose(make: Callable[[bool], object], work: int, divisible: bool, long: boo
 
 
 def team(n: int, most: int = 256, each: int = 16) -> int:
-    """How many threads share a row of n elements: some sixteen elements `each`, so that a thread has several loads in
-    flight. 4 in the simulator.
+    """The number of threads that share a row of n elements: about `each` elements per thread, so that it has several
+    loads in flight. 4 in the simulator.
     """
     return 4 if config.cuda_simulator() else min(most, max(32, 1 << max(n // each - 1, 0).bit_length()))
 
 
 def sorted_together() -> int:
-    """How many elements a block sorts in its shared memory, 24 KiB of them. 16 in the simulator."""
+    """The number of elements that a block sorts in shared memory (24 KiB). 16 in the simulator."""
     return 16 if config.cuda_simulator() else 2048
 
 
 def chunks(outs: int, n: int, together: bool) -> int:
-    """In how many parts to reduce n elements for each of `outs` results: blocks take parts of rows that lie `together`,
-    threads parts of columns.
+    """The number of parts in which to reduce n elements for each of `outs` results.
+
+    A part belongs to a block if elements are contiguous (`together`), else to a thread.
     """
     if config.cuda_simulator():
         return max(1, min(6 // max(outs, 1), n // 8))
@@ -494,17 +481,14 @@ def chunks(outs: int, n: int, together: bool) -> int:
 
 
 def launch_blocks(kernel: object, blocks: int, threads: int) -> Callable:
-    """The launcher of a kernel whose blocks take one task after the other.
-
-    The simulator has two, so that some take several.
-    """
+    """The launcher of a kernel whose blocks loop over tasks. The simulator has two blocks, which exercises the loop."""
     return launch_on(kernel, (min(max(blocks, 1), 2 if config.cuda_simulator() else _MOST_TASKS), threads))
 
 
 def launch_on(kernel: object, shape: tuple[int, int]) -> Callable:
     """The launcher of a kernel for a number of blocks and threads.
 
-    It has both with it, for the profiler and for graphs.
+    It has the kernel and the shape as attributes, for the profiler and for graphs.
     """
     if config.cuda_simulator():
         start = kernel[shape]

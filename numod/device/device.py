@@ -6,9 +6,12 @@ import functools
 import importlib
 import threading
 from collections.abc import Callable
-from types import ModuleType
+from typing import TYPE_CHECKING
 
 from . import cpu
+
+if TYPE_CHECKING:
+    from .backend import Backend
 
 _TYPES = ("cpu", "cuda", "meta")
 _known: dict[tuple[str, int | None], Device] = {}
@@ -49,7 +52,7 @@ class Device:
         return self
 
     @property
-    def backend(self) -> ModuleType:
+    def backend(self) -> Backend:
         """The module that holds this device's memory and compiles its kernels.
 
         Raises RuntimeError for a GPU that is not the first.

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import cache
 
 from . import compiler, workers
-from .vectors import HALF
+from .target import HALF_REGISTERS
 
 MARK = "part_of_a_loop"  # what marks the loops' functions, and what their names begin with
 
@@ -49,7 +49,9 @@ def _divide(compiled: object, context: object, builder: object, signature: objec
 
     context.add_linking_libs((compiled.library,))
     half = (
-        {HALF} if HALF.encode() in compiled.library.get_function(compiled.fndesc.llvm_func_name).attributes else set()
+        {HALF_REGISTERS}
+        if HALF_REGISTERS.encode() in compiled.library.get_function(compiled.fndesc.llvm_func_name).attributes
+        else set()
     )
     set.update(builder.function.attributes, half)  # LLVM inlines the part into both
     _, n, threads, arguments = values

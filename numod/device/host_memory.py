@@ -254,17 +254,17 @@ def allocator(size: int) -> object:
     return np.empty if size < LARGE or pool is None else pool.empty
 
 
-def empty(count: int, dtype: np.dtype) -> np.ndarray:
+def empty(count: int, storage_dtype: np.dtype) -> np.ndarray:
     """A flat uninitialised buffer.
 
-    Raises OutOfMemoryError where there is no room, after all that is kept for later was given back.
+    Raises OutOfMemoryError if there is no room even after all caches were released.
     """
     try:
-        return allocator(count * dtype.itemsize)(count, dtype)
+        return allocator(count * storage_dtype.itemsize)(count, storage_dtype)
     except OutOfMemoryError:
         raise
     except MemoryError:
-        return by_numpy(count, dtype)
+        return by_numpy(count, storage_dtype)
 
 
 def release() -> None:

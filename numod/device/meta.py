@@ -1,6 +1,6 @@
 """The back end `meta`: tensors with shapes, strides and dtypes but no bytes.
 
-Ops plan as elsewhere, and their launches do nothing (see `ops.op`).
+Ops plan as on other devices, but launches do nothing (see `ops.op`).
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-# planning asks how loops would be written
+# planning reads how kernels would be written
 from .cpu import is_gpu, LOOP, MATH, ROUNDING, VECTORISED, further_math, identity, namespace  # noqa: F401
 
 
 class Nothing:
-    """A buffer with a size and dtype but no memory; so are slices of it."""
+    """A buffer with a size and dtype but no memory. A slice is one, too."""
 
     __slots__ = ("size", "dtype")
 
@@ -25,7 +25,7 @@ class Nothing:
         return Nothing(len(range(*key.indices(self.size))), self.dtype)
 
     def view(self, dtype: object) -> Nothing:
-        """As many bytes of another dtype."""
+        """The same bytes as another dtype."""
         return Nothing(self.size * self.dtype.itemsize // np.dtype(dtype).itemsize, dtype)
 
     @property
@@ -44,7 +44,7 @@ def allocator(size: int) -> Callable:
 
 
 def scratch(parts: tuple[tuple[int, object], ...]) -> list[Nothing]:
-    """No memory for the time of a launch that does nothing."""
+    """Buffers without memory."""
     return [Nothing(*part) for part in parts]
 
 
@@ -67,7 +67,7 @@ def download(buffer: Nothing) -> np.ndarray:
 
 
 def launch(*buffers: object) -> None:
-    """What every kernel does here."""
+    """Do nothing, in place of any kernel."""
 
 
 def choose(make: Callable[[bool], Callable], work: int, divisible: bool, long: bool) -> Callable:
@@ -75,5 +75,17 @@ def choose(make: Callable[[bool], Callable], work: int, divisible: bool, long: b
     return launch
 
 
+def compile(
+    make: Callable[[], Callable],
+    signature: str,
+    parallel: bool,
+    fastmath: frozenset[str],
+    cache: object,
+    alone: bool = False,
+) -> Callable:
+    """No kernel is compiled."""
+    return launch
+
+
 def synchronize() -> None:
-    """There is nothing to wait for."""
+    """Return at once: no kernel runs."""

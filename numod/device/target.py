@@ -1,6 +1,6 @@
 """The processor that kernels are compiled for, as LLVM names it, and Numba, which compiles them.
 
-Not what its vector registers hold: see `vectors`.
+Its vector registers are described by `kernel.registers.vectors`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from . import room
+
+# LLVM's attribute of a function whose loops use 256-bit vectors
+HALF_REGISTERS = '"prefer-vector-width"="256"'
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,7 @@ def features() -> str:
 
     For Intel processors with AVX-512, LLVM prefers 256-bit loops. These would call the functions of `vector_math`,
     which take whole registers, for one element at a time. Loops that are faster with 256 bits ask for them
-    (`vectors.half_registers`).
+    (HALF_REGISTERS).
     """
     if _machine is not None:
         return _machine.features

@@ -34,7 +34,8 @@ _TEXT = """
 %Line = type [16 x i64]  ; a cache line, so that threads do not write to one another's
 %Share = type { i64, i64, i64 }  ; start, end, thread
 
-; helpers << 48 | first share nobody has << 24 | end of these. The launching thread takes the first one, workers the last, so that data stay in a core's caches
+; helpers << 48 | first unclaimed share << 24 | end of the unclaimed shares. The launching thread claims the first one,
+; workers the last, so that data stay in a core's caches
 @ticket = internal global i64 0, align 128
 @done = internal global %Line zeroinitializer, align 128  ; shares that are done
 @waiting = internal global %Line zeroinitializer, align 128  ; whether the launching thread sleeps
@@ -148,7 +149,7 @@ end:
   ret void
 }
 
-; sleep until another thread has set the flag to 0 and released the lock, or at once if it has. Nothing happens if `ready` turned true meanwhile.
+; sleep until another thread has set the flag to 0 and released the lock; return at once if `ready`
 define internal void @sleep(ptr %flag, ptr %lock, i1 %ready) {
   br i1 %ready, label %cancel, label %wait
 cancel:
@@ -162,8 +163,8 @@ end:
   ret void
 }
 
-; run shares until nobody has to be found for one. The processor time that a share took is the wall-clock time of a short one, so that the system is asked
-; about long ones only
+; run shares until none is unclaimed. A short share's wall-clock time counts as its processor time, which saves a system
+; call
 define internal void @help(i64 %worker) {
   %began = call i64 @now()
   %ran_before = call i64 @thread_time()

@@ -1,11 +1,11 @@
-"""Bind kernels to a target: a Python function becomes source text with typed literals and the target's loops, then a
+"""Bind kernels to a target: complete a kernel's source with imports, helpers and the target's loops, and build its
 launcher.
 
-A structured op writes its kernel once, as a function over flat arrays. In it `parallel_range(n)` is a loop whose
-iterations are independent: it becomes `range(n)`, a function whose range the threads divide among them
-(`kernel.divide`), or a grid-stride loop of GPU threads. Float literals take the kernel's `real` type, since Numba would
-compute in float64. A kernel calls only `math` functions, casts, and functions registered by `kernel.scalar`, whose text
-is copied into its own.
+A structured op writes its kernel once, as a function over flat arrays. `parallel_range(n)` is a loop with independent
+iterations. It becomes `range(n)`, a function whose range threads divide (`kernel.divide`), or a grid-stride loop of GPU
+threads. Float literals have the kernel's `real` type, since Numba would compute in float64. A kernel calls only `math`
+functions, casts, the back end's functions, and functions registered by `kernel.scalar`, whose text is copied into its
+own.
 """
 
 from __future__ import annotations
@@ -26,9 +26,8 @@ from . import library, scalar  # noqa: F401  the library adds its functions to t
 from .divide import divided
 from .specialize import specialized
 
-_ROUNDING = ("ceil", "floor", "trunc")  # on the CPU those of `math` return integers, which cannot hold an infinity
-# characters of a kernel that takes more than a second to compile; half of them count as many, where the work is not
-# small
+_ROUNDING = ("ceil", "floor", "trunc")  # on the CPU, those of `math` return integers, which cannot hold an infinity
+# characters of a kernel that takes more than a second to compile; half as many if the work is more than _SMALL
 _LONG, _SMALL = 3000, 1 << 16
 _MATH = sorted(
     name for name in dir(math) if not name.startswith("_") and callable(getattr(math, name)) and name not in _ROUNDING
@@ -45,19 +44,19 @@ def launcher(
     fastmath: frozenset = builder.FAST_POINTWISE,
     team: tuple[int, int] | None = None,
 ) -> Callable:
-    """A function that runs the kernel `source` on `device`: serial, parallel or on a grid, depending on `work` (in
-    elements of simple work).
+    """A function that runs the kernel `source` on `device`: serial, parallel or on a grid, depending on `work` (a count
+    of simple elements).
 
-    `team`: (blocks, threads per block) for a kernel written for blocks (`kernel.block`).
+    `team`: (blocks, threads per block) of a kernel that is written for thread blocks (`kernel.block`).
     """
-    if _unbuilt.log is not None:
+    if _recording.log is not None:
         return Unbuilt(device, name, source, signature, real, work, fastmath, team)
     return _launcher(device, name, source, signature, real, work, fastmath, team)
 
 
 def signature(*arrays: object, numbers: int = 0, others: Sequence[str] = ()) -> str:
-    """The types of a kernel's arguments: flat arrays of what is named, is a NumPy dtype or has a `storage`; then so
-    many integers; then others.
+    """The types of a kernel's arguments: flat arrays, each given by a name, a NumPy dtype or an object with a
+    `storage`; then `numbers` integers; then `others`.
     """
     names = [array if isinstance(array, str) else getattr(array, "storage", array).name for array in arrays]
     return ", ".join([*[f"{name}[]" for name in names], *["int64"] * numbers, *others])
@@ -88,7 +87,7 @@ def _launcher(
 
 @dataclass(frozen=True)
 class Unbuilt:
-    """Stands for a kernel that is not compiled: a call is recorded instead. `build` gives the launcher."""
+    """The launcher of a kernel that is not compiled: calls are recorded. `build` returns the actual launcher."""
 
     device: object
     name: str
@@ -100,7 +99,7 @@ class Unbuilt:
     team: tuple[int, int] | None = None
 
     def __call__(self, *arguments: object) -> None:
-        _unbuilt.log.append((self, arguments))
+        _recording.log.append((self, arguments))
 
     def build(self) -> Callable:
         """The launcher that eager ops use."""
@@ -114,14 +113,15 @@ class Unbuilt:
         return builder.build(self.device.backend, self.name, text, self.signature, False, self.fastmath)
 
     def function(self, name: str) -> str:
-        """The serial kernel's text as a function `name` that can share a module with others: its `real` type is
-        substituted, also in its helper functions.
+        """The serial kernel's text as a function `name` that can share a module with other kernels.
+
+        `real` is replaced by its type, which becomes part of the helper functions' names.
         """
         text = _complete(self.device.backend, self.source, self.real, False)
         helpers, _, kernel = text.rpartition("def kernel(")
-        for each in re.findall(r"@\w+_function\ndef (\w+)\(", helpers):
+        for helper_name in re.findall(r"@\w+_function\ndef (\w+)\(", helpers):
             helpers, kernel = (
-                re.sub(rf"\b{each}\(", f"{each}_{_real(self.real)}(", part) for part in (helpers, kernel)
+                re.sub(rf"\b{helper_name}\(", f"{helper_name}_{_real(self.real)}(", part) for part in (helpers, kernel)
             )
         return re.sub(
             r"\breal\(",
@@ -130,24 +130,23 @@ class Unbuilt:
         )
 
 
-class _Log(threading.local):
+class _Recording(threading.local):
     log: list | None = None
 
 
-_unbuilt = _Log()
+_recording = _Recording()
 
 
 @contextmanager
 def unbuilt() -> Iterator[list]:
-    """Context in which kernels are not compiled: launchers append (kernel, arguments) to the list it yields.
-
-    For the graph compiler.
+    """Context, for the graph compiler, in which kernels are not compiled: launchers append (kernel, arguments) to the
+    list that it yields.
     """
-    before, _unbuilt.log = _unbuilt.log, []
+    before, _recording.log = _recording.log, []
     try:
-        yield _unbuilt.log
+        yield _recording.log
     finally:
-        _unbuilt.log = before
+        _recording.log = before
 
 
 @cache
@@ -162,10 +161,10 @@ def _built(
 
 
 def _complete(backend: object, source: str, real: DType, parallel: bool) -> str:
-    """Imports, the helpers the source uses, and the source with this target's loops."""
+    """The source with this target's loops, after its imports and the helpers that it uses."""
     source = divided(source) if parallel else source
     text = _helpers(source, {*_vectorised(backend), *backend.further_math()}) + re.sub(
-        r"parallel_range\(((?:[^()]|\([^()]*\))*)\)", lambda found: backend.LOOP.format(found[1]), source
+        r"parallel_range\(((?:[^()]|\([^()]*\))*)\)", lambda match: backend.LOOP.format(match[1]), source
     )
     text = text.replace("local_array(", "cuda.local.array(")
     if "shared_array(" in text:
@@ -175,14 +174,18 @@ def _complete(backend: object, source: str, real: DType, parallel: bool) -> str:
 
 def headed(text: str, backend: object) -> str:
     """`text` preceded by imports of the math functions it calls."""
-    header, own, called = "", _vectorised(backend), _called(text)
-    for module, names in ((f"{__package__}.vectorised", own), (backend.MATH, _MATH), (backend.ROUNDING, _ROUNDING)):
-        used = [name for name in names if name in called and (names is own or name not in own)]
-        header += (
-            f"from {module} import {', '.join(used)}{f'  # {_version_of_vectors()}' if names is own else ''}\n"
-            if used
-            else ""
-        )
+    header, vector_functions, called = "", _vectorised(backend), _called(text)
+    for module, names in (
+        (f"{__package__}.vectorised", vector_functions),
+        (backend.MATH, _MATH),
+        (backend.ROUNDING, _ROUNDING),
+    ):
+        imported = [
+            name for name in names if name in called and (names is vector_functions or name not in vector_functions)
+        ]
+        if imported:
+            version = f"  # {_version_of_vectors()}" if names is vector_functions else ""
+            header += f"from {module} import {', '.join(imported)}{version}\n"
     return header + text
 
 
@@ -192,13 +195,13 @@ def _called(text: str) -> set[str]:
 
 
 def _vectorised(backend: object) -> dict[str, object]:
-    """The functions this target's kernels take from `vector_math` and `lines`, by name."""
+    """The functions that this target's kernels import from `kernel.vectorised`, by name."""
     return _formulas() if backend.VECTORISED else {}
 
 
 @cache
 def _formulas() -> dict[str, object]:
-    # with them comes llvmlite, which is not loaded before a kernel is built
+    # these import llvmlite, which is loaded only when a kernel is built
     from . import halves, lines, quotients, vector_math
 
     return {**vector_math.formulas, **lines.formulas, **halves.formulas, **quotients.formulas}
@@ -206,8 +209,9 @@ def _formulas() -> dict[str, object]:
 
 @cache
 def _version_of_vectors() -> str:
-    """A digest of the code that generates their instructions: it is part of a kernel's cache key, since a kernel's text
-    shows only their names.
+    """A digest of the code that generates vector instructions.
+
+    It is part of a kernel's source and so of its cache key, since the source has only the functions' names.
     """
     import hashlib
 
@@ -225,27 +229,27 @@ def _real(dtype: DType) -> str:
     return dtype.real.compute.name if dtype.differentiable else "float64"
 
 
-def _helpers(source: str, without: Container[str]) -> str:
-    """Texts of the functions of `kernel.scalar` that `source` calls, directly or indirectly, callees first; not of
+def _helpers(source: str, excluded: Container[str]) -> str:
+    """Texts of the functions of `kernel.scalar` that `source` calls, directly or indirectly, callees first; except
     those in `without`, which the target provides.
     """
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
 
     def collect(text: str) -> None:
-        called = _called(text)
+        called_names = _called(text)
         for name, function in scalar.functions.items():
-            if name in called and name not in found and name not in without:
+            if name in called_names and name not in texts and name not in excluded:
                 helper = specialized(function, name=name)
                 collect(helper.split("\n", 1)[1])
-                kind = next(
+                decorator = next(
                     (
-                        kind
-                        for kind, those in (("inlined", scalar.inlined), ("shared", scalar.shared))
-                        if function in those
+                        decorator
+                        for decorator, group in (("inlined", scalar.inlined), ("shared", scalar.shared))
+                        if function in group
                     ),
                     "device",
                 )
-                found[name] = f"@{kind}_function\n{helper}\n"
+                texts[name] = f"@{decorator}_function\n{helper}\n"
 
     collect(source)
-    return "".join(found.values())
+    return "".join(texts.values())

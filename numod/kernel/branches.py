@@ -14,8 +14,8 @@ from collections.abc import Callable
 
 from llvmlite import ir
 
-from ..device import vectors
 from .instructions import Number, library, where
+from .registers import vectors
 
 _PURE = ("memory(none)", "nounwind", "willreturn")
 

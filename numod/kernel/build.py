@@ -18,8 +18,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TYPE_CHECKING
 
 from ..device import signals
+from . import registers
+
+if TYPE_CHECKING:
+    from ..device.backend import Backend
 
 VERSION = "18"  # of everything that a kernel's text does not show; raise it when that changes
 FAST_POINTWISE = frozenset({"contract"})
@@ -67,7 +72,7 @@ class Kernel:
 
 
 def build(
-    backend: object,
+    backend: Backend,
     name: str,
     source: str,
     signature: str,
@@ -109,7 +114,7 @@ def kernels() -> list[Kernel]:
     return list(_built.values())
 
 
-def _make(backend: object, kernel: Kernel, fastmath: frozenset, alone: bool) -> Kernel:
+def _make(backend: Backend, kernel: Kernel, fastmath: frozenset, alone: bool) -> Kernel:
     start = time.perf_counter()
     with unforked:
         from .cache import KernelCache  # here, since it imports hashlib
@@ -132,20 +137,21 @@ def _make(backend: object, kernel: Kernel, fastmath: frozenset, alone: bool) -> 
     return kernel
 
 
-def _translated(backend: object, function: Callable[[], Callable], *options: object) -> object:
+def _translated(backend: Backend, function: Callable[[], Callable], *options: object) -> object:
     """What Numba makes of a kernel, for inspection. Helper functions are registered meanwhile, as in a build."""
     with _lock:
         return backend.translate(function(), *options)
 
 
-def function(backend: object, name: str, source: str) -> Callable:
+def function(backend: Backend, name: str, source: str) -> Callable:
     """The kernel of a source as a Python function that is not compiled, for `device.ahead`."""
     return _function(backend, Kernel(name, source, "", False, ""))
 
 
-def _function(backend: object, kernel: Kernel) -> Callable:
+def _function(backend: Backend, kernel: Kernel) -> Callable:
     """The kernel as a Python function, to be compiled."""
-    namespace = {**backend.namespace(), "__name__": __name__}
+    vector_functions = registers.functions() if backend.VECTORISED else {}
+    namespace = {**backend.namespace(), **vector_functions, "__name__": __name__}
     text = kernel.source.replace("def kernel(", f"def {kernel.name}(", 1)
     filename = f"<numod {kernel.name}>"
     # tracebacks and profilers can show the source

@@ -1,8 +1,8 @@
-"""Formulas as graphs: what a row's lambda becomes, and its derivative. Not text (see `writer`) and not arrays.
+"""Formulas as graphs, and their derivatives. `writer` turns them into text.
 
-A `Formula` is a named scalar function. Its body is either the text of one target operation (`"x + y"`) or a lambda over
-other formulas. Called with expressions, a formula gives an expression; so the same lambda serves as forward pass,
-gradient, and gradient of the gradient.
+A `Formula` is a named scalar function. Its body is either the text of one operation in a kernel (`"x + y"`) or a lambda
+over other formulas. A formula called with expressions returns an expression, so one lambda serves the forward pass, the
+gradient, and the gradient of the gradient.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
-vocabulary: dict[str, Formula] = {}  # the formulas that operators and other rows refer to by name
+vocabulary: dict[str, Formula] = {}  # formulas by name, for operators and for rows that use other rows
 
 
 class Expression:
     """A node of a formula: a `Symbol`, a `Constant` or a `Call`.
 
-    Arithmetic and comparison operators build further nodes.
+    Arithmetic and comparison operators build new nodes.
     """
 
     __slots__ = ()
@@ -97,7 +97,7 @@ class Symbol(Expression):
 
 
 class Constant(Expression):
-    """A number in a formula. It takes the formula's dtype, so that float32 stays float32."""
+    """A number in a formula. It has the formula's dtype: float32 stays float32."""
 
     __slots__ = ("value",)
 
@@ -115,15 +115,15 @@ class Call(Expression):
 
 
 class Formula:
-    """A scalar function by name.
+    """A named scalar function.
 
-    `derivatives` maps an input's name to `lambda g, <inputs or out>: gradient` over formulas.
+    `derivatives` maps an input's name to `lambda g, <inputs or out>: gradient`. Without it a lambda is differentiated
+    symbolically, and a text has no gradient.
 
-    `result`: "same" (dtype of the inputs), "float" (integers become the default float), "real" or "complex" (a complex
-    number's part, or the reverse) or "bool". `conditions`: inputs that are truth values. `integers`: inputs that stay
-    int64. `integer`: the body for integer dtypes, where it differs. `complex`: the body for complex dtypes, or True
-    where it is the same. Without `derivatives` a lambda is differentiated symbolically; a text without them has no
-    gradient.
+    `result`: "same" (dtype of the inputs), "float" (integers become the default float), "real" (a part of a complex
+    number), "complex" (made of real numbers) or "bool". `conditions`: inputs that are truth values. `integers`: inputs
+    that stay int64. `integer`: the body for integer dtypes, if it differs. `complex`: the body for complex dtypes, or
+    True if it is the same body.
     """
 
     def __init__(
@@ -152,41 +152,38 @@ class Formula:
         self.opaque = isinstance(body, str) or bool(derivatives) or integer is not None or complex not in (True, False)
 
     def body_for(self, kind: str) -> str | Callable:
-        """The body for a kind of dtype."""
+        """The body for a kind of dtype ("f", "c", "i", "u" or "b")."""
         if kind == "c":
             return self.body if self.complex in (True, False) else self.complex
         return self.body if kind == "f" or self.integer is None else self.integer
 
     def express(self, *arguments: object) -> Expression:
-        """This formula applied to expressions or numbers.
-
-        A lambda without derivatives of its own is expanded at once.
-        """
+        """This formula applied to expressions or numbers. A lambda without `derivatives` is expanded immediately."""
         arguments = tuple(a if isinstance(a, Expression) else Constant(a) for a in arguments)
         return Call(self, arguments) if self.opaque else as_expression(self.body(*arguments))
 
     def gradient(
         self, name: str, g: Expression, arguments: tuple[Expression, ...], out: Expression
     ) -> Expression | None:
-        """The gradient with respect to input `name`, given the gradient `g` of the result; None where there is none."""
+        """The gradient with respect to input `name`, given the gradient `g` of the result; None if there is none."""
         rule = self.derivatives.get(name)
         if rule is not None:
-            known = {"g": g, "out": out, **dict(zip(self.inputs, arguments))}
-            return as_expression(rule(*(known[parameter_name] for parameter_name in parameter_names(rule))))
+            values = {"g": g, "out": out, **dict(zip(self.inputs, arguments))}
+            return as_expression(rule(*(values[parameter_name] for parameter_name in parameter_names(rule))))
         if callable(self.body):
             symbols = tuple(Symbol(input) for input in self.inputs)
-            found = differentiate(as_expression(self.body(*symbols)), g).get(symbols[self.inputs.index(name)])
-            return None if found is None else substitute(found, dict(zip(symbols, arguments)))
+            input_gradient = differentiate(as_expression(self.body(*symbols)), g).get(symbols[self.inputs.index(name)])
+            return None if input_gradient is None else substitute(input_gradient, dict(zip(symbols, arguments)))
         return None
 
 
 def as_expression(value: object) -> Expression:
-    """Numbers become constants."""
+    """The value if it is an expression, else a constant."""
     return value if isinstance(value, Expression) else Constant(value)
 
 
 def parameter_names(function: Callable) -> tuple[str, ...]:
-    """The names of a plain function's parameters. (`inspect` would cost more than the rest of the import.)"""
+    """The names of a plain function's parameters, without importing `inspect`."""
     code = function.__code__
     return code.co_varnames[: code.co_argcount]
 
@@ -216,15 +213,13 @@ def substitute(root: Expression, replacements: dict[Expression, Expression]) -> 
     done: dict[int, Expression] = {id(old): new for old, new in replacements.items()}
     for node in topological([root]):
         if id(node) not in done:
-            same = not isinstance(node, Call)
-            done[id(node)] = node if same else Call(node.formula, tuple(done[id(a)] for a in node.arguments))
+            is_leaf = not isinstance(node, Call)
+            done[id(node)] = node if is_leaf else Call(node.formula, tuple(done[id(a)] for a in node.arguments))
     return done[id(root)]
 
 
 def differentiate(output: Expression, g: Expression) -> dict[Expression, Expression]:
-    """Reverse mode over one formula: the gradient of `output` with respect to every node below it, given its own
-    gradient `g`.
-    """
+    """Reverse-mode gradients, of `output` with respect to every node below it; `g` is the gradient of `output`."""
     adjoints: dict[Expression, Expression] = {output: g}
     for node in reversed(topological([output])):
         if not isinstance(node, Call) or node not in adjoints or node.formula.result == "bool":

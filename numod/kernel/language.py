@@ -254,7 +254,7 @@ def _better(value, best, beats):
     return beats(value, best) or (value != value and best == best)
 
 
-# Loops, types and memory: what convolutions and pooling need (`kernel.primitives` has their vector instructions)
+# Loops, types and memory for convolutions and pooling (their vector functions are in `kernel.registers.primitives`)
 
 
 @emitted

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from ..device.vectors import Writer
 from .instructions import INF, Number, choose, multiply_add, where
+from .registers.vectors import Writer
 from .vector_math.exponential import lifted_exp, raised, sigmoid_of, tanh
 from .vector_math.logarithm import log
 

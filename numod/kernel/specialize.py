@@ -1,36 +1,35 @@
-"""Specialise a kernel: turn a Python function into kernel source, with everything filled in that is known before it is
-compiled.
+"""Specialise a kernel: turn a Python function into kernel source, with its compile-time parameters filled in.
 
 The keyword-only parameters of a kernel are its compile-time parameters:
 
     def copy_strips(x, out, n, *, STRIP, number):
         for strip in parallel_range(n // STRIP): ...
 
-`specialized(copy_strips, STRIP=64, number=np.dtype("float32"))` is the source with each of them replaced by its value:
+`specialized(copy_strips, STRIP=64, number=np.dtype("float32"))` returns the source with each replaced by its value:
 
 - a number or a bool becomes that constant;
 - a dtype becomes its name, which is a type in kernels;
-- a function that kernels may call (`kernel.scalar`) becomes its name;
-- any other function must be one `return` of an expression, which takes the place of each call, or statements without a
-  `return`, which take the place of each call that is a statement.
+- a function that kernels can call (`kernel.scalar`) becomes its name;
+- any other function is inlined: it must be one `return` of an expression, which replaces each call, or statements
+  without a `return`, which replace each call that is a statement.
 
-An `if` whose condition is such a value is decided: only the branch that is taken is left.
+An `if` whose condition is such a value is replaced by the branch that is taken.
 
 A positional parameter can stand for a list of parameters: with `geometry=("height", "width")`, a parameter `geometry`
 becomes `height, width`, `geometry.width` becomes `width`, and `geometry` as an argument of a call becomes both.
 
-A positional parameter that is annotated with a `NamedTuple` stands for its fields in the same way, without being given
-a value: the kernel can be called from Python with one, and tools know the fields. Where such a parameter is an argument
-of a call, the called function receives the fields that its own parameter names. A field can be given a value, too,
-which then is a constant (the parameter stays).
+A positional parameter that is annotated with a `NamedTuple` is replaced by its fields without being given a value: the
+kernel can be called from Python with a tuple, and tools can check the fields. If such a parameter is an argument of a
+call, the called function receives the fields of its own annotation. A field can be given a value, which makes it a
+constant; its parameter remains.
 
-A positional parameter that is given a NumPy number (`inner=np.int64(1)`) keeps its place, but the kernel has this value
-for it; a loop over a size of 1 is no loop.
+A positional parameter that is given a NumPy number (`inner=np.int64(1)`) remains, but the kernel uses this value; a
+loop over a size of 1 is unrolled.
 
-A number that is global in the kernel's module becomes a constant, too. A value for a parameter that the kernel does not
-have raises, and so does a parameter without a value. Every name in a kernel must resolve, as in any Python function: to
-a local variable, a parameter, a name of its module or a builtin. `functools.partial(kernel, STRIP=64)` is a kernel with
-some of its parameters filled in.
+A global number of the kernel's module becomes a constant. A value for an unknown parameter raises, and so does a
+parameter without a value. Every name in a kernel must resolve, as in any Python function: to a local variable, a
+parameter, a name of its module or a builtin. `functools.partial(kernel, STRIP=64)` is a kernel with some of its
+parameters filled in.
 """
 
 from __future__ import annotations
@@ -53,26 +52,27 @@ from .syntax import parsed
 
 
 def specialized(kernel: Callable, *, name: str = "kernel", **values: object) -> str:
-    """The source of `kernel` as a function `name`, without its docstring, its float literals typed and its compile-time
-    parameters filled in.
+    """The source of `kernel` as a function `name`, with its compile-time parameters filled in and float literals typed.
 
-    The templates that it calls come first, as functions to be inlined, filled with the same values.
-    Raises TypeError for a value that the kernel and its templates do not have, and for a parameter without a value.
+    The templates that it calls come first, as inlined functions, filled with the same values. Raises TypeError for a
+    value that neither the kernel nor a template takes, and for a parameter without a value.
     """
     kernel, values = _unwrapped(kernel, values)
-    used = _templates(kernel)
-    has = set().union(
-        *map(parameters, (*used, kernel)), *(names for each in (*used, kernel) for names in _fields(each).values())
+    templates = _templates(kernel)
+    known = set().union(
+        *map(parameters, (*templates, kernel)),
+        *(names for function in (*templates, kernel) for names in _fields(function).values()),
     )
-    if unknown := values.keys() - has:
+    if unknown := values.keys() - known:
         raise TypeError(
             f"{kernel.__name__} has no parameter {', '.join(sorted(unknown))} to be specialised; it has "
-            f"{', '.join(sorted(has)) or 'none'}"
+            f"{', '.join(sorted(known)) or 'none'}"
         )
     helpers = "".join(
-        f"@inlined_function\n{_specialized(each, each.__name__, tuple(_own(each, values)))}\n" for each in used
+        f"@inlined_function\n{_specialized(function, function.__name__, tuple(_values_for(function, values)))}\n"
+        for function in templates
     )
-    return helpers + _specialized(kernel, name, tuple(_own(kernel, values)))
+    return helpers + _specialized(kernel, name, tuple(_values_for(kernel, values)))
 
 
 def inlined_call(
@@ -104,7 +104,7 @@ def _call_replaced(line: str, name: str, statements: Callable[..., list[str]]) -
 
 
 def template(function: Callable) -> Callable:
-    """Make a function a helper of the kernels of its module that takes their compile-time parameters."""
+    """Make a function a helper of the kernels in its module, specialised with their compile-time parameters."""
     _registered.add(function)
     return function
 
@@ -115,37 +115,37 @@ _registered: set[Callable] = set()
 @cache
 def _templates(kernel: Callable) -> tuple[Callable, ...]:
     """The templates that a kernel calls, directly or indirectly, callees first."""
-    found: list[Callable] = []
+    templates: list[Callable] = []
 
     def collect(function: Callable) -> None:
         for name in function.__code__.co_names:
             called = function.__globals__.get(name)
-            if inspect.isfunction(called) and called in _registered and called not in found:
+            if inspect.isfunction(called) and called in _registered and called not in templates:
                 collect(called)
-                found.append(called)
+                templates.append(called)
 
     collect(kernel)
-    return tuple(found)
+    return tuple(templates)
 
 
 def parameters(kernel: Callable) -> tuple[str, ...]:
-    """The names that can be given a value: compile-time parameters that have none yet, then positional ones."""
+    """The names that can be given a value: compile-time parameters without a value, then positional ones."""
     kernel, values = _unwrapped(kernel, {})
-    return tuple(each for each in (*_compile_time(kernel), *_positional(kernel)) if each not in values)
+    return tuple(name for name in (*_compile_time(kernel), *_positional(kernel)) if name not in values)
 
 
 def arguments(kernel: Callable) -> tuple[str, ...]:
-    """The parameters of a kernel's source: its positional ones, with the fields of those that stand for fields."""
+    """The parameters of a kernel's source: its positional parameters, with NamedTuples replaced by their fields."""
     kernel, _ = _unwrapped(kernel, {})
-    return tuple(field for each in _positional(kernel) for field in _fields(kernel).get(each, (each,)))
+    return tuple(field for name in _positional(kernel) for field in _fields(kernel).get(name, (name,)))
 
 
 def has(kernel: Callable, name: str) -> bool:
-    """Whether a kernel, or a template that it calls, has a compile-time parameter of this name that has no value
-    yet.
-    """
+    """Whether a kernel, or a template that it calls, has a compile-time parameter `name` without a value."""
     function, values = _unwrapped(kernel, {})
-    return name not in values and any(name in _compile_time(each) for each in (function, *_templates(function)))
+    return name not in values and any(
+        name in _compile_time(candidate) for candidate in (function, *_templates(function))
+    )
 
 
 def _compile_time(function: Callable) -> tuple[str, ...]:
@@ -160,11 +160,11 @@ def _positional(function: Callable) -> tuple[str, ...]:
 @cache
 def _fields(function: Callable) -> dict[str, tuple[str, ...]]:
     """The fields of each positional parameter that is annotated with a NamedTuple."""
-    kinds = {
-        name: function.__globals__.get(kind) if isinstance(kind, str) else kind
-        for name, kind in function.__annotations__.items()
+    annotations = {
+        name: function.__globals__.get(annotation) if isinstance(annotation, str) else annotation
+        for name, annotation in function.__annotations__.items()
     }
-    return {name: kind._fields for name, kind in kinds.items() if hasattr(kind, "_fields")}
+    return {name: annotation._fields for name, annotation in annotations.items() if hasattr(annotation, "_fields")}
 
 
 def _unwrapped(kernel: Callable, values: dict[str, object]) -> tuple[Callable, dict[str, object]]:
@@ -174,9 +174,9 @@ def _unwrapped(kernel: Callable, values: dict[str, object]) -> tuple[Callable, d
     return kernel, values
 
 
-def _own(function: Callable, values: dict[str, object]) -> Iterator[tuple[str, object]]:
-    """The values that a function has, defaults among them: names for positional parameters, others for compile-time
-    parameters.
+def _values_for(function: Callable, values: dict[str, object]) -> Iterator[tuple[str, object]]:
+    """The values, defaults included, that apply to a function: tuples of names and NumPy numbers for positional
+    parameters, others for compile-time parameters.
     """
     fields = {name for names in _fields(function).values() for name in names}
     for name, value in {**(function.__kwdefaults__ or {}), **values}.items():
@@ -198,36 +198,36 @@ def _specialized(function: Callable, name: str, values: tuple[tuple[str, object]
     definition = tree.body[0]
     _refuse_unknown(function, definition)
     definition.name = name
-    found = {**_global_numbers(function), **dict(values)}
-    missing = [kwonlyarg.arg for kwonlyarg in definition.args.kwonlyargs if kwonlyarg.arg not in found]
+    values_by_name = {**_global_numbers(function), **dict(values)}
+    missing = [kwonlyarg.arg for kwonlyarg in definition.args.kwonlyargs if kwonlyarg.arg not in values_by_name]
     if missing:
         raise TypeError(f"{function.__name__} needs a value for {', '.join(missing)}")
     definition.args.kwonlyargs, definition.args.kw_defaults = [], []
-    lists = {**_fields(function), **{each: names for each, names in found.items() if isinstance(names, tuple)}}
-    assigned = {each: value for each, value in values if isinstance(value, np.generic)}
-    found = {each: value for each, value in found.items() if each not in assigned}
-    if found or lists:
+    lists = {**_fields(function), **{key: names for key, names in values_by_name.items() if isinstance(names, tuple)}}
+    assigned = {key: value for key, value in values if isinstance(value, np.generic)}
+    values_by_name = {key: value for key, value in values_by_name.items() if key not in assigned}
+    if values_by_name or lists:
         _refuse_clashes(function, lists)
         _expand(definition, lists)
-        _Fill({each: value for each, value in found.items() if each not in lists}, lists, function.__globals__).visit(
-            definition
-        )
+        _Fill(
+            {key: value for key, value in values_by_name.items() if key not in lists}, lists, function.__globals__
+        ).visit(definition)
     _assign(definition, assigned)
     return ast.unparse(tree) + "\n"
 
 
 def _assign(definition: ast.FunctionDef, values: dict[str, np.generic]) -> None:
-    """Begin with parameters' values.
+    """Assign values to parameters at the start of a kernel, and remove loops over sizes of 1.
 
-    Left to LLVM, a loop over a size of 1 would keep loops around it from being unrolled.
+    LLVM would not unroll the loops around such a loop.
     """
-    _Once({name for name, value in values.items() if value == 1}).visit(definition)
+    _RemoveSingleLoops({name for name, value in values.items() if value == 1}).visit(definition)
     definition.body[:0] = parsed(
         "".join(f"{name} = {value.dtype.name}({value.item()})\n" for name, value in values.items())
     ).body
 
 
-class _Once(ast.NodeTransformer):
+class _RemoveSingleLoops(ast.NodeTransformer):
     """Replaces loops over sizes of 1 by their bodies."""
 
     def __init__(self, sizes: set[str]) -> None:
@@ -250,24 +250,21 @@ def _global_numbers(function: Callable) -> dict[str, float]:
 
 
 def _refuse_unknown(function: Callable, definition: ast.FunctionDef) -> None:
-    """Raise NameError for a name that does not resolve.
-
-    The back end might provide it by chance, or it may be a variable that was renamed elsewhere only.
-    """
+    """Raise NameError for a name that does not resolve, even if the back end happens to define it."""
     known = function.__globals__.keys() | vars(builtins).keys() | set(function.__code__.co_varnames)
     suspects = {name for name in function.__code__.co_names if name not in known}  # among them attributes
     if not suspects:
         return
-    if unknown := suspects & {each.id for each in ast.walk(definition) if isinstance(each, ast.Name)}:
+    if unknown := suspects & {node.id for node in ast.walk(definition) if isinstance(node, ast.Name)}:
         raise NameError(
             f"{function.__module__}.{function.__name__}: {', '.join(sorted(unknown))} is no variable or parameter of "
             "the kernel and no name of its module; "
-            "import what kernels may call from kernel.language, kernel.primitives or kernel.library"
+            "import what kernels may call from kernel.language, kernel.registers.primitives or kernel.library"
         )
 
 
 def _refuse_clashes(function: Callable, lists: dict[str, tuple[str, ...]]) -> None:
-    """Raise for a variable that has the name of a field: in the source they would be one."""
+    """Raise TypeError for a variable with the name of a field, which would be the same variable in the source."""
     if clash := {field for names in lists.values() for field in names} & {*function.__code__.co_varnames}:
         raise TypeError(
             f"{function.__name__}: {', '.join(sorted(clash))} is a variable and a field of {', '.join(lists)}; rename "
@@ -276,9 +273,11 @@ def _refuse_clashes(function: Callable, lists: dict[str, tuple[str, ...]]) -> No
 
 
 def _expand(definition: ast.FunctionDef, lists: dict[str, tuple[str, ...]]) -> None:
-    """Replace each parameter that stands for a list by the parameters in it."""
-    given = definition.args.args
-    definition.args.args = [ast.arg(name) for each in given for name in lists.get(each.arg, (each.arg,))]
+    """Replace each parameter in `lists` by its list of parameters."""
+    positional = definition.args.args
+    definition.args.args = [
+        ast.arg(name) for argument in positional for name in lists.get(argument.arg, (argument.arg,))
+    ]
 
 
 class _Fill(ast.NodeTransformer):
@@ -287,14 +286,12 @@ class _Fill(ast.NodeTransformer):
     def __init__(
         self, values: dict[str, object], lists: dict[str, tuple[str, ...]], functions: dict[str, object]
     ) -> None:
-        """`values` by name, the fields of each parameter in `lists`, and the names of `functions` that the kernel may
-        call.
-        """
+        """`values` and `functions` that the kernel calls are by name; `lists` has the fields of parameters."""
         self.lists, self.functions = lists, {**functions, **values}
         self.inlined = {
             name: value for name, value in values.items() if inspect.isfunction(value) and not _is_called(value)
         }
-        self.values = {name: _node(value) for name, value in values.items() if name not in self.inlined}
+        self.values = {name: _value_node(value) for name, value in values.items() if name not in self.inlined}
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
         if node.id not in self.values:
@@ -312,30 +309,30 @@ class _Fill(ast.NodeTransformer):
         return self._field(node.attr, node.ctx)
 
     def _field(self, name: str, context: ast.expr_context) -> ast.AST:
-        """A field: its parameter, or its value if it has one."""
+        """The parameter of a field, or its value if it has one."""
         return self.visit_Name(ast.Name(name, context))
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         function = self.inlined.get(node.func.id) if isinstance(node.func, ast.Name) else None
         if function:
             return self.visit(_inlined(function, node.args))
-        node.args = [part for place, arg in enumerate(node.args) for part in self._parts(node.func, place, arg)]
+        node.args = [part for position, arg in enumerate(node.args) for part in self._parts(node.func, position, arg)]
         return self.generic_visit(node)
 
     def visit_Expr(self, node: ast.Expr) -> ast.AST | list[ast.AST]:
-        """A call of a function whose statements take its place."""
+        """Replace a call by the function's statements, if it is inlined."""
         called = node.value.func if isinstance(node.value, ast.Call) else None
         function = self.inlined.get(called.id) if isinstance(called, ast.Name) else None
         if function is None or _returns(function):
             return self.generic_visit(node)
         return [
-            each
+            node_part
             for statement in _inlined_statements(function, node.value.args)
-            for each in _listed(self.visit(statement))
+            for node_part in _as_list(self.visit(statement))
         ]
 
     def visit_If(self, node: ast.If) -> ast.AST | list[ast.AST]:
-        """A choice that is made when the kernel is specialised leaves no trace."""
+        """Replace an `if` with a constant condition by the branch that is taken."""
         self.generic_visit(node)
         if not isinstance(node.test, ast.Constant):
             return node
@@ -347,28 +344,26 @@ class _Fill(ast.NodeTransformer):
             return node
         return node.body if node.test.value else node.orelse
 
-    def _parts(self, called: ast.AST, place: int, argument: ast.AST) -> list[ast.AST]:
-        """The arguments that one argument stands for: of a list those fields that the called function's parameter
-        has.
-        """
+    def _parts(self, called: ast.AST, position: int, argument: ast.AST) -> list[ast.AST]:
+        """The arguments that replace one argument: for a list, the fields that the called function's parameter has."""
         names = self.lists.get(argument.id) if isinstance(argument, ast.Name) else None
         if names is None:
             return [argument]
         function = self.functions.get(called.id) if isinstance(called, ast.Name) else None
-        asked = _asked(function, place) if inspect.isfunction(function) else None
-        if missing := set(asked or ()) - set(names):
+        fields = _fields_of_argument(function, position) if inspect.isfunction(function) else None
+        if missing := set(fields or ()) - set(names):
             raise TypeError(f"{argument.id} has no {', '.join(sorted(missing))}, which {called.id} reads")
-        return [self._field(name, ast.Load()) for name in asked or names]
+        return [self._field(name, ast.Load()) for name in fields or names]
 
 
-def _asked(function: Callable, place: int) -> tuple[str, ...] | None:
-    """The fields of a function's positional parameter, if it stands for fields."""
+def _fields_of_argument(function: Callable, position: int) -> tuple[str, ...] | None:
+    """The fields of a function's positional parameter, if it is a NamedTuple."""
     names = _positional(function)
-    return _fields(function).get(names[place]) if place < len(names) else None
+    return _fields(function).get(names[position]) if position < len(names) else None
 
 
 def _is_called(function: Callable) -> bool:
-    """Whether kernels call a function by its name."""
+    """Whether kernels call a function by name; else it is inlined."""
     return function in EMITTED or scalar.functions.get(function.__name__) is function
 
 
@@ -376,8 +371,8 @@ def _is_type(value: object) -> bool:
     return isinstance(value, type | np.dtype) and value is not range
 
 
-def _node(value: object) -> ast.AST:
-    """A value as a part of the source."""
+def _value_node(value: object) -> ast.AST:
+    """The syntax node of a value."""
     if isinstance(value, bool | int | float):
         return ast.Constant(value)
     if _is_type(value):
@@ -388,7 +383,7 @@ def _node(value: object) -> ast.AST:
 
 
 def _inlined(function: Callable, arguments: list[ast.AST]) -> ast.AST:
-    """The expression that a function returns, with these arguments."""
+    """The expression that a function returns, with `arguments` for its parameters."""
     definition = tree_of(function).body[0]
     _refuse_unknown(function, definition)
     body, names = definition.body, [arg.arg for arg in definition.args.args]
@@ -401,21 +396,21 @@ def _inlined(function: Callable, arguments: list[ast.AST]) -> ast.AST:
 
 
 def _returns(function: Callable) -> bool:
-    return any(isinstance(each, ast.Return) for each in ast.walk(tree_of(function)))
+    return any(isinstance(node, ast.Return) for node in ast.walk(tree_of(function)))
 
 
 def _inlined_statements(function: Callable, arguments: list[ast.AST]) -> list[ast.AST]:
-    """The statements of a function, with these arguments. Its variables become the kernel's."""
+    """The statements of a function, with `arguments` for its parameters. Its variables become the kernel's."""
     definition = tree_of(function).body[0]
     _refuse_unknown(function, definition)
     names = [arg.arg for arg in definition.args.args]
     if len(names) != len(arguments) and not (definition.args.vararg and len(names) < len(arguments)):
         raise TypeError(f"{function.__name__} is to be inlined: it takes {len(names)} arguments, got {len(arguments)}")
     substitute = _Substitute(dict(zip(names, arguments)))
-    return [substitute.visit(each) for each in definition.body]
+    return [substitute.visit(statement) for statement in definition.body]
 
 
-def _listed(nodes: ast.AST | list[ast.AST]) -> list[ast.AST]:
+def _as_list(nodes: ast.AST | list[ast.AST]) -> list[ast.AST]:
     return nodes if isinstance(nodes, list) else [nodes]
 
 
@@ -431,7 +426,7 @@ class _Substitute(ast.NodeTransformer):
 
 def tree_of(function: Callable) -> ast.Module:
     """A function's syntax tree, without docstring, decorators and annotations, its float literals typed."""
-    tree = parsed(_text(function))
+    tree = parsed(_source_of(function))
     definition = tree.body[0]
     definition.decorator_list, definition.returns = [], None
     for argument in (*definition.args.args, *definition.args.kwonlyargs):
@@ -444,9 +439,9 @@ def tree_of(function: Callable) -> ast.Module:
 
 
 def _has_floats(constants: tuple) -> bool:
-    """Whether a function's constants show a float literal.
+    """Whether a function's constants include a float literal.
 
-    Most kernels have none, and a visit of all nodes takes a third of the time.
+    Most kernels have none, and visiting all nodes would take a third of the time.
     """
     return any(
         isinstance(constant, float)
@@ -455,12 +450,8 @@ def _has_floats(constants: tuple) -> bool:
     )
 
 
-def _text(function: Callable) -> str:
-    """A function's source.
-
-    `inspect.getsource` does the same, but tokenizes the file to find the function's end, which took a fifth of a warm
-    start.
-    """
+def _source_of(function: Callable) -> str:
+    """A function's source, without `inspect.getsource`, which tokenizes the file (a fifth of a warm start)."""
     code = inspect.unwrap(function).__code__
     lines = linecache.getlines(code.co_filename)[code.co_firstlineno - 1 :]
     if not lines:
@@ -475,7 +466,7 @@ def _text(function: Callable) -> str:
 
 
 class _TypedLiterals(ast.NodeTransformer):
-    """0.5 -> real(0.5), or another type's name."""
+    """0.5 -> real(0.5), or with another type's name."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind

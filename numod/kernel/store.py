@@ -31,7 +31,7 @@ class Stored:
 
 def entries(folder: str | None = None) -> list[Stored]:
     """What the folder holds, the largest first. Files that vanish meanwhile are left out."""
-    return sorted(_entries(folder or config.cache_dir()), key=lambda entry: (-entry.size, entry.name))
+    return sorted(_entries(folder or config.cache_dir()), key=lambda stored: (-stored.size, stored.name))
 
 
 def _entries(folder: str | None) -> Iterator[Stored]:
@@ -60,9 +60,9 @@ def size_of(kernel: Kernel) -> int:
 def clear(folder: str | None = None) -> int:
     """Remove all entries and return their number. Running programs keep what they have loaded."""
     removed = 0
-    for entry in entries(folder):
+    for stored in entries(folder):
         try:
-            os.unlink(entry.path)
+            os.unlink(stored.path)
             removed += 1
         except OSError:
             continue

@@ -13,9 +13,9 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from ..device.vectors import primitive
 from . import halves, lines, quotients
 from .instructions import Number
+from .registers.vectors import primitive
 from .vector_math import formulas
 
 

@@ -1,11 +1,11 @@
-"""What stands inside a loop, as lines of text: elements read, a line for each call of a formula, results stored.
+"""The body of a loop as lines of text: loads, a line for each call of a formula, stores.
 
-The loops around it are `emit`'s and `folds`'.
+`emit` and `folds` write the loops around it.
 
-Names in a kernel's text cannot collide, whatever a formula calls its inputs. An input is `in_` and its name, a result
-`out` and its number. All other variables that a template introduces begin with an underscore: a value of `Writer` with
-one letter and a number, what draws random words with `_draw_`, and `_number_` is a number in the type that is computed
-in. A kernel written by hand, into which lines may be put (`ops.finish`), uses none of these.
+Names in a kernel's text cannot collide, whatever the inputs of a formula are called. Input x is `in_x`, result 0 is
+`out0`. All other variables begin with an underscore: the values of a `Writer` are a letter and a number, variables for
+random words begin with `_draw_`, and `_number_x` is the number x converted to the compute dtype. Handwritten kernels,
+into which such lines can be inserted (`ops.matmul.epilogue`), use none of these names.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from .scalar import functions
 from .expression import Call, Constant, Expression, Symbol, as_expression, topological
 
 
-INDEX = "_index"  # the variable that formulas of text read as `index`: the position of the element in row-major order
+INDEX = "_index"  # the variable that a formula's text reads as `index`: the element's position in row-major order
 
 
 def argument_name(name: str) -> str:
-    """The name that a kernel has for a formula's input."""
+    """The name of a formula's input in a kernel."""
     return f"in_{name}"
 
 
 @dataclass(frozen=True)
 class Input:
-    """An input of a loop: a tensor's elements, or a number (`tensor` false; passed as float64 or int64).
+    """An input of a loop: a tensor's elements, or a number (`tensor` is false), which is passed as float64 or int64.
 
     `integer` numbers stay int64.
     """
@@ -43,7 +43,7 @@ class Input:
 
 
 class Output(NamedTuple):
-    """A result of a loop: written to a tensor of its own, or over input `over`."""
+    """A result of a loop, written to a new tensor, or over input `over`."""
 
     expression: Expression
     dtype: DType
@@ -52,45 +52,46 @@ class Output(NamedTuple):
 
 @dataclass(frozen=True)
 class Loop:
-    """What one fused loop computes, in compute dtype `dtype`."""
+    """The inputs and outputs of one fused loop, which computes in `dtype`."""
 
     inputs: tuple[Input, ...]
     outputs: tuple[Output, ...]
     dtype: DType
 
     def written(self) -> list[str]:
-        """Names of the result arrays that are arguments of their own, in order."""
+        """Names of the arrays of new results, in order."""
         return [f"out{k}" for k, output in enumerate(self.outputs) if output.over is None]
 
 
 def number_type(dtype: DType) -> str:
-    """How a kernel takes a Python number of this dtype."""
+    """The type by which a kernel takes a Python number of this dtype."""
     return {"f": "float64", "c": "complex128"}.get(dtype.kind, "int64")
 
 
-def cast(dtype: DType, text: str, each: Input | None = None) -> str:
-    """Text that converts a value to the type `dtype` is computed in."""
-    if each is not None and each.condition:
+def cast(dtype: DType, text: str, input: Input | None = None) -> str:
+    """Text that converts a value to `dtype`, unless it is an input that is a condition or an integer."""
+    if input is not None and input.condition:
         return f"({text} != 0)"
-    if each is not None and each.integer:
+    if input is not None and input.integer:
         return text
     return f"boolean({text})" if dtype.kind == "b" else f"{dtype.name}({text})"
 
 
-def load(dtype: DType, each: Input, index: str) -> str:
+def load(dtype: DType, input: Input, index: str) -> str:
     """Text that reads an element as the compute dtype."""
-    text = _widened(f"{each.name}[{index}]", each.dtype)
-    if each.dtype.kind == "b" or each.condition or (dtype.kind == "b" and each.dtype.is_complex):
+    text = _widened(f"{input.name}[{index}]", input.dtype)
+    if input.dtype.kind == "b" or input.condition or (dtype.kind == "b" and input.dtype.is_complex):
         text = f"({text} != 0)"
-        if each.condition or dtype.kind == "b":
+        if input.condition or dtype.kind == "b":
             return text
-    return cast(dtype, text, each)
+    return cast(dtype, text, input)
 
 
 class Writer:
-    """Turns expressions into lines, one per call, equal lines once. `symbols` maps an input's name to (text, kind).
+    """Turns expressions into lines, one per call; equal lines are written once.
 
-    A kind is "value" (of the compute dtype), "truth" (a boolean) or "integer" (int64).
+    `symbols` maps an input's name to (text, kind). A kind is "value" (in the compute dtype), "truth" (a boolean) or
+    "integer" (int64).
     """
 
     def __init__(self, dtype: DType, symbols: dict[str, tuple[str, str]], letter: str = "t") -> None:
@@ -98,10 +99,10 @@ class Writer:
         self.lines: list[str] = []
         self._variables: dict[int, tuple[str, str]] = {}
         self._known: dict[str, str] = {}
-        self._alive: list[Expression] = []  # expanded formulas: their ids must stay theirs
+        self._alive: list[Expression] = []  # keeps expanded formulas alive, since `_variables` refers to their ids
 
     def write(self, root: Expression, kind: str = "value") -> str:
-        """The variable that holds `root`, after writing what it needs."""
+        """Write the lines for `root` and return the variable that holds it."""
         self._visit(root)
         return self._as(root, kind)
 
@@ -133,7 +134,7 @@ class Writer:
             for name, argument in zip(formula.inputs, node.arguments)
         }
         names["index"] = INDEX
-        text = re.sub(r"\b(condition|index|x|y|z)\b", lambda found: names[found[0]], body)
+        text = re.sub(r"\b(condition|index|x|y|z)\b", lambda match: names[match[0]], body)
         if formula.result == "bool":
             return self._define(f"boolean({text})"), "truth"
         if formula.result in ("real", "complex"):
@@ -143,8 +144,8 @@ class Writer:
         return self._define(cast(self.dtype, text)), "value"
 
     def _as(self, node: Expression, kind: str) -> str:
-        variable, has = self._variables[id(node)]
-        if has == kind or kind == "integer":
+        variable, current_kind = self._variables[id(node)]
+        if current_kind == kind or kind == "integer":
             return variable
         return self._define(f"({variable} != 0)" if kind == "truth" else cast(self.dtype, variable))
 
@@ -156,7 +157,7 @@ class Writer:
 
 
 def converted_numbers(loop: Loop) -> list[str]:
-    """Lines before a loop that convert its scalar arguments `name` to the compute dtype, as `_number_name`."""
+    """Lines before a loop that convert its numbers to the compute dtype."""
     return [
         f"_number_{input.name} = {cast(loop.dtype, input.name, input)}" for input in loop.inputs if not input.tensor
     ]
@@ -165,7 +166,7 @@ def converted_numbers(loop: Loop) -> list[str]:
 def body(loop: Loop, index: dict[str, str]) -> list[str]:
     """The body of a loop: loads, one line per call, stores.
 
-    A tensor without an `index` is a variable of its name, in the loop's dtype.
+    A tensor without an `index` is a variable in the loop's dtype.
     """
     symbols = {}
     for input in loop.inputs:
@@ -188,7 +189,7 @@ def body(loop: Loop, index: dict[str, str]) -> list[str]:
         while isinstance(source, Call) and source.formula.body == "x":
             (source,) = source.arguments
         name = getattr(source, "name", None)
-        if name in index and halves.get(name) is output.dtype:  # a copy: its bits
+        if name in index and halves.get(name) is output.dtype:  # copy the bits
             return f"{name}[{index[name]}]"
         return stored(
             writer.write(output.expression, "truth" if output.dtype.kind == "b" else "value"), output.dtype, loop.dtype
@@ -201,7 +202,7 @@ def body(loop: Loop, index: dict[str, str]) -> list[str]:
 
 
 def stored(value: str, dtype: DType, computed: DType) -> str:
-    """Text that converts a computed value to what the buffer of `dtype` holds."""
+    """Text that converts a computed value to the storage type of `dtype`."""
     if dtype.kind == "b":
         return f"uint8({value})"
     if dtype.compute is not dtype:
@@ -210,9 +211,7 @@ def stored(value: str, dtype: DType, computed: DType) -> str:
 
 
 def store_function(dtype: DType) -> Callable:
-    """The function that a kernel calls for what `stored` says of values in their compute dtype; a function to be
-    inlined where they stay as they are.
-    """
+    """The function with which a kernel converts a value from the compute dtype to the storage type of `dtype`."""
     return unchanged if dtype.compute is dtype else functions[f"to_{dtype.name}"]
 
 
@@ -221,11 +220,11 @@ def unchanged(value):
 
 
 def _widened(text: str, dtype: DType) -> str:
-    """An element as read, in the dtype it is computed with."""
+    """Text that converts a loaded element to its compute dtype."""
     return text if dtype.compute is dtype else f"from_{dtype.name}({text})"
 
 
 def literal(value: float | bool) -> str:
-    """A number as text that a kernel can hold."""
+    """A number as text of a kernel."""
     text = repr(value)
     return {"inf": "1e400", "-inf": "-1e400", "nan": "(1e400 - 1e400)"}.get(text, text)

@@ -80,7 +80,7 @@ def packed_tiles(a, b, panel, c, n, height, width, lanes, depth):
 def ladder() -> Ladder:
     """From three loops to numod's product, NumPy's beside it."""
     import numod
-    from numod.device import tiles as registers
+    from numod.kernel.registers import tiles as registers
 
     a, b = np.random.default_rng(0).random((2, SIZE, SIZE), np.float32)
     lanes, height = registers.host().lanes(4), registers.host().rows

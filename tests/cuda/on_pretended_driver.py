@@ -117,7 +117,7 @@ assert MACHINE.waits() == waits  # nothing in a step waits for the GPU, and no c
 assert (
     there.cpu().tolist() == [1, 1, 1] and batch.cuda(non_blocking=False).shape == (3,) and MACHINE.waits() == waits + 2
 )
-assert len(x.device.backend._flying) == 1  # the pinned memory stays for as long as the device may read it
+assert len(x.device.backend._pending_copies) == 1  # the pinned memory stays for as long as the device may read it
 
 stream, event = cuda.Stream(), cuda.Event(enable_timing=True)
 with cuda.stream(stream):

@@ -27,7 +27,7 @@ def test_arguments_are_words():
 
 
 @pytest.mark.parametrize(("functions", "told"), [
-    ({"cuInit": lambda flags: 802}, "the NVIDIA driver is there, but says: CUDA error: .*cuInit.*See whether "
+    ({"cuInit": lambda flags: 802}, "the NVIDIA driver is installed, but reports: CUDA error: .*cuInit.*Check that "
                                     "nvidia-smi"),
     ({"cuDeviceGetCount": lambda out: 0}, "no CUDA-capable device is detected.*CUDA_VISIBLE_DEVICES"),
 ], ids=["broken", "without a GPU"])  # fmt: skip

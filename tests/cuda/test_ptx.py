@@ -505,9 +505,9 @@ def test_gradients_of_rows(compiled: list[str]) -> None:
 def test_extremes_of_numbas_own_target(compiled: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     from numod.device import cuda
 
-    assert not cuda._own()
+    assert not cuda._is_built_in()
     names = cuda.namespace()
-    monkeypatch.setattr(cuda, "_own", lambda: True)
+    monkeypatch.setattr(cuda, "_is_built_in", lambda: True)
     assert {*cuda.namespace()} - {*names} == {"min", "max"}
     argmax.argmin.prepare((on_gpu(64, 512),), (1, False))
     check(compiled)
@@ -523,7 +523,7 @@ from numod.device import cuda
 from numod.device.layout import layout
 from numod.kernel import build
 from numod.ops import matmul
-assert cuda._own()
+assert cuda._is_built_in()
 cuda.capability, cuda.launch_on, cuda.empty = lambda: (8, 0), lambda kernel, shape: kernel, np.empty
 cuda.compile = lambda make, signature, *_: print(cuda.ptx(make(), signature, (8, 0)))
 for kind in (numod.bfloat16, numod.float32):

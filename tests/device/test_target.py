@@ -6,7 +6,8 @@ import llvmlite.binding as llvm
 import pytest
 
 import numod
-from numod.device import cpu, target, vectors
+from numod.device import cpu, target
+from numod.kernel.registers import vectors
 
 
 @pytest.mark.parametrize(

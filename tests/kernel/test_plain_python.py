@@ -1,6 +1,6 @@
 """Kernels are Python functions: run as such, they compute what their compiled form does.
 
-The bodies of `kernel.language` and `kernel.primitives` stand for what the back end compiles. Shapes are small, since an
+The bodies of `kernel.language` and `kernel.registers.primitives` stand for what the back end compiles. Shapes are small, since an
 element of a product takes microseconds here. Seconds, about: 5.
 """
 

@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 
 import numod
-from numod.device import cpu, tiles
+from numod.device import cpu
 from numod.kernel import bind, build
+from numod.kernel.registers import tiles
 
 WIDE = {
     "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2, "log10": np.log10,
@@ -143,7 +144,8 @@ PROCESSORS = [
 COMPILED_FOR_EACH = """
 import re, sys
 import numba
-from numod.device import cpu, vectors
+from numod.device import cpu
+from numod.kernel.registers import vectors
 from numod.kernel import bind, build
 
 source = "def kernel(x, out):\\n    for k in range(out.shape[0]):\\n        out[k] = sin(x[k]) + x[k]\\n"

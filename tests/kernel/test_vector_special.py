@@ -12,8 +12,9 @@ import pytest
 
 import numod
 from numod import special
-from numod.device import cpu, tiles
+from numod.device import cpu
 from numod.kernel import bind, build
+from numod.kernel.registers import tiles
 
 WIDE = np.longdouble
 pytestmark = pytest.mark.skipif(np.finfo(WIDE).nmant < 63, reason="this machine has no wider float")

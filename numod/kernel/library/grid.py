@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..language import uintp
-from ..primitives import (
+from ..registers.primitives import (
     copy_line,
     line1,
     line2,

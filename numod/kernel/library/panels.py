@@ -1,12 +1,13 @@
 """Device functions of matrix products by register tiles: packing into panels that a tile reads contiguously, and the
 product of one block.
 
-The kernel does the blocking and the division among threads (`ops.matmul.tiled`). The tile itself is in `device.tiles`.
+The kernel does the blocking and the division among threads (`ops.matmul.tiled`). The tile itself is in
+`kernel.registers.tiles`.
 """
 
 from __future__ import annotations
 
-from ..primitives import (
+from ..registers.primitives import (
     copy_line,
     copy_panel,
     copy_strip,

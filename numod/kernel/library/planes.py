@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..language import uintp
-from ..primitives import turn_block, turn_edge, depthwise_fma1, depthwise_fma2, depthwise_fma3, depthwise_fma4
+from ..registers.primitives import turn_block, turn_edge, depthwise_fma1, depthwise_fma2, depthwise_fma3, depthwise_fma4
 from ..scalar import scalar, shared_scalar
 
 

@@ -1,5 +1,5 @@
 """Device functions of Winograd's F(2x2, 3x3): tiles of 4 x 4 elements, two apart, give 2 x 2 outputs each.
-`device.winograd` has the transforms.
+`kernel.registers.winograd` has the transforms.
 
 A transformed tile or kernel has 16 places. At each place the convolution is a matrix product: products (features,
 tiles) = taps (features, depth) @ tiles (depth, tiles), where the depth is the channels. Tiles are numbered along the
@@ -9,7 +9,7 @@ rows of all images: an image has `high` rows of `wide` tiles.
 from __future__ import annotations
 
 from ..language import address_of, uintp
-from ..primitives import (
+from ..registers.primitives import (
     combine_lines,
     copy_line,
     tile1,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...device import vectors
+from ...kernel.registers import vectors
 from ..instructions import (
     Number,
     absolute,

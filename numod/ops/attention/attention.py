@@ -12,9 +12,10 @@ from collections.abc import Callable
 from math import prod
 
 from ... import dtypes
-from ...device import Layout, tiles
+from ...device import Layout
 from ...device.layout import layout
 from ...kernel import bind, build
+from ...kernel.registers import tiles
 from ...kernel.specialize import specialized
 from ...kernel.written import written_out
 from . import cpu as cpu_kernels, cuda as gpu_kernels

@@ -11,9 +11,10 @@ from collections.abc import Callable
 from math import prod
 
 from ... import dtypes
-from ...device import Layout, tiles
+from ...device import Layout
 from ...device.layout import layout
 from ...kernel import emit, writer
+from ...kernel.registers import tiles
 from ..matmul.epilogue import Epilogue
 from ..op import Op, Packing, Plan, on_tensor_cores, single_device
 from ..pointwise import broadcast_strides

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...device import Layout, tiles
+from ...device import Layout
 from ...kernel import build
 from ...kernel.language import FINISH, int64, parallel_range, uintp
 from ...kernel.library.direct import Geometry
@@ -25,6 +25,7 @@ from ...kernel.library.planes import (
     load_weights_transposed,
     filter_row,
 )
+from ...kernel.registers import tiles
 from ..matmul.epilogue import Epilogue
 from .direct import geometry, launcher
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...device import Layout, threads, tiles
+from ...device import Layout, threads
 from ...kernel import bind, build, specialize
 from ...kernel.language import FINISH, int64, parallel_range, uintp
 from ...kernel.library.direct import Geometry, convolve_plane_back, convolve_row, correlate_tap
@@ -31,7 +31,8 @@ from ...kernel.library.grid import (
     transpose_outputs,
     transpose_sums,
 )
-from ...kernel.primitives import spread1, spread2, spread3
+from ...kernel.registers import tiles
+from ...kernel.registers.primitives import spread1, spread2, spread3
 from ..matmul.epilogue import Epilogue
 from .direct import geometry, launcher
 

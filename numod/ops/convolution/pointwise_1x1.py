@@ -7,8 +7,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
-from ...device import Layout, tiles
+from ...device import Layout
 from ...device.layout import layout
+from ...kernel.registers import tiles
 from ..matmul.epilogue import Epilogue
 from ..matmul.tiled import tiled_launcher
 

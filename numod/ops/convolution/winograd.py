@@ -12,9 +12,9 @@ from collections.abc import Callable
 from math import isfinite
 from typing import NamedTuple
 
-from ...device import Layout, tiles
+from ...device import Layout
 from ...device.threads import get_num_threads
-from ...device.winograd import TAPS
+from ...kernel.registers.winograd import TAPS
 from ...kernel import bind, build
 from ...kernel.language import FINISH, int64, parallel_range, uintp
 from ...kernel.library.direct import Geometry, correlate_tap
@@ -25,7 +25,8 @@ from ...kernel.library.winograd import (
     transform_kernels,
     transform_input,
 )
-from ...kernel.primitives import combine_taps
+from ...kernel.registers import tiles
+from ...kernel.registers.primitives import combine_taps
 from ...kernel.specialize import specialized
 from ..matmul.epilogue import Epilogue
 from .direct import geometry, launcher

@@ -1,4 +1,4 @@
-"""Fourier transforms on the CPU, vectorised over rows or columns (`device.butterflies`).
+"""Fourier transforms on the CPU, vectorised over rows or columns (`registers.butterflies`).
 
 Supports lengths with small prime factors and at least as many rows as a register has lanes. NumPy, which is not
 vectorised, does the others. A task keeps a group of rows in its caches through all stages.
@@ -11,11 +11,11 @@ from functools import cache
 
 import numpy as np
 
-from ...device import butterflies, tiles
 from ...dtypes import dtype as DType
 from ...kernel import bind
 from ...kernel.language import int64, parallel_range, real, uintp
-from ...kernel.primitives import columns_in, columns_out, from_half, rows_in, rows_out, stage, to_half
+from ...kernel.registers import butterflies, tiles
+from ...kernel.registers.primitives import columns_in, columns_out, from_half, rows_in, rows_out, stage, to_half
 from ...kernel.specialize import specialized
 from ...kernel.scalar import inlined_scalar
 

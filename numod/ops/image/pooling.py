@@ -15,7 +15,7 @@ from math import prod
 import numpy as np
 
 from ... import dtypes
-from ...device import Layout, pool_rows, tiles
+from ...device import Layout
 from ...device.layout import layout
 from ...kernel import bind, build
 from ...kernel.language import float64, int64, local_array, parallel_range, real, uintp
@@ -32,7 +32,8 @@ from ...kernel.library.windows import (
     window_start,
     window_stop,
 )
-from ...kernel.primitives import fold_rows_argmax, fold_rows_max, fold_rows_sum, fold_windows
+from ...kernel.registers import pool_rows, tiles
+from ...kernel.registers.primitives import fold_rows_argmax, fold_rows_max, fold_rows_sum, fold_windows
 from ...kernel.specialize import specialized
 from ..reduce import reduction
 from ..op import Op, Plan

@@ -10,10 +10,11 @@ from collections.abc import Callable
 
 
 from ... import dtypes
-from ...device import Layout, tiles
+from ...device import Layout
 from ...kernel import bind, emit
 from ...kernel.language import int64, parallel_range
-from ...kernel.primitives import turn_block
+from ...kernel.registers import tiles
+from ...kernel.registers.primitives import turn_block
 from ...kernel.specialize import specialized
 
 FROM = 1 << 12  # elements of a loop from which a copy pays

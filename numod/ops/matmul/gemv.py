@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ...device import Layout, threads
 from ...kernel import bind, build
 from ...kernel.language import int64, parallel_range, uintp
-from ...kernel.primitives import dots
+from ...kernel.registers.primitives import dots
 from ...kernel.specialize import specialized
 
 # multiply-adds up to which plain loops are best, and up to which `vector_groups` is

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from ... import dtypes
-from ...device import Layout, byte_tiles, threads, tiles
+from ...device import Layout, threads
 from ...device.layout import layout
 from ...kernel import bind
 from ...kernel.language import int32, int64, parallel_range, uint32, uintp
 from ...kernel.library.panels import pack_words
-from ...kernel.primitives import byte_tile
+from ...kernel.registers import byte_tiles, tiles
+from ...kernel.registers.primitives import byte_tile
 from ...kernel.specialize import specialized
 from ..op import Op, Plan, single_device
 

@@ -1,7 +1,7 @@
 """Floating-point products on the CPU by register tiles: which matrices are packed, and the division among threads.
 
-The tile itself is in `device.tiles`. A constant weight can be packed once (`pack_columns` in `matmul`). The kernels
-have the shapes of those in `matmul`.
+The tile itself is in `kernel.registers.tiles`. A constant weight can be packed once (`pack_columns` in `matmul`). The
+kernels have the shapes of those in `matmul`.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
-from ...device import Layout, dots, threads, tiles
+from ...device import Layout, threads
 from ...kernel import bind, emit, writer
 from ...kernel.language import FINISH, int64, parallel_range, uintp
 from ...kernel.library.panels import multiply_run, pack_columns, pack_rows
-from ...kernel.primitives import copy_line, dot_tile
+from ...kernel.registers import dots, tiles
+from ...kernel.registers.primitives import copy_line, dot_tile
 from ...kernel.specialize import specialized
 from .epilogue import Epilogue, unfinished
 from ..pointwise import broadcast_shapes, broadcast_strides

@@ -3,7 +3,7 @@
 Extrema without indices are rows of `reduction`, running extrema are in `scan`.
 
 The tensor is seen as (outer, n, inner), each with its own step. The CPU compares vectors of elements along contiguous
-rows, or down neighbouring columns (`device.extremes`). NaN wins, and the first of equal elements.
+rows, or down neighbouring columns (`registers.argminmax`). NaN wins, and the first of equal elements.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from functools import partial
 import numpy as np
 
 from ... import dtypes
-from ...device import Layout, extremes
+from ...device import Layout
 from ...device.layout import layout
 from ...kernel import bind, emit
 from ...kernel.language import cuda, int32, int64, parallel_range, SHARED, shared_array, uintp
 from ...kernel.library.teams import load_4, joining
+from ...kernel.registers import argminmax
 from ...kernel.specialize import specialized
 from . import block_reduce
 from ..op import Op, Plan
@@ -241,7 +242,7 @@ def narrow(x: Layout, dim: int) -> bool:
     if x.device.backend.is_gpu or x.ndim < 2 or x.shape[dim] < _LONG or x.size == 0:
         return False
     sizes, steps, _, step = _collapsed(x, dim)
-    return step != 1 and steps[-1] == 1 and sizes[-1] < extremes.least_columns(x.storage.itemsize)
+    return step != 1 and steps[-1] == 1 and sizes[-1] < argminmax.least_columns(x.storage.itemsize)
 
 
 def _launch(name: str, x: Layout, dim: int, least: bool) -> Callable:
@@ -255,14 +256,14 @@ def _launch(name: str, x: Layout, dim: int, least: bool) -> Callable:
 
     if step == 1 and block_reduce.sharing(x, n):
         return _by_teams(x, name, least, (outer, inner, outer_step, inner_step, n))
-    if step == 1 and not flat and n >= extremes.lanes(x.storage.itemsize):
+    if step == 1 and not flat and n >= argminmax.lanes(x.storage.itemsize):
         chunks = min(_CHUNKS, n // _CHUNK) if outer * inner < _CHUNKS and n >= 2 * _CHUNK else 1
         run = launcher(rows_kernel, (x, "int64"), 6, x.size)
         return _in_chunks(x, run, outer * inner * chunks, (outer, inner, outer_step, inner_step, n, chunks))
-    if inner_step == 1 and not flat and inner >= extremes.least_columns(x.storage.itemsize) and n < 1 << 31:
+    if inner_step == 1 and not flat and inner >= argminmax.least_columns(x.storage.itemsize) and n < 1 << 31:
         places = np.dtype(np.int64 if x.storage.itemsize == 8 else np.int32)
         run = launcher(columns_kernel, (places,), 7, x.size)
-        numbers, empty = (outer, inner, outer_step, n, step, -(-inner // _TILE), extremes.LINES), x.device.empty
+        numbers, empty = (outer, inner, outer_step, n, step, -(-inner // _TILE), argminmax.LINES), x.device.empty
         return lambda x_data, values, indices: run(x_data, values, indices, empty(outer * inner, places), *numbers)
     run, numbers = (
         launcher(lines_kernel, (), 7, work),

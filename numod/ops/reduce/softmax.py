@@ -11,7 +11,7 @@ from math import exp, log, prod
 import numpy as np
 
 from ... import dtypes
-from ...device import Layout, threads, tiles
+from ...device import Layout, threads
 from ...device.layout import layout
 from ...kernel import bind, build
 from ...kernel.language import cuda, float64, int64, parallel_range, real, SHARED, shared_array, uintp
@@ -31,6 +31,7 @@ from ...kernel.library.softmax import (
     write_softmax_in_line,
 )
 from ...kernel.library.teams import team_high, team_sum, team_sum_of_exp
+from ...kernel.registers import tiles
 from ...kernel.specialize import has, specialized
 from . import register_rows, block_reduce
 from ..op import Op, Plan, single_device

@@ -14,12 +14,13 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Callable, Iterator
 
-from ...device import threads, tiles
+from ...device import threads
 from ...device.layout import layout
-from ...kernel import bind, primitives
+from ...kernel import bind
 from ...kernel.language import int64, parallel_range, uintp
 from ...kernel.library.panels import pack_columns
-from ...kernel.primitives import (
+from ...kernel.registers import primitives, tiles
+from ...kernel.registers.primitives import (
     copy_line,
     gru_gates,
     gru_slopes,

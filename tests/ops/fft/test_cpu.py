@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import numod
-from numod.device import tiles
+from numod.kernel.registers import tiles
 from numod.ops.fft import cpu
 
 pytestmark = pytest.mark.on_cuda(simulator=False)

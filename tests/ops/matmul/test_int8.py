@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import numod
-from numod.device import byte_tiles
+from numod.kernel.registers import byte_tiles
 
 SHAPES = [(1, 1, 1), (3, 5, 2), (17, 64, 49), (9, 131, 100), (40, 30, 48), (65, 258, 7)]
 

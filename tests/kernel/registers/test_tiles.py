@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from numod.device import cpu, tiles
+from numod.device import cpu
 from numod.kernel import build
+from numod.kernel.registers import tiles
 
 SIZE = {"float32": 4, "float64": 8}
 

@@ -7,8 +7,9 @@ import itertools
 import numpy as np
 import pytest
 
-from numod.device import cpu, dots
+from numod.device import cpu
 from numod.kernel import build
+from numod.kernel.registers import dots
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

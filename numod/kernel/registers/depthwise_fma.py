@@ -1,7 +1,6 @@
-"""Depthwise sums of products in vector registers: the inner loop of depthwise convolutions, which have a channel in
-each lane.
+"""The inner loop of depthwise convolutions in vector registers: sums of products, with a channel in each lane.
 
-The loops around it are in `kernel.library.planes`.
+The outer loops are in `kernel.library.planes`.
 """
 
 from __future__ import annotations
@@ -11,17 +10,17 @@ from collections.abc import Callable
 
 from .vectors import primitive
 
-WIDTHS = (3, 5, 7)  # of kernels without strides and dilation that many networks have
-MOST = 4  # results at a time: as many additions follow each other before one waits
+WIDTHS = (3, 5, 7)  # usual widths of kernels, which are unrolled if there is no stride and no dilation
+MOST = 4  # most results at a time: independent sums hide the latency of additions
 
 
 @functools.cache
 def functions() -> dict[str, Callable]:
-    """depthwise_fma1 to depthwise_fma4, by the number of registers that they write:
+    """depthwise_fmaN, for N registers of results, 1 to 4.
 
     depthwise_fmaN(x, x_at, x_row, x_column, x_next, w, w_at, w_row, w_column, rows, columns, out, out_at, out_next,
-    keep): register o of out, at out_at + o * out_next, = or += (`keep`) the sum over b < rows and k < columns of the
-    registers x[x_at + o * x_next + b * x_row + k * x_column] times w[w_at + b * w_row + k * w_column].
+    keep): the register at out_at + o * out_next, o < N, = (or += if `keep`) the sum over b < rows and k < columns of
+    the registers x[x_at + o * x_next + b * x_row + k * x_column] * w[w_at + b * w_row + k * w_column].
     """
     arguments = "x[x_at], x_row, x_column, x_next, w[w_at], w_row, w_column, rows, columns, out[out_at], out_next, keep"
     names = {count: f"depthwise_fma{count}" for count in range(1, MOST + 1)}
@@ -29,7 +28,7 @@ def functions() -> dict[str, Callable]:
 
 
 def _emit(count, w, x, x_row, x_column, x_next, weights, w_row, w_column, rows, columns, out, out_next, keep):
-    builder, neighbours = (
+    builder, is_contiguous = (
         w.builder,
         functools.reduce(
             w.builder.and_, [w.builder.icmp_signed("==", step, w.number(w.lanes)) for step in (x_column, x_next)]
@@ -46,28 +45,28 @@ def _emit(count, w, x, x_row, x_column, x_next, weights, w_row, w_column, rows, 
         weight = w.load(weights, (b, w_row), (k, w_column))
         return [w.multiply_add(value, weight, total) for value, total in zip(values, sums)]
 
-    def known_row(width: int, b: object, sums: list) -> list:
-        values = [w.load(x, (b, x_row), place * w.lanes) for place in range(count + width - 1)]
+    def unrolled_row(width: int, b: object, sums: list) -> list:
+        values = [w.load(x, (b, x_row), position * w.lanes) for position in range(count + width - 1)]
         for k in range(width):
             sums = added(values[k:], b, k, sums)
         return sums
 
     def by_width(widths: tuple[int, ...]) -> list:
-        """The sums; of so many neighbours in a row without a loop, and without loading any twice."""
+        """The sums; for these widths of rows unrolled, so that no vector is loaded twice."""
         if not widths:
             return w.loop(0, rows, 1, [w.zeros] * count, row)
-        with builder.if_else(builder.and_(neighbours, builder.icmp_signed("==", columns, w.number(widths[0])))) as (
-            then,
+        with builder.if_else(builder.and_(is_contiguous, builder.icmp_signed("==", columns, w.number(widths[0])))) as (
+            unrolled,
             otherwise,
         ):
-            with then:
-                first, first_block = (
-                    w.loop(0, rows, 1, [w.zeros] * count, functools.partial(known_row, widths[0])),
+            with unrolled:
+                unrolled_sums, unrolled_block = (
+                    w.loop(0, rows, 1, [w.zeros] * count, functools.partial(unrolled_row, widths[0])),
                     builder.block,
                 )
             with otherwise:
-                second, second_block = by_width(widths[1:]), builder.block
-        return w.either(first, first_block, second, second_block)
+                other_sums, other_block = by_width(widths[1:]), builder.block
+        return w.either(unrolled_sums, unrolled_block, other_sums, other_block)
 
     w.put(
         by_width(WIDTHS if count == MOST else ()),

@@ -1,10 +1,8 @@
-"""Tiles of a product of bytes in vector registers, with sums of 32 bits.
+"""Register tiles of a product of bytes, with 32-bit sums. Packing and edges are loops in kernels.
 
-Floats' tiles are `device.tiles`; packing and edges are loops in kernels.
-
-A word of 32 bits holds neighbours along the sum: four bytes where the processor multiplies and adds unsigned by signed
-bytes (VNNI), else two numbers of 16 bits, which every processor multiplies exactly. Each step loads a row of B's words
-and adds them times one word of each row of A.
+A 32-bit word holds neighbours along the sum: four bytes if the processor has VNNI (unsigned times signed bytes), else
+two 16-bit numbers, whose products every processor computes exactly. Each step loads a row of B's words and adds their
+products with one word of each row of A.
 """
 
 from __future__ import annotations
@@ -12,21 +10,21 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
-from . import target
+from ...device import target
 from .tiles import VECTORS
 from .vectors import Writer, host, primitive
 
 
 @functools.cache
 def group() -> int:
-    """Numbers in a word on this processor: 4 where it has VNNI, else 2."""
+    """Numbers in a word on this processor: 4 with VNNI, else 2."""
     return group_of(target.features().split(","), host().width)
 
 
 def group_of(names: list[str], width: int) -> int:
-    """From LLVM's names of features, for vectors of `width` bytes."""
-    wide = "+avx512vnni" in names and (width == 64 or "+avx512vl" in names)
-    return 4 if width >= 32 and (wide or (width == 32 and "+avxvnni" in names)) else 2
+    """Numbers in a word, by LLVM's names of a processor's features, for vectors of `width` bytes."""
+    has_avx512 = "+avx512vnni" in names and (width == 64 or "+avx512vl" in names)
+    return 4 if width >= 32 and (has_avx512 or (width == 32 and "+avxvnni" in names)) else 2
 
 
 @functools.cache
@@ -39,14 +37,14 @@ def functions() -> dict[str, Callable]:
 
 
 def emit(rows, group, w, a, a_row, b, b_step, c, c_row, depth):
-    """Write the tile's instructions."""
+    """Write byte_tile."""
     starts = [w.at(a, (a_row, i)) for i in range(rows)]
 
     def step(k: object, sums: list) -> list:
         right, new = [w.load(b, (k, b_step), v * w.lanes) for v in range(VECTORS)], []
         for start, totals in zip(starts, sums):
             left = w.splat(w.element_at(start, k))
-            new.append([_add_products(w, group, total, left, each) for total, each in zip(totals, right)])
+            new.append([_add_products(w, group, total, left, vector) for total, vector in zip(totals, right)])
         return new
 
     sums = w.loop(0, depth, 1, [[w.zeros] * VECTORS] * rows, step)
@@ -56,17 +54,14 @@ def emit(rows, group, w, a, a_row, b, b_step, c, c_row, depth):
 
 
 def _add_products(w: Writer, group: int, total: object, left: object, right: object) -> object:
-    """total + the sum of the products of each pair of words' numbers.
-
-    Four: bytes, unsigned by signed. Two: signed numbers of 16 bits.
-    """
+    """total + the dot product of two words: of 4 bytes, unsigned by signed, or of 2 signed 16-bit numbers."""
     builder = w.builder
     if group == 4:
         return builder.call(
             w.declared(f"x86.avx512.vpdpbusd.{32 * w.lanes}", w.vector, [w.vector] * 3), [total, left, right]
         )
     half, long = (w.ir.VectorType(w.ir.IntType(bits), 2 * w.lanes) for bits in (16, 32))
-    products = builder.mul(*(builder.sext(builder.bitcast(each, half), long) for each in (left, right)))
+    products = builder.mul(*(builder.sext(builder.bitcast(words, half), long) for words in (left, right)))
     even, odd = (
         w.shuffle(products, w.ir.Constant(long, w.ir.Undefined), list(range(side, 2 * w.lanes, 2))) for side in (0, 1)
     )

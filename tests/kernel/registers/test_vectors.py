@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from llvmlite import ir
 
-from numod.device import butterflies, byte_tiles, dots, extremes, tiles
-from numod.device.vectors import Registers, Writer, registers
+from numod.kernel.registers import argminmax, butterflies, byte_tiles, dots, tiles
+from numod.kernel.registers.vectors import Registers, Writer, registers
 
 REAL, INTEGER = ir.FloatType(), ir.IntType(64)
 LINUX, ARM = "x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"
@@ -75,11 +75,11 @@ def test_extremes(triple, processor, registers, register, monkeypatch):
 
     LLVM would pack single bits, and unpack them, at every turn of a loop.
     """
-    monkeypatch.setattr(extremes, "host", lambda: registers)
+    monkeypatch.setattr(argminmax, "host", lambda: registers)
     module, number, place = ir.Module(), REAL.as_pointer(), ir.IntType(32).as_pointer()
     arguments = [number, INTEGER, INTEGER, INTEGER, number, place, INTEGER]
-    _write(module, "columns", arguments, functools.partial(extremes.emit_columns, False), registers.lanes(4))
-    _write(module, "row", [number, INTEGER], functools.partial(extremes.emit_row, False), registers.lanes(4))
+    _write(module, "columns", arguments, functools.partial(argminmax.emit_columns, False), registers.lanes(4))
+    _write(module, "row", [number, INTEGER], functools.partial(argminmax.emit_row, False), registers.lanes(4))
     text = _assembly(module, triple, processor)
     assert len(re.findall(rf"(vmaxps.*{register}|fcmgt\s+{register}\d+\.4s)", text)) >= 8
     assert not re.search(r"vpack|vpmovzx|xtn", text)

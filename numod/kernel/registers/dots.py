@@ -1,8 +1,7 @@
-"""Dot products of rows: of one with many, and of some with some, in tiles.
+"""Dot products of rows: of one vector with many rows, and tiles of a few rows with a few.
 
-As many sums as a register has lanes are added up across lanes all at once.
-
-Where both factors of a product lie along what is summed, nothing needs to be transposed or packed.
+For products whose two operands are contiguous along the sum: nothing is transposed or packed. The lanes of a register's
+worth of sums are added up at once.
 """
 
 from __future__ import annotations
@@ -13,18 +12,20 @@ from collections.abc import Callable
 
 from .vectors import Writer, host, primitive
 
-COLUMNS = 4  # of a tile
+COLUMNS = 4  # columns of a tile
 
 
 def tile_rows() -> int:
-    """Of a tile: its sums take half of the processor's registers."""
+    """Rows of a tile, whose sums take half of the processor's registers."""
     return host().rows // 2
 
 
 @functools.cache
 def functions() -> dict[str, Callable]:
-    """dots(matrix, at, step, vector, vector_at, depth, out, out_at, count): out[out_at + j] = the sum of matrix[at + j
-    * step + k] * vector[vector_at + k].
+    """Dot products of contiguous rows.
+
+    dots(matrix, at, step, vector, vector_at, depth, out, out_at, count): out[out_at + j] = the sum of matrix[at + j *
+    step + k] * vector[vector_at + k].
 
     dot_tile(a, a_at, a_row, b, b_at, b_row, depth, out, out_at, out_row, held, wide): out[out_at + i * out_row + j] =
     the sum of a[a_at + i * a_row + k] * b[b_at + j * b_row + k], for i < held (at most `tile_rows()`) and j < wide (at
@@ -38,7 +39,7 @@ def functions() -> dict[str, Callable]:
 
 
 def emit_tile(rows, w, a, a_row, b, b_row, depth, out, out_row, held, wide):
-    """Write dot_tile. Missing rows and columns are the last ones again."""
+    """Write dot_tile. Missing rows and columns repeat the last one."""
     left = [w.at(a, (a_row, w.within(i, held))) for i in range(rows)]
     right = [w.at(b, (b_row, w.within(j, wide))) for j in range(COLUMNS)]
     sums = _along(w, left, right, depth)
@@ -49,13 +50,13 @@ def emit_tile(rows, w, a, a_row, b, b_row, depth, out, out_row, held, wide):
 
 
 def _part(w: Writer, vectors: list, at: int) -> object:
-    """COLUMNS elements of vectors that follow each other."""
+    """COLUMNS elements of consecutive vectors, from element `at` on."""
     k = at // w.lanes
     return w.shuffle(vectors[k], vectors[min(k + 1, len(vectors) - 1)], [at % w.lanes + j for j in range(COLUMNS)])
 
 
 def emit(w, a, a_step, x, depth, out, count):
-    """Write dots: a loop over groups of rows, in which missing rows are the last one again."""
+    """Write dots: a loop over groups of rows; missing rows repeat the last one."""
 
     def group(j: object, _: list) -> list:
         last = w.offset(count, -1)
@@ -67,47 +68,55 @@ def emit(w, a, a_step, x, depth, out, count):
 
 
 def _along(w: Writer, left: list, right: list, depth: object) -> list:
-    """Write the loop along rows: sums of products of each row of `left` with each of `right`, by lanes."""
+    """Write the loop along rows: per lane, the sums of products of each row of `left` with each row of `right`."""
     builder = w.builder
 
     def add(k: object, sums: list, mask: object = None) -> list:
-        factors, others = [w.load(each, k, mask=mask) for each in left], [w.load(each, k, mask=mask) for each in right]
-        return [w.multiply_add(b, a, total) for (a, b), total in zip(itertools.product(factors, others), sums)]
+        left_vectors, right_vectors = (
+            [w.load(row, k, mask=mask) for row in left],
+            [w.load(row, k, mask=mask) for row in right],
+        )
+        return [
+            w.multiply_add(b, a, total) for (a, b), total in zip(itertools.product(left_vectors, right_vectors), sums)
+        ]
 
     whole = builder.sub(depth, builder.srem(depth, w.number(w.lanes)))
     sums = w.loop(0, whole, w.lanes, [w.zeros] * (len(left) * len(right)), add)
-    before = builder.block
+    loop_block = builder.block
     with builder.if_then(builder.icmp_signed("<", whole, depth)):
-        made, rest = add(whole, sums, w.first(builder.sub(depth, whole))), builder.block
-    return w.either(sums, before, made, rest)
+        total_sums, tail_block = add(whole, sums, w.first(builder.sub(depth, whole))), builder.block
+    return w.either(sums, loop_block, total_sums, tail_block)
 
 
 def across(w: Writer, vectors: list) -> object:
-    """A vector of the sums of as many vectors.
+    """The vector of the lane sums of as many vectors as there are lanes.
 
-    Two vectors' halves are added to one another side by side, until one vector is left.
-
-    First within quarters of 128 bits, which costs processors least, then quarters.
+    Pairs of vectors are added half to half until one vector is left: first within 128-bit parts, where shuffles are
+    cheapest, then across them.
     """
-    quarter, group = min(w.lanes, 16 // w.size), 1
+    lanes_of_128_bits, group = min(w.lanes, 16 // w.size), 1
     while len(vectors) > 1:
-        if group < quarter:
-            starts = [place + part for place in range(0, w.lanes, quarter) for part in range(0, quarter // 2, group)]
-            low, apart = (
+        if group < lanes_of_128_bits:
+            starts = [
+                place + part
+                for place in range(0, w.lanes, lanes_of_128_bits)
+                for part in range(0, lanes_of_128_bits // 2, group)
+            ]
+            low_lanes, distance = (
                 [k for start in starts for side in (0, w.lanes) for k in range(side + start, side + start + group)],
-                quarter // 2,
+                lanes_of_128_bits // 2,
             )
         else:
-            low, apart = (
+            low_lanes, distance = (
                 [
                     k
                     for side in (0, w.lanes)
-                    for start in range(side, side + w.lanes, 2 * quarter)
-                    for k in range(start, start + quarter)
+                    for start in range(side, side + w.lanes, 2 * lanes_of_128_bits)
+                    for k in range(start, start + lanes_of_128_bits)
                 ],
-                quarter,
+                lanes_of_128_bits,
             )
-        orders = low, [k + apart for k in low]
+        orders = low_lanes, [k + distance for k in low_lanes]
         vectors = [
             w.builder.fadd(*(w.shuffle(a, b, order) for order in orders)) for a, b in zip(vectors[::2], vectors[1::2])
         ]

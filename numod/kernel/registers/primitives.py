@@ -1,8 +1,7 @@
-"""The vector primitives that kernels call, as Python functions: what each computes, element by element.
+"""The functions of this folder in plain Python, for kernels to import: each computes the same results.
 
-`device.tiles`, `device.depthwise_fma`, `device.winograd` and `device.pool_rows` write the instructions; a kernel's
-source has the names only. A vector has as many lanes as a register of this processor holds elements of the array's
-type. An array and the place in it where something begins are two arguments.
+A compiled kernel calls the vector instructions of that name instead. A vector has as many lanes as a register of this
+processor holds elements of the array's type. An array and the index of its first element are two arguments.
 """
 
 from __future__ import annotations
@@ -14,36 +13,34 @@ import math
 
 import numpy as np
 
-from ..device import byte_tiles, tiles
-from ..device.vectors import host
-from .language import emitted
+from ..language import emitted
+from . import byte_tiles, tiles
+from .vectors import host
 
 
 def copy_line(x, x_at, first, last, out, out_at, n):
-    """out[out_at + j] = x[x_at + j] for j from `first` to `last`, 0 for the rest up to n."""
+    """out[out_at + j] = x[x_at + j] for first <= j < last, 0 for the other j < n."""
     for j in range(n):
         out[out_at + j] = x[x_at + j] if first <= j < last else 0
 
 
 def copy_panel(x, x_at, x_step, out, out_at, count):
-    """Copy `count` lines of as many elements as the widest tile has columns, one behind the other; lines of x are
-    `x_step` apart.
-    """
+    """Copy the first elements of `count` lines, `x_step` apart: as many as the widest tile has columns."""
     _copy_lines(x, x_at, x_step, out, out_at, count, tiles.VECTORS * _lanes(x))
 
 
 def copy_strip(x, x_at, x_step, out, out_at, count):
-    """As `copy_panel`, lines of as many elements as a tile has rows."""
+    """Copy the first elements of `count` lines, `x_step` apart: as many as a tile has rows."""
     _copy_lines(x, x_at, x_step, out, out_at, count, host().rows)
 
 
 def turn_block(x, x_at, x_step, out, out_at, out_step):
-    """Transpose a square with as many elements as a register on each side: out (k, j) = x (j, k)."""
+    """Transpose a square of one register's width: out (k, j) = x (j, k)."""
     turn_edge(x, x_at, x_step, out, out_at, out_step, _lanes(x))
 
 
 def turn_edge(x, x_at, x_step, out, out_at, out_step, held):
-    """As `turn_block`, reading only `held` lines; the last of them takes the place of those that are missing."""
+    """Transpose like `turn_block`, reading only `held` lines; the last one is repeated."""
     for k in range(_lanes(x)):
         for j in range(_lanes(x)):
             out[out_at + k * out_step + j] = x[x_at + min(j, held - 1) * x_step + k]
@@ -54,8 +51,7 @@ def _split(stride):
         """out (lines, held phases, n) = every `stride`-th element of each line of x, from each phase on; 0 outside of
         [first, last) and [top, bottom).
 
-        Behind the n elements anything may be written, up to `room` elements in all, `less` of them in each line than in
-        the one before.
+        The compiled form may write beyond the n elements, up to room - i * less elements in line i.
         """
         for i in range(lines):
             for phase in range(held):
@@ -72,9 +68,7 @@ split1, split2, split4, split8, split16 = map(_split, (1, 2, 4, 8, 16))
 
 def _tile(vectors):
     def tile(a, a_row, a_step, b, b_step, c, c_at, c_row, depth, keep, held, last):
-        """c (held rows, so many vectors) = or, where `keep`, += a (rows, depth) @ b (depth, columns). a and b are
-        addresses.
-        """
+        """c (held rows, vectors) = (or += if `keep`) a (rows, depth) @ b (depth, columns). a and b are addresses."""
         a_at, b_at = (functools.partial(_read, address, c.dtype) for address in (a, b))
         for i in range(held):
             for j in range(vectors * _lanes(c)):
@@ -87,30 +81,30 @@ def _tile(vectors):
 tile1, tile2, tile3 = map(_tile, (1, 2, 3))
 
 
-def _few(rows, vectors):
-    def few(a, a_at, a_row, b, b_at, c, c_at, c_row, depth):
-        """c (rows, so many vectors) = a (rows, depth) @ b, a panel (depth, so many vectors). All are arrays."""
+def _panel_tile(rows, vectors):
+    def panel_tile(a, a_at, a_row, b, b_at, c, c_at, c_row, depth):
+        """c (rows, vectors) = a (rows, depth) @ b (depth, vectors); b is a contiguous panel. All are arrays."""
         columns = vectors * _lanes(c)
         for i in range(rows):
             for j in range(columns):
                 c[c_at + i * c_row + j] = sum(a[a_at + i * a_row + k] * b[b_at + k * columns + j] for k in range(depth))
 
-    few.__name__ = f"tile{rows}x{vectors}"
-    return emitted(few)
+    panel_tile.__name__ = f"tile{rows}x{vectors}"
+    return emitted(panel_tile)
 
 
 globals().update(
     {
         tile.__name__: tile
         for rows in tiles.HEIGHTS
-        for tile in map(functools.partial(_few, rows), range(1, tiles.LINE + 1))
+        for tile in map(functools.partial(_panel_tile, rows), range(1, tiles.LINE + 1))
     }
 )
 
 
 def _edge(vectors):
     def edge(a, a_row, a_step, b, b_step, c, c_at, c_row, depth, keep, held, last):
-        """As a tile; of its last vector only `last` elements are read and written."""
+        """A tile of which only `last` elements of the last vector are read and written."""
         for i in range(held):
             for j in range((vectors - 1) * _lanes(c) + last):
                 terms = (
@@ -126,7 +120,7 @@ edge1, edge2, edge3 = map(_edge, (1, 2, 3))
 
 def _shifted(vectors):
     def shifted(a, a_at, a_row, a_step, b, b_at, b_step, table, table_at, c, c_at, c_row, depth, keep):
-        """As a tile of arrays: row k of b begins at b_at + table[table_at + k]."""
+        """A tile of arrays; row k of b begins at b_at + table[table_at + k]."""
         for i in range(host().rows):
             for j in range(vectors * _lanes(c)):
                 total = sum(a[a_at + i * a_row + k * a_step] * b[b_at + table[table_at + k] + j] for k in range(depth))
@@ -140,7 +134,7 @@ shifted1, shifted2, shifted3 = map(_shifted, (1, 2, 3))
 
 def _spread(vectors):
     def spread(a, a_at, a_row, a_step, b, b_at, b_step, table, table_at, c, c_at, c_row, depth, keep):
-        """As a tile of arrays: row i of a begins at a_at + table[table_at + i]."""
+        """A tile of arrays; row i of a begins at a_at + table[table_at + i]."""
         for i in range(host().rows):
             for j in range(vectors * _lanes(c)):
                 total = sum(a[a_at + table[table_at + i] + k * a_step] * b[b_at + k * b_step + j] for k in range(depth))
@@ -154,7 +148,7 @@ spread1, spread2, spread3 = map(_spread, (1, 2, 3))
 
 def _line(vectors):
     def line(a, a_at, a_row, a_step, b, b_at, b_step, table, table_at, c, c_at, last, depth, keep):
-        """One row of `shifted`: of its last vector only `last` elements are written."""
+        """`shifted` of one row; only `last` elements of the last vector are written."""
         for j in range((vectors - 1) * _lanes(c) + min(last, _lanes(c))):
             total = sum(a[a_at + k * a_step] * b[b_at + table[table_at + k] + j] for k in range(depth))
             _put(c, c_at + j, total, keep)
@@ -169,8 +163,8 @@ def _depthwise_fma(vectors):
     def depthwise_fma(
         x, x_at, x_row, x_column, x_next, w, w_at, w_row, w_column, rows, columns, out, out_at, out_next, keep
     ):
-        """Vector o of out = or, where `keep`, += the sum over b < rows and k < columns of vectors of x times vectors of
-        w, lane by lane.
+        """Vector o of out = (or += if `keep`) the sum over b < rows and k < columns of vectors of x times vectors of w,
+        lane by lane.
         """
         for o in range(vectors):
             for lane in range(_lanes(out)):
@@ -186,8 +180,8 @@ def _depthwise_fma(vectors):
 
 depthwise_fma1, depthwise_fma2, depthwise_fma3, depthwise_fma4 = map(_depthwise_fma, (1, 2, 3, 4))
 
-# The matrices of Winograd's F(2x2, 3x3): of elements, kernels, outputs' gradients, and back to outputs and to kernels'
-# gradients
+# The matrices of Winograd's F(2x2, 3x3), which transform elements, kernels and outputs' gradients, and products back to
+# outputs and to kernels' gradients
 _OF_ELEMENTS = np.array([[1, 0, -1, 0], [0, 1, 1, 0], [0, -1, 1, 0], [0, 1, 0, -1]])
 _OF_TAPS = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]])
 _OF_OUTPUTS = np.array([[1, 0], [0.5, 0.5], [0.5, -0.5], [0, 1]])
@@ -196,48 +190,46 @@ _TO_TAPS = np.array([[1, 1, 1, 0], [0, 1, -1, 0], [0, 1, 1, -1]])
 
 
 def transform_taps(weight, at, row_step, out, out_at, step):
-    """Transform kernels of 3 x 3, one for each lane, `row_step` apart: the 16 places of each are `step` apart in
-    out.
-    """
+    """Transform kernels of 3 x 3, one in each lane, `row_step` apart; the 16 results are `step` apart."""
     for lane in range(_lanes(out)):
         taps = weight[at + lane * row_step : at + lane * row_step + 9].reshape(3, 3)
         _write_places(_OF_TAPS @ taps @ _OF_TAPS.T, out, out_at + lane, step)
 
 
 def transform_lines(x, at, line, out, out_at, step):
-    """Transform tiles of 4 x 4 elements, one for each lane, two elements apart; lines are `line` apart."""
+    """Transform tiles of 4 x 4 elements, one in each lane, two elements apart; lines are `line` apart."""
     for lane in range(_lanes(out)):
         _write_places(_transformed(_OF_ELEMENTS, x, at + 2 * lane, line, 1), out, out_at + lane, step)
 
 
 def transform_pixels(x, at, line, out, out_at, out_step, step, n):
-    """Transform n tiles of 4 x 4 elements for each lane, a channel; elements are a vector apart, tiles two of them."""
+    """Transform n tiles of 4 x 4 elements with a channel in each lane; tiles are two elements (vectors) apart."""
     _transform_channels(_OF_ELEMENTS, x, at, line, out, out_at, out_step, step, n)
 
 
 def transform_outputs(x, at, line, out, out_at, out_step, step, n):
-    """As `transform_pixels`, of the 2 x 2 elements that belong to a tile's outputs."""
+    """Transform the 2 x 2 gradients of n tiles' outputs, with a channel in each lane."""
     _transform_channels(_OF_OUTPUTS, x, at, line, out, out_at, out_step, step, n)
 
 
 def combine_lines(products, at, step, out, out_at, line, columns, lines):
-    """Transform products back to outputs of 2 x 2, one for each lane: two lines, or one, with `columns` elements, at
-    most two vectors of them.
+    """Transform products back to outputs of 2 x 2, one tile in each lane: one or two lines of `columns` elements, at
+    most two vectors.
 
     Returns whether an output is not finite.
     """
-    odd = 0
+    not_finite = 0
     for lane in range(_lanes(out)):
         outputs = _transformed(_TO_OUTPUTS, products, at + lane, 4 * step, step)
         for i in range(min(lines, 2)):
             for j in range(min(2, columns - 2 * lane)):
                 out[out_at + i * line + 2 * lane + j] = outputs[i, j]
-                odd |= int(not np.isfinite(outputs[i, j]))
-    return odd
+                not_finite |= int(not np.isfinite(outputs[i, j]))
+    return not_finite
 
 
 def combine_taps(products, at, step, out, out_at):
-    """Transform products back to gradients of kernels of 3 x 3, one for each lane, one after the other.
+    """Transform products back to gradients of kernels of 3 x 3, one in each lane; they are written one after the other.
 
     Returns whether an element is not finite.
     """
@@ -249,8 +241,9 @@ def combine_taps(products, at, step, out, out_at):
 
 
 def fold_rows_sum(x, x_at, first, slabs, slab_step, lines, line_step, n, into, into_at, places, places_at):
-    """into[into_at + w] = the sum over lines and slabs of lines of x, of which the first begins at x_at + first; what
-    is left of the last vector is 0.
+    """into[into_at + w] = the sum over d < slabs and h < lines of x[x_at + first + d * slab_step + h * line_step + w].
+
+    The rest of the last vector becomes 0.
     """
     for w in range(-(-n // _lanes(into)) * _lanes(into)):
         into[into_at + w] = (
@@ -259,7 +252,10 @@ def fold_rows_sum(x, x_at, first, slabs, slab_step, lines, line_step, n, into, i
 
 
 def fold_rows_max(x, x_at, first, slabs, slab_step, lines, line_step, n, into, into_at, places, places_at):
-    """As `fold_rows_sum`, the greatest element, NaN first; what is left of the last vector is -inf."""
+    """into[into_at + w] = the greatest element over lines and slabs; NaN wins.
+
+    The rest of the last vector becomes -inf.
+    """
     for w in range(-(-n // _lanes(into)) * _lanes(into)):
         into[into_at + w] = max(
             (x[x_at + k] for k in _rows(first + w, slabs, slab_step, lines, line_step) if w < n),
@@ -269,19 +265,19 @@ def fold_rows_max(x, x_at, first, slabs, slab_step, lines, line_step, n, into, i
 
 
 def fold_rows_argmax(x, x_at, first, slabs, slab_step, lines, line_step, n, into, into_at, places, places_at):
-    """As `fold_rows_max`, with the place of the greatest, counted from x_at: the first of several, the last of NaNs; -1
-    where there is none.
+    """Like `fold_rows_max`, with the index of the greatest element, counted from x_at: the first of equal elements, the
+    last of NaNs, or -1.
     """
     for w in range(-(-n // _lanes(into)) * _lanes(into)):
-        found = [(x[x_at + k], k) for k in _rows(first + w, slabs, slab_step, lines, line_step) if w < n]
-        into[into_at + w], places[places_at + w] = max(found, key=_rank_with_place, default=(-np.inf, -1))
+        candidates = [(x[x_at + k], k) for k in _rows(first + w, slabs, slab_step, lines, line_step) if w < n]
+        into[into_at + w], places[places_at + w] = max(candidates, key=_rank_with_place, default=(-np.inf, -1))
 
 
 @functools.cache
 def fold_windows(kind: str, known_stride: int | str):
-    """The primitive that folds windows of a row which are a known stride apart, or "any":
+    """The function that folds the windows of a row by `kind`: "sum", "max", or "argmax", the greatest and its index.
 
-    "sum", "max", or "argmax", the greatest with its place.
+    The distance of windows is known at compile time, or "any".
     """
 
     def folded(
@@ -294,8 +290,8 @@ def fold_windows(kind: str, known_stride: int | str):
             elif kind == "max":
                 out[out_at + o] = max((x[x_at + k] for k in window), key=_rank, default=-np.inf)
             else:
-                found = [(x[x_at + k], places[places_at + k]) for k in window]
-                out[out_at + o], indices[indices_at + o] = max(found, key=_rank_with_place, default=(-np.inf, -1))
+                candidates = [(x[x_at + k], places[places_at + k]) for k in window]
+                out[out_at + o], indices[indices_at + o] = max(candidates, key=_rank_with_place, default=(-np.inf, -1))
 
     folded.__name__ = f"fold_windows_{kind}_{known_stride}"
     return emitted(folded)
@@ -315,9 +311,7 @@ def dot_tile(a, a_at, a_row, b, b_at, b_row, depth, out, out_at, out_row, held, 
 
 
 def byte_tile(a, a_at, a_row, b, b_at, b_step, c, c_at, c_row, depth):
-    """c (rows, 3 vectors) = a (rows, depth) @ b (depth, 3 vectors) of words: each holds `byte_tiles.group()`
-    integers.
-    """
+    """c (rows, 3 vectors) = a (rows, depth) @ b (depth, 3 vectors), of words with `byte_tiles.group()` integers."""
     group, left = byte_tiles.group(), _unsigned if byte_tiles.group() == 4 else _signed
     parts = 32 // group
     for i in range(host().rows):
@@ -329,7 +323,7 @@ def byte_tile(a, a_at, a_row, b, b_at, b_step, c, c_at, c_row, depth):
 
 
 def greatest_of_line(x, x_at, n):
-    """The greatest of n elements that is no NaN."""
+    """The greatest of n elements, ignoring NaN."""
     return max((x[x_at + k] for k in range(n) if x[x_at + k] == x[x_at + k]), default=-math.inf)
 
 
@@ -352,7 +346,7 @@ def scale_line(x, x_at, out, out_at, n, factor):
 
 
 def greatest_score(scores, scores_at, n, factor):
-    """The greatest of n scores times the factor that is no NaN."""
+    """The greatest of n scores times the factor, ignoring NaN."""
     return max(
         (scores[scores_at + k] * factor for k in range(n) if scores[scores_at + k] == scores[scores_at + k]),
         default=-math.inf,
@@ -360,14 +354,14 @@ def greatest_score(scores, scores_at, n, factor):
 
 
 def chances_of(scores, scores_at, attention_weights, chances_at, n, factor, shift):
-    """chances (n) = exp(scores * factor - shift), which is at most 1. Returns the sum."""
+    """attention_weights (n) = exp(scores * factor - shift), at most 1 each. Returns the sum."""
     for k in range(n):
         attention_weights[chances_at + k] = math.exp(scores[scores_at + k] * factor - shift)
     return sum(attention_weights[chances_at + k] for k in range(n))
 
 
 def log_sums(highs, highs_at, totals, totals_at, out, out_at, n):
-    """out (n) = highs + log(totals); inf where a total is 0."""
+    """out (n) = highs + log(totals); inf if a total is 0."""
     for k in range(n):
         total = totals[totals_at + k]
         out[out_at + k] = math.inf if total == 0 else highs[highs_at + k] + math.log(total)
@@ -376,9 +370,7 @@ def log_sums(highs, highs_at, totals, totals_at, out, out_at, n):
 def lstm_gates(
     x, x_at, y, y_at, cell, cell_at, gates, gates_at, new_cell, new_cell_at, c, c_at, h, h_at, state, state_at, n
 ):
-    """A step of an LSTM cell: x + y are the sums before the gates' functions, `cell` becomes `new_cell` and c, h and
-    `state` receive the new state.
-    """
+    """A step of an LSTM cell. x + y are the gates' pre-activations; new_cell, c, h and state are the results."""
     for k in range(n):
         i, f, g, o = (x[x_at + q * n + k] + y[y_at + q * n + k] for q in range(4))
         i, f, g, o = _sigmoid(i), _sigmoid(f), math.tanh(g), _sigmoid(o)
@@ -396,17 +388,17 @@ def lstm_slopes(
     """The gradients of a step of an LSTM cell."""
     for k in range(n):
         i, f, g, o = (gates[gates_at + q * n + k] for q in range(4))
-        level, of_h = math.tanh(c[c_at + k]), given_h[given_h_at + k] + d_h[d_h_at + k]
-        of_c = of_h * o * (1 - level * level) + given_c[given_c_at + k] + d_c[d_c_at + k]
+        tanh_c, total_d_h = math.tanh(c[c_at + k]), given_h[given_h_at + k] + d_h[d_h_at + k]
+        total_d_c = total_d_h * o * (1 - tanh_c * tanh_c) + given_c[given_c_at + k] + d_c[d_c_at + k]
         sums = (
-            of_c * g * i * (1 - i),
-            of_c * c_before[c_before_at + k] * f * (1 - f),
-            of_c * i * (1 - g * g),
-            of_h * level * o * (1 - o),
+            total_d_c * g * i * (1 - i),
+            total_d_c * c_before[c_before_at + k] * f * (1 - f),
+            total_d_c * i * (1 - g * g),
+            total_d_h * tanh_c * o * (1 - o),
         )
         for q, value in enumerate(sums):
             d_x[d_x_at + q * n + k] = slopes[slopes_at + q * n + k] = value
-        new_d_c[new_d_c_at + k] = of_c * f
+        new_d_c[new_d_c_at + k] = total_d_c * f
 
 
 def gru_gates(x, x_at, y, y_at, bias, bias_at, before, before_at, gates, gates_at, h, h_at, state, state_at, n):
@@ -427,7 +419,7 @@ def gru_slopes(
 ):  # fmt: skip
     """The gradients of a step of a GRU cell.
 
-    `direct` is what the state receives from the next step besides the product.
+    `direct` is the part of the state's gradient that comes from the next step without a matrix product.
     """
     for k in range(n):
         r, z, new, y = (gates[gates_at + q * n + k] for q in range(4))
@@ -464,12 +456,12 @@ rnn_relu_gates, rnn_relu_slopes = _rnn(lambda x: max(x, 0), lambda h: h > 0, "rn
 
 
 def rows_in(x, x_at, step, n, re, re_at, im, im_at):
-    """re, im (n, lanes) = n complex numbers of each row; rows are `step` numbers apart, a row to a lane."""
+    """re, im (n, lanes) = n complex numbers of each row; rows are `step` numbers apart, one in each lane."""
     _complex_in(x, x_at, 2, step, n, re, re_at, im, im_at)
 
 
 def columns_in(x, x_at, step, n, re, re_at, im, im_at):
-    """As `rows_in`, of neighbouring columns, whose next numbers are `step` apart."""
+    """Like `rows_in`, for neighbouring columns, whose successive numbers are `step` apart."""
     _complex_in(x, x_at, step, 2, n, re, re_at, im, im_at)
 
 
@@ -484,8 +476,8 @@ def columns_out(re, re_at, im, im_at, n, x, x_at, step, scale):
 
 
 def stage(re, re_at, im, im_at, roots, to_re, to_re_at, to_im, to_im_at, radix, m, run, turn):
-    """A stage of a fast Fourier transform: transforms of `radix` registers that are m runs of `run` numbers apart,
-    times powers of the roots of one.
+    """A stage of a fast Fourier transform: transforms of `radix` registers that are m * run apart, times powers of
+    roots of unity.
     """
     for p in range(m):
         for j in range(run):
@@ -501,8 +493,8 @@ def stage(re, re_at, im, im_at, roots, to_re, to_re_at, to_im, to_im_at, radix, 
 
 
 def to_half(re, re_at, im, im_at, roots, to_re, to_re_at, to_im, to_im_at, n):
-    """Twice the first n + 1 numbers of the spectra of 2 n real numbers, from the transforms of n complex ones, which
-    are these numbers in pairs.
+    """Twice the first n + 1 numbers of the spectra of 2 n real numbers, from the spectra of these numbers as n complex
+    pairs.
     """
     _half(re, re_at, im, im_at, roots, to_re, to_re_at, to_im, to_im_at, n, n + 1, -1j)
 
@@ -560,8 +552,8 @@ def _lanes(array):
     return host().lanes(array.itemsize)
 
 
-def _read(address, dtype, place):
-    return np.frombuffer((ctypes.c_char * dtype.itemsize).from_address(address + place * dtype.itemsize), dtype)[0]
+def _read(address, dtype, index):
+    return np.frombuffer((ctypes.c_char * dtype.itemsize).from_address(address + index * dtype.itemsize), dtype)[0]
 
 
 def _put(out, at, total, keep):
@@ -575,8 +567,8 @@ def _transformed(matrix, x, at, row_step, column_step):
 
 
 def _write_places(square, out, at, step):
-    for place, value in enumerate(square.ravel()):
-        out[at + place * step] = value
+    for position, value in enumerate(square.ravel()):
+        out[at + position * step] = value
 
 
 def _transform_channels(matrix, x, at, line, out, out_at, out_step, step, n):
@@ -595,6 +587,6 @@ def _rank(value):
     return (value != value, value)
 
 
-def _rank_with_place(found):
-    value, place = found  # a place of -1, none, comes after all others
-    return (1, place) if value != value else (0, value, -(place if place >= 0 else 1 << 32))
+def _rank_with_place(candidate):
+    value, index = candidate  # index -1 comes last
+    return (1, index) if value != value else (0, value, -(index if index >= 0 else 1 << 32))
