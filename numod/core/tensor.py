@@ -10,13 +10,14 @@ tensor it is a view of).
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable
 
 from ..device import Layout, Size, Storage
 from ..device.device import Device
 from ..dtypes import dtype as DType
 from ..errors import normalize_dim
 from . import changes
+from .attribute_view import AttributeView
 
 
 class OwnCount:
@@ -53,27 +54,13 @@ class TensorBase:
 fields_of = vars(TensorBase)["__dict__"].__get__  # the whole dictionary of a tensor
 
 
-class Attributes(MutableMapping, dict):
-    """The attributes that user code set on a tensor, as they were when it was asked for them.
+class TensorAttributes(AttributeView):
+    """The attributes that user code has set on a tensor."""
 
-    What is written here is set on the tensor.
-    """
+    __slots__ = ()
 
-    __slots__ = ("tensor",)
-
-    def __init__(self, tensor: Tensor) -> None:
-        dict.__init__(self, own_attributes(tensor))
-        self.tensor = tensor
-
-    def __setitem__(self, name: str, value: object) -> None:
-        dict.__setitem__(self, name, value)
-        fields_of(self.tensor)[name] = value
-
-    def __delitem__(self, name: str) -> None:
-        dict.__delitem__(self, name)
-        del fields_of(self.tensor)[name]
-
-    __getitem__, __iter__, __len__ = dict.__getitem__, dict.__iter__, dict.__len__
+    def is_hidden(self, name: str, value: object) -> bool:
+        return name in FIELDS or hasattr(Tensor, name)
 
 
 class Tensor(TensorBase):
@@ -114,14 +101,14 @@ class Tensor(TensorBase):
 
     @property
     def __dict__(self) -> dict[str, object]:
-        """What user code set on the tensor."""
-        return Attributes(self)
+        """The attributes that user code has set on the tensor."""
+        return TensorAttributes(fields_of(self))
 
     @__dict__.setter
     def __dict__(self, values: dict[str, object]) -> None:
-        own = Attributes(self)
-        own.clear()
-        own.update(values)
+        attributes, values = self.__dict__, dict(values)
+        attributes.clear()
+        attributes.update(values)
 
     # ---- what it is
 
@@ -434,14 +421,12 @@ class Tensor(TensorBase):
         fields_of(self).update(fields)
 
 
-FIELDS = ("_storage", "_layout", "_offset")  # what every tensor has beside the defaults of its class
+FIELDS = ("_storage", "_layout", "_offset")  # the fields that every tensor has in its dictionary
 
 
 def own_attributes(tensor: Tensor) -> dict[str, object]:
-    """The attributes that user code added to the tensor, without the tensor's own."""
-    return {
-        name: value for name, value in fields_of(tensor).items() if name not in FIELDS and not hasattr(Tensor, name)
-    }
+    """A copy of the attributes that user code has set on the tensor."""
+    return TensorAttributes(fields_of(tensor)).copy()
 
 
 def _dim(dim: int, tensor: Tensor) -> int:
