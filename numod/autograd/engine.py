@@ -16,6 +16,7 @@ from sys import getrefcount
 from typing import NamedTuple
 
 from ..core.apply import apply, state
+from ..core.extensions import extensions
 from ..core.tensor import Tensor, wrap
 from ..device import Layout
 from ..ops import table
@@ -31,8 +32,6 @@ class _Running(threading.local):
 
 
 running = _Running()
-# (tensors): refuses, while `func.vmap` calls for all examples at once, gradients that lead out of the call
-require_own: Callable = None
 watch: Callable | None = None  # runs a node's backward while anomaly detection is on, see `anomaly`
 
 
@@ -163,15 +162,12 @@ def _batched(outputs: tuple, inputs: tuple, weights: tuple, **options: object) -
         unused[:] = [each is None for each in found]
         return tuple(each for each in found if each is not None)
 
-    columns = iter(over_rows(row, weights))
+    columns = iter(extensions.map_rows(row, weights) or _map_rows(row, weights))
     return tuple(None if missing else next(columns) for missing in unused)
 
 
-def over_rows(function: Callable, columns: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """The function's results for each row of the tensors, stacked.
-
-    `func.batching`, once imported, replaces this loop by one call for all rows.
-    """
+def _map_rows(function: Callable, columns: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """The function's results for each row of the tensors, stacked."""
     from ..core.shape.shapes import stack
 
     return tuple(map(stack, zip(*[function(*row) for row in zip(*(column.unbind() for column in columns))])))
@@ -396,7 +392,7 @@ class _Walk:
     def finish(self, only: tuple[Tensor, ...] | None) -> None:
         """Accumulate the gradients of the leaves: of all, or of those in `only`."""
         if state.examples:
-            require_own(self.leaves if only is None else [_target(each)[0] for each in only])
+            extensions.check_leaves(self.leaves if only is None else [_target(each)[0] for each in only])
         for leaf, gradient in self.leaves.items():
             if leaf._hooks is not None and not self.ends:
                 for hook in list(leaf._hooks.values()):
@@ -542,7 +538,7 @@ def _hooked(node: Node, grads: list[Tensor | None], walk: _Walk) -> None:
         tensor = reference()
         if tensor is not None and grads[number] is not None:
             if state.examples:
-                require_own((tensor,))
+                extensions.check_leaves((tensor,))
             tensor._grad = grads[number].contiguous().clone() if tensor._grad is None else tensor._grad + grads[number]
 
 

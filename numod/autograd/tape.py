@@ -14,6 +14,7 @@ from types import SimpleNamespace
 
 from ..core import apply as dispatch
 from ..core.overrides import leave_alone, overridable, restore
+from ..core.extensions import extensions
 from ..core.tensor import Tensor
 from ..device import Layout
 from ..ops.op import Op
@@ -201,9 +202,7 @@ class Node:
 
     def _hooked(self) -> SimpleNamespace:
         if dispatch.state.examples:
-            from .engine import require_own
-
-            require_own(leaves_of([self]))  # gradients of what stands for examples would pass the hook by
+            extensions.check_leaves(leaves_of([self]))  # gradients of what stands for examples would pass the hook by
         return hooks_of(self)
 
     def __repr__(self) -> str:
@@ -434,4 +433,4 @@ def stale(each: Tensor, version: int, node: Node | None) -> RuntimeError:
     )
 
 
-dispatch.record = record
+extensions.provide(record=record)

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..core import apply as dispatch
+from ..core.extensions import extensions
 from ..core.tensor import Tensor
 from ..device import Layout
 from ..device.layout import layout
@@ -85,7 +86,7 @@ def rebase(node: Node, target: Tensor) -> None:
         renew(target)
 
 
-def before_write(target: Tensor) -> None:
+def check_write(target: Tensor) -> None:
     """Raise RuntimeError, in PyTorch's words, for in-place writes that autograd does not support."""
     if target._layout.overlapping:
         raise RuntimeError(
@@ -240,5 +241,5 @@ def renew(view: Tensor) -> None:
         view._node, view._output, view._requires_grad = node, 0, True
 
 
-dispatch.make_node, dispatch.attach, dispatch.before_write = make_write_node, attach, before_write
+extensions.provide(make_node=make_write_node, attach=attach, check_write=check_write)
 Tensor._renew = staticmethod(renew)

@@ -22,6 +22,7 @@ from ..ops import table
 from ..ops.op import Op, Plan, single_device
 from ..ops.pointwise import OverComplex, Pointwise
 from ..ops.update import ACTION, Update
+from .extensions import extensions
 from .tensor import Tensor
 
 new = object.__new__
@@ -47,18 +48,6 @@ state = Tensor._modes = _State()
 # Called with (op, inputs, parameters, outputs, in_place) after every op: those with an attribute `thread` for ops of
 # that thread, others for all.
 listeners: list[Callable] = []
-# What `autograd` sets when it is imported:
-record: Callable = None  # (op, inputs, layouts, parameters, output): attaches a node of the tape to the output
-# (op, inputs, layouts, parameters, target): makes the node of an in-place write, before the write
-make_node: Callable = None
-attach: Callable = None  # (node, target): attaches that node to the target, after the write
-before_write: Callable = None  # (target): refuses writes the tape cannot represent
-as_pairs: Callable = None  # (tensor): a complex one's memory as real numbers; set by `complexes`
-# (op, layouts, parameters): the plan where some tensors stand for examples of a batch; set by `func.examples`
-plan_batched: Callable = None
-planned_into_for_examples: Callable = None  # the same of an op that writes over tensors
-# (casts): sets what this thread casts to; replaced by `amp`, without which nothing is cast
-enter_autocast: Callable = None
 
 
 def active_listeners() -> list[Callable]:
@@ -112,7 +101,7 @@ def apply(op: Op, inputs: tuple, parameters: tuple = ()) -> Tensor | tuple[Tenso
         if _holds_complex(key[1:]) and op.complex_form is not None:
             return op.complex_form(inputs, parameters)
         if _for_examples(key[1:]):
-            plan = plan_batched(op, key[1:], parameters)
+            plan = extensions.plan_batched(op, key[1:], parameters)
         else:
             plan = op.plan(key[1:], parameters)
             plan.run = viewer(plan) if op.is_view else _runner(plan)
@@ -122,7 +111,7 @@ def apply(op: Op, inputs: tuple, parameters: tuple = ()) -> Tensor | tuple[Tenso
     except OverflowError:
         return apply(op, _fitting(inputs), parameters)
     if wanted and op.differentiable and state.grad_enabled:
-        record(op, inputs, key[1:], parameters, result)
+        extensions.record(op, inputs, key[1:], parameters, result)
     # views are what their bases are, everywhere
     if _State.special and (state.inference or (op.is_view and inputs[0]._inference)):
         for each in result if op.outputs else (result,):
@@ -156,7 +145,7 @@ def without_derivative(name: str, result: Tensor, x: Tensor) -> Tensor:
     NotImplementedError.
     """
     if state.grad_enabled and x.requires_grad:
-        record(_underivable(name), (x,), [x._layout], (), result)
+        extensions.record(_underivable(name), (x,), [x._layout], (), result)
     return result
 
 
@@ -175,7 +164,7 @@ def with_shared_node(name: str, first: Tensor, second: Tensor) -> tuple[Tensor, 
     if listeners or not (state.grad_enabled and first.requires_grad and second.requires_grad):
         return first, second  # a recorded program has no nodes: it differentiates its own ops
     results = first._alias(Tensor), second._alias(Tensor)
-    record(_shared_node(name), (first, second), [first._layout, second._layout], (), results)
+    extensions.record(_shared_node(name), (first, second), [first._layout, second._layout], (), results)
     return results
 
 
@@ -227,8 +216,10 @@ def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], parameters: t
         else:
             layouts.append(input.__class__)
     for each in targets:
-        before_write(each)
+        extensions.check_write(each)
         wanted = wanted or each._requires_grad or each._base is not None
+    if extensions.write_watchers:
+        _watch_writes(targets)
     over = (own,)
     if not apart:
         over = tuple([_position(target, inputs) for target in targets])
@@ -256,7 +247,7 @@ def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], parameters: t
             return apply_into(op.complex_form, given, targets, parameters)
         into = tuple([target._layout for target in targets])
         if _for_examples((*layouts, *into)):
-            plan = planned_into_for_examples(op, (*layouts, *into), parameters)
+            plan = extensions.plan_batched_into(op, (*layouts, *into), parameters)
         else:
             plan = op.plan(layouts, parameters, into, over)
             plan.run = _maker(
@@ -271,7 +262,7 @@ def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], parameters: t
         and _is_wanted(inputs if op.differentiable else (), targets)
     ):
         # before the write, while the inputs still have their old history
-        node = make_node(op, inputs, layouts, parameters, target)
+        node = extensions.make_node(op, inputs, layouts, parameters, target)
     try:
         plan.run(inputs, targets)
     except OverflowError:
@@ -279,9 +270,15 @@ def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], parameters: t
     for each in targets:
         (each._own or each._storage).version += 1
     if node is not None:
-        attach(node, target)
+        extensions.attach(node, target)
     if listeners:
         _tell(op, inputs, parameters, targets, True)
+
+
+def _watch_writes(targets: tuple[Tensor, ...]) -> None:
+    for watch in tuple(extensions.write_watchers):
+        for target in targets:
+            watch(target)
 
 
 def copy_among(copy: Tensor, others: Sequence) -> Tensor:
@@ -381,7 +378,7 @@ def apply_updates(op: Update, members: list[tuple[Tensor, ...]], numbers: Callab
         plan = op.plans.get(key)
         # as in PyTorch's optimizers, the parts are numbers like any others
         if plan is None and _holds_complex(layouts):
-            tensors = list(map(as_pairs, tensors))
+            tensors = list(map(extensions.as_pairs, tensors))
             layouts = [tensor._layout for tensor in tensors]
             key = tuple(layouts)
             plan = op.plans.get(key)

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from ..autograd import engine, function
 from ..core import Tensor, cat, stack
 from ..core.apply import listeners, state
-from .examples import Batch, DataDependentError, Made, active, numbers_require_grad, rewind, undo, watch_writes
+from ..core.extensions import extensions
+from .examples import Batch, DataDependentError, Made, active, numbers_require_grad, rewind, undo, vmap_running
 from .trees import leaves, map_leaves
 
 __all__ = ["vmap"]
@@ -146,9 +146,7 @@ def _run(
     out_dims: Any,
 ) -> Any:
     """The results for `size` examples, of one call if that can be."""
-    state.examples += 1  # a graph from outside, which `func` may walk, serves all examples
-    watch_writes(1)
-    try:
+    with vmap_running():
         found = _tried_at_once(func, args, values, dims, size, kwargs, randomness)
         if found is None:
             with _refused_outside([value for value, dim in zip(values, dims) if dim is not None]):
@@ -158,9 +156,6 @@ def _run(
         _require_tensors(result, chosen)
         places = iter(chosen)
         return map_leaves(lambda each: _placed(each, batch, next(places)), result)
-    finally:
-        watch_writes(-1)
-        state.examples -= 1
 
 
 def _tried_at_once(
@@ -376,8 +371,8 @@ def _standing(each: Any, batch: Batch, dim: int | None) -> Any:
     return each if dim is None else batch.wrap(each.movedim(dim, 0)).requires_grad_(each.requires_grad)
 
 
-in_turn = engine.over_rows
-function.batched = _batched
-engine.over_rows = lambda function, columns: (
-    vmap(function)(*columns) if len(columns[0]) > 1 else in_turn(function, columns)
-)
+def _map_rows(function: Callable, columns: tuple[Tensor, ...]) -> tuple[Tensor, ...] | None:
+    return vmap(function)(*columns) if len(columns[0]) > 1 else None
+
+
+extensions.provide(batched_function=_batched, map_rows=_map_rows)

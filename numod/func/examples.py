@@ -10,13 +10,15 @@ sees tensors of one example, the one below all of them, so that gradients per ex
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from math import prod
 from weakref import WeakSet
 
-from ..autograd import engine, no_grad
+from ..autograd import no_grad
 from ..core import apply as dispatch
 from ..core.create import random
+from ..core.extensions import extensions
 from ..core.tensor import Tensor, wrap
 from ..device import Layout, Storage
 from ..device.layout import layout
@@ -345,7 +347,6 @@ def _memory(x: Tensor) -> Storage:
 
 def _before_write(target: Tensor) -> None:
     """Keep what a write changes while a call is for all examples: memory, and the history of the tensor that has it."""
-    check_write(target)
     if active.made and not all(_memory(target) in made.storages for made in active.made):
         raise RuntimeError(
             "vmap: an in-place write of values that differ by example is not possible in a tensor that is the same "
@@ -367,12 +368,16 @@ def _before_write(target: Tensor) -> None:
             written.setdefault(place, before)
 
 
-def watch_writes(calls: int) -> None:
-    """So many more calls want to know of writes: where none does, these do not pay for it."""
-    global _watching
-    with _lock:
-        _watching += calls
-        dispatch.before_write = _before_write if _watching else check_write
+@contextmanager
+def vmap_running() -> Iterator[None]:
+    """Inside the block, this thread runs a call of `vmap`, and `_before_write` sees every in-place write."""
+    dispatch.state.examples += 1  # a graph from outside, which the function may walk, serves all examples
+    extensions.write_watchers.append(_before_write)
+    try:
+        yield
+    finally:
+        extensions.write_watchers.remove(_before_write)
+        dispatch.state.examples -= 1
 
 
 def undo(written: dict[tuple, tuple]) -> None:
@@ -396,7 +401,5 @@ def _require_own(tensors: Iterable[object]) -> None:
         raise DataDependentError
 
 
-_watching, _lock, check_write = 0, threading.Lock(), dispatch.before_write
-engine.require_own = _require_own
-random.made_for_examples, random.count_for_examples, random.drawn_for_examples = _made, _count, _before_draw
-dispatch.plan_batched, dispatch.planned_into_for_examples = planned, planned_into
+extensions.provide(plan_batched=planned, plan_batched_into=planned_into, check_leaves=_require_own)
+extensions.provide(random_tensor=_made, random_count=_count, before_draw=_before_draw)
