@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 import numod
+import numod.amp.casts
+import numod.func
 from numod.core.extensions import Extensions, extensions
 
 METHODS = [name for name in vars(Extensions) if name[0] != "_" and name != "provide"]
