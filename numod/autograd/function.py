@@ -83,7 +83,7 @@ class Context:
 class FunctionNode(Node):
     """The tape's node of a Function call."""
 
-    foreign = True
+    is_custom_function = True
 
     def __init__(self, function: type, context: Context, edges: tuple, layouts: tuple, outputs: tuple) -> None:
         super().__init__(None, edges, layouts, outputs)

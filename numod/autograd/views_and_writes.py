@@ -124,11 +124,11 @@ class PartNode(Node):
         edges = [None if k in self.own else edge for k, edge in enumerate(inner.edges)]
         super().__init__(None, (old, *edges), (base._layout, *inner.layouts), (base._layout,))
         self.whole, self.part = _whole(base, view), _part(base, view)
-        self.inner, self.dtype, self.view_shape, self.foreign = (
+        self.inner, self.dtype, self.view_shape, self.is_custom_function = (
             inner,
             view._layout.dtype,
             tuple(view._layout.shape),
-            inner.foreign,
+            inner.is_custom_function,
         )
 
     def backward(self, grads: list[Tensor | None]) -> Iterator[tuple[int, Tensor | None]]:

@@ -556,9 +556,8 @@ def _launcher_factory(
             "except MemoryError:",
             f"    data{k} = retry{k}(size{k}, kind{k})",
         ]
-    lines.append(
-        f"launch({', '.join([*buffers, *data, *[x for x, kind in zip(inputs, kinds) if kind == 'n'], *constant_names])})"
-    )
+    numbers = [x for x, kind in zip(inputs, kinds) if kind == "n"]
+    lines.append(f"launch({', '.join([*buffers, *data, *numbers, *constant_names])})")
     for k in range(results):
         lines += [f"result{k} = new(Tensor)", f"result{k}._layout = layout{k}"]
         lines += [f"memory = result{k}._storage = new(Storage)", f"memory.data, memory.version = data{k}, 0"]
