@@ -43,8 +43,8 @@ class _State(threading.local):
 
 
 state = Tensor._modes = _State()
-# Called with (op, inputs, parameters, outputs, in_place) after every op: those with an attribute `thread` for ops of
-# that thread, others for all.
+# Called with (op, inputs, attributes, outputs, in_place) after every op. Listeners with an attribute `thread` are
+# called for ops of that thread only
 listeners: list[Callable] = []
 
 
@@ -588,9 +588,9 @@ def _position_of(target: Tensor, inputs: tuple) -> int | None:
 
 
 def _without_overlap(value: object, targets: tuple[Tensor, ...], may_be_target: bool) -> object:
-    """`each`, copied if it overlaps a target, where a loop would read what it has just written.
+    """`value`, copied if it overlaps a target, since the loop would read elements that it has written.
 
-    In pointwise ops it may be the target itself (`same`).
+    A pointwise op may read the target itself (`may_be_target`).
     """
     for target in targets:
         if not isinstance(value, Tensor) or (
