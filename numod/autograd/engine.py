@@ -230,7 +230,7 @@ def _batched_as(layout: Layout, gradient: Tensor) -> Tensor:
     batch, gradient_batch = layout.batch, gradient._layout.batch
     if batch is None or gradient_batch is not None and gradient_batch.depth >= batch.depth:
         return gradient
-    return gradient * batch.wrap(apply(table.fill, (1,), (layout.dtype, layout.device, ())), each=False)
+    return gradient * batch.wrap(apply(table.fill, (1,), (layout.dtype, layout.device, ())), is_batched=False)
 
 
 class _BackwardPass:

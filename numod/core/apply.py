@@ -293,7 +293,7 @@ def copy_among(copy: Tensor, others: Sequence) -> Tensor:
         key=lambda tensor: tensor.depth,
         default=None,
     )
-    return copy if batch is copy._layout.batch else batch.alike(copy)
+    return copy if batch is copy._layout.batch else batch.as_batched(copy)
 
 
 def _common_device(op: Op, arguments: Sequence, written: Layout | None = None) -> Device | None:

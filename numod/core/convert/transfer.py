@@ -115,7 +115,7 @@ def value(self: Tensor, how: str) -> float | int | bool:
     if own.device.type == "meta":
         raise RuntimeError("Tensor.item() cannot be called on meta tensors")
     if own.batch is not None:
-        return own.batch.agreed(self)
+        return own.batch.common_value(self)
     for listener in active_listeners() if listeners else ():
         look = getattr(listener, "look", None)
         if look is not None:
@@ -129,7 +129,7 @@ def observe(self: Tensor) -> float | int | bool:
     """
     own = self._layout
     if own.batch is not None:
-        return own.batch.agreed(self)
+        return own.batch.common_value(self)
     if own.dtype.compute is not own.dtype:
         self = apply(table.copy, (self.detach(),), (own.dtype.compute,))
     value = peek(self)
