@@ -125,11 +125,27 @@ def indented(text: str) -> str:
     return "\n".join("    " + line if line else line for line in text.splitlines())
 
 
+def home(name: str) -> str:
+    """The file of the package that defines a method of Tensor."""
+    method = inspect.getattr_static(numod.Tensor, name)
+    code = getattr(inspect.unwrap(getattr(method, "fget", method)), "__code__", None)
+    path = Path(code.co_filename) if code is not None else PACKAGE
+    path = path.relative_to(PACKAGE).as_posix() if path.is_relative_to(PACKAGE) else ""
+    if path != "core/forms.py":
+        return path
+    # generated from the in-place method or from a row of the table
+    return home(f"{name}_") if hasattr(numod.Tensor, f"{name}_") else "ops/table.py"
+
+
 def members() -> Iterator[str]:
-    """The parts of class Tensor."""
-    for name in sorted(dir(numod.Tensor)):
+    """The parts of class Tensor, grouped by the files that define them."""
+    last = None
+    for place, name in sorted((home(name), name) for name in dir(numod.Tensor) if not name.startswith("_")):
+        if place != last:
+            yield f"\n# ---- defined in {place}\n" if place else ""
+        last = place
         own = inspect.getattr_static(numod.Tensor, name)
-        if name.startswith("_") or isinstance(own, type):
+        if isinstance(own, type):
             continue
         if isinstance(own, property):
             found = (
@@ -144,6 +160,7 @@ def members() -> Iterator[str]:
                 yield f"@{name}.setter\ndef {name}(self, value: {found if name != 'data' else 'Tensor'}) -> None: ..."
         elif callable(own) and hasattr(own, "__code__"):
             yield definition(name, own)
+    yield "\n# ---- operators, defined in core/operators.py\n"
     for name in COMPARED:
         yield f"def __{name}__(self, other: Any) -> Tensor: ..." + (
             "  # type: ignore[override]" if name in ("eq", "ne") else ""
@@ -175,7 +192,7 @@ def tensor_stub() -> str:
     parts = [
         HEAD.replace("Callable, Sequence", "Callable, Iterator, Sequence")
         + TYPES.format("..")
-        + "from . import return_types\nfrom .random import Generator\n\n"
+        + "from . import return_types\nfrom .create.random import Generator\n\n"
     ]
     parts.append(
         "class Tensor:\n"

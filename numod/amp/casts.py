@@ -11,11 +11,11 @@ from types import CodeType, FunctionType
 from typing import Any
 from weakref import ref
 
-from ..core import apply as dispatch
 from ..core.math import complexes, cumulative, distances, reductions, statistics
 from ..core.linalg import contractions, decompositions, linear_algebra, products
 from ..core.shape import triangles
 from ..core.apply import listeners, state
+from ..core.extensions import extensions
 from ..core.tensor import Tensor
 from ..dtypes import dtype as DType
 from ..dtypes import float32, float64
@@ -69,7 +69,7 @@ def forget() -> None:
     vars(_kept).clear()
 
 
-dispatch.enter_autocast = enter
+extensions.provide(enter_autocast=enter)
 _lock, _exchange, _inside = threading.Lock(), Exchange(), 0
 _codes: dict[FunctionType, CodeType] = {}  # what functions are given
 _kept = threading.local()  # id of a parameter -> (a reference to it, its version, grad mode, the dtype, the cast)

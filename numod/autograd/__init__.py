@@ -13,8 +13,9 @@ import weakref
 from collections.abc import Callable
 
 from ..core import changes
+from ..core.extensions import extensions
 from ..core.tensor import Tensor
-from . import engine, forward_ad, functional, graph, tape
+from . import engine as engine, forward_ad, functional, graph, tape
 from .anomaly import (
     detect_anomaly,
     is_anomaly_check_nan_enabled,
@@ -63,7 +64,7 @@ def _register_hook(self: Tensor, hook: Callable) -> Handle:
     if not self.requires_grad:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     if self._layout.batch is not None:
-        engine.require_own((self,))  # gradients of its numbers would pass the hook by
+        extensions.check_leaves((self,))  # gradients of its numbers would pass the hook by
     if self.grad_fn is not None:
         expose(self)
         return hook_on(self, hook)

@@ -1,4 +1,4 @@
-"""The backward engine: the walk over the tape from results to leaves.
+"""The backward engine: traverses the tape from results to leaves and computes gradients.
 
 It does not recurse, so graphs may be arbitrarily deep.
 """
@@ -16,6 +16,7 @@ from sys import getrefcount
 from typing import NamedTuple
 
 from ..core.apply import apply, state
+from ..core.extensions import extensions
 from ..core.tensor import Tensor, wrap
 from ..device import Layout
 from ..ops import table
@@ -27,12 +28,10 @@ class _Running(threading.local):
     """The backward passes that this thread runs, the innermost last."""
 
     def __init__(self) -> None:
-        self.walks: list[_Walk] = []
+        self.walks: list[_BackwardPass] = []
 
 
 running = _Running()
-# (tensors): refuses, while `func.vmap` calls for all examples at once, gradients that lead out of the call
-require_own: Callable = None
 watch: Callable | None = None  # runs a node's backward while anomaly detection is on, see `anomaly`
 
 
@@ -43,12 +42,12 @@ class GradientEdge(NamedTuple):
     output_nr: int
 
 
-def _target(each: Tensor | GradientEdge) -> tuple:
-    if isinstance(each, GradientEdge):
-        return (each.node.variable, 0) if isinstance(each.node, AccumulateGrad) else tuple(each)
-    if not isinstance(each, Tensor):
-        raise RuntimeError(f"all inputs have to be Tensors or GradientEdges, but got {type(each).__name__}")
-    return edge_to(each)
+def _target(tensor: Tensor | GradientEdge) -> tuple:
+    if isinstance(tensor, GradientEdge):
+        return (tensor.node.variable, 0) if isinstance(tensor.node, AccumulateGrad) else tuple(tensor)
+    if not isinstance(tensor, Tensor):
+        raise RuntimeError(f"all inputs have to be Tensors or GradientEdges, but got {type(tensor).__name__}")
+    return edge_to(tensor)
 
 
 def backward(
@@ -66,9 +65,9 @@ def backward(
     wanted = None if inputs is None else _tuple(inputs)
     if wanted is not None and not wanted:
         raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
-    for each in wanted or ():
-        if isinstance(each, Tensor):
-            each.retain_grad()  # which is how a tensor that is no leaf gets its gradient
+    for tensor in wanted or ():
+        if isinstance(tensor, Tensor):
+            tensor.retain_grad()  # so that non-leaf tensors get `.grad`
     if create_graph:
         warnings.warn(
             "Using backward() with create_graph=True will create a reference cycle between the parameter and its "
@@ -94,12 +93,12 @@ def grad(
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> tuple[Tensor | None, ...]:
-    """Gradients of `outputs` with respect to `inputs`, leaving `.grad` alone.
+    """Gradients of `outputs` with respect to `inputs`; `.grad` is not changed.
 
-    Raises RuntimeError for an input not used, unless allowed.
+    Raises RuntimeError for an unused input, unless `allow_unused`.
 
-    With `is_grads_batched`, `grad_outputs` have an additional first dimension, as do the gradients: one backward pass
-    is for all of its elements (`func.vmap`).
+    With `is_grads_batched`, `grad_outputs` and the gradients have an additional first dimension, and one backward pass
+    computes all of its elements (`func.vmap`).
     """
     outputs, inputs = _tuple(outputs), _tuple(inputs)
     if not inputs:
@@ -122,32 +121,33 @@ def grad(
         if not isinstance(input, GradientEdge) and not input.requires_grad:
             raise RuntimeError("One of the differentiated Tensors does not require grad")
     retain = create_graph if retain_graph is None else retain_graph
-    found = _walk(outputs, grad_outputs, retain, create_graph, inputs, False)
-    if not (allow_unused or materialize_grads) and any(each is None for each in found):
+    gradients = _walk(outputs, grad_outputs, retain, create_graph, inputs, False)
+    if not (allow_unused or materialize_grads) and any(result is None for result in gradients):
         raise RuntimeError(
             "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if "
             "this is the desired behavior."
         )
     return tuple(
         _zeros(input, create_graph) if gradient is None and materialize_grads else gradient
-        for input, gradient in zip(inputs, found)
+        for input, gradient in zip(inputs, gradients)
     )
 
 
 def grad_up_to(
     outputs: Sequence[Tensor], inputs: Sequence[Tensor], grad_outputs: Sequence[Tensor], create_graph: bool = False
 ) -> Sequence[Tensor | None]:
-    """`grad` as if none of the inputs had been computed of others: what comes to one does not go on from there, not
-    even to its hooks, which are for what comes from all of the graph. None for those not used. The graph stays.
+    """`grad` that stops at the inputs: their gradients are not passed on, even if an input was computed from another.
+
+    Hooks of the inputs do not run. Unused inputs get None. The graph is retained.
     """
-    return _walk(tuple(outputs), grad_outputs, True, create_graph, tuple(inputs), False, ends=True)
+    return _walk(tuple(outputs), grad_outputs, True, create_graph, tuple(inputs), False, stop_at_inputs=True)
 
 
-def _zeros(each: Tensor | GradientEdge, requires_grad: bool) -> Tensor:
-    target, number = _target(each)
+def _zeros(tensor: Tensor | GradientEdge, requires_grad: bool) -> Tensor:
+    target, number = _target(tensor)
     layout = (
-        each._layout
-        if isinstance(each, Tensor)
+        tensor._layout
+        if isinstance(tensor, Tensor)
         else target._layout
         if isinstance(target, Tensor)
         else target.outputs[number]
@@ -159,19 +159,16 @@ def _batched(outputs: tuple, inputs: tuple, weights: tuple, **options: object) -
     unused: list[bool] = []
 
     def row(*weights: Tensor) -> tuple[Tensor, ...]:
-        found = grad(outputs, inputs, weights, retain_graph=True, **options)
-        unused[:] = [each is None for each in found]
-        return tuple(each for each in found if each is not None)
+        gradients = grad(outputs, inputs, weights, retain_graph=True, **options)
+        unused[:] = [gradient is None for gradient in gradients]
+        return tuple(gradient for gradient in gradients if gradient is not None)
 
-    columns = iter(over_rows(row, weights))
+    columns = iter(extensions.map_rows(row, weights) or _map_rows(row, weights))
     return tuple(None if missing else next(columns) for missing in unused)
 
 
-def over_rows(function: Callable, columns: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """The function's results for each row of the tensors, stacked.
-
-    `func.batching`, once imported, replaces this loop by one call for all rows.
-    """
+def _map_rows(function: Callable, columns: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """The function's results for each row of the tensors, stacked."""
     from ..core.shape.shapes import stack
 
     return tuple(map(stack, zip(*[function(*row) for row in zip(*(column.unbind() for column in columns))])))
@@ -189,7 +186,7 @@ def _seeds(tensors: tuple[Tensor, ...], weights: object) -> list[Tensor]:
 
 
 def _seed(tensor: Tensor | GradientEdge, weight: Tensor | None) -> Tensor:
-    """The gradient to begin with."""
+    """The gradient that a backward pass starts with."""
     if isinstance(tensor, GradientEdge):
         target, number = _target(tensor)
         layout = target._layout if isinstance(target, Tensor) else target.outputs[number]
@@ -225,62 +222,62 @@ def _seed(tensor: Tensor | GradientEdge, weight: Tensor | None) -> Tensor:
             f"Mismatch in shape: grad_output[0] has a shape of {weight.shape} and output[0] has a shape of "
             f"{layout.shape}."
         )
-    return _known_to(layout, weight)
+    return _batched_as(layout, weight)
 
 
-def _known_to(layout: Layout, gradient: Tensor) -> Tensor:
-    """The gradient of what stands for examples (`func.examples`) as one that does too: ops on it that draw random
-    numbers then take each example's.
-    """
-    batch, own = layout.batch, gradient._layout.batch
-    if batch is None or own is not None and own.depth >= batch.depth:
+def _batched_as(layout: Layout, gradient: Tensor) -> Tensor:
+    """The gradient of a batched tensor as a batched tensor, so that random ops on it draw for each example."""
+    batch, gradient_batch = layout.batch, gradient._layout.batch
+    if batch is None or gradient_batch is not None and gradient_batch.depth >= batch.depth:
         return gradient
-    return gradient * batch.wrap(apply(table.fill, (1,), (layout.dtype, layout.device, ())), each=False)
+    return gradient * batch.wrap(apply(table.fill, (1,), (layout.dtype, layout.device, ())), is_batched=False)
 
 
-class _Walk:
-    """One backward pass: pending gradients by node, processed in descending order of the nodes' numbers, and the
-    gradients captured for `inputs`.
+class _BackwardPass:
+    """One backward pass: the pending gradients by node, and the gradients captured for `inputs`.
+
+    Nodes are processed in descending order of their numbers.
     """
 
-    def __init__(self, wanted: tuple[Tensor, ...], ends: bool = False) -> None:
-        self.ends = ends  # whether gradients that are wanted go no further
+    def __init__(self, inputs: tuple[Tensor, ...], stop_at_inputs: bool = False) -> None:
+        self.stop_at_inputs = stop_at_inputs  # whether gradients of the inputs are not passed on
         self.heap: list[tuple[int, Node]] = []
         self.pending: dict[Node, list[Tensor | None]] = {}
         self.leaves: dict[Tensor, Tensor] = {}
-        # by edge, gradients made here of a tensor's parts: further parts are added in place
-        self.wholes: dict[tuple[int, int], Tensor] = {}
-        self.given: set[int] = set()  # storages with other owners, which no leaf may adopt as its gradient
-        self.catch: dict[tuple[int, int], list[int]] = {}
-        self.caught: list[Tensor | None] = [None] * len(wanted)
-        for each in wanted:  # first all: that of one may change the edges of others
-            if isinstance(each, Tensor) and not ends:
-                expose(each)
-        for k, each in enumerate(wanted):
-            target, number = _target(each)
-            self.catch.setdefault((id(target), number), []).append(k)
+        # by edge, the gradients that this pass created from a tensor's parts: further parts are added in place
+        self.accumulating: dict[tuple[int, int], Tensor] = {}
+        self.shared_storages: set[int] = set()  # ids of storages that others use, which `.grad` must not share
+        self.capture_at: dict[tuple[int, int], list[int]] = {}
+        self.captured: list[Tensor | None] = [None] * len(inputs)
+        for tensor in inputs:  # before the next loop, since it may change edges of other tensors
+            if isinstance(tensor, Tensor) and not stop_at_inputs:
+                expose(tensor)
+        for k, tensor in enumerate(inputs):
+            target, number = _target(tensor)
+            self.capture_at.setdefault((id(target), number), []).append(k)
         self.at_end: list[Callable[[], None]] = []
-        # nodes on a path to a wanted tensor, with the inputs where it goes on; None: all
+        # the nodes that lead to a captured tensor, with the inputs that lead there. None: all nodes
         self.path: dict[Node, tuple[int, ...]] | None = None
 
     def find_path(self, roots: list[tuple], into_leaves: bool) -> None:
-        """Mark the nodes reachable from `roots` that lead to a wanted tensor, or that made one which gets its `.grad`:
-        only those are processed.
+        """Find the nodes that lead from `roots` to a captured tensor, or that computed one whose `.grad` is set. Only
+        these are processed.
         """
-        made = {target for target, _ in self.catch} if into_leaves else set()
+        capturing = {target for target, _ in self.capture_at} if into_leaves else set()
         self.path, seen, stack = {}, set(), [(target, False) for target, _ in roots if isinstance(target, Node)]
         while stack:
             node, ready = stack.pop()
             if ready:
-                # else it would be computed for nothing
-                own = id(node) in made and node.hooks is not None and (node.hooks.before or node.hooks.after)
-                ways = [
+                # a node that computed a captured tensor runs only for its hooks
+                has_hooks = id(node) in capturing and node.hooks is not None and (node.hooks.before or node.hooks.after)
+                positions = [
                     k
                     for k, edge in enumerate(node.edges)
-                    if edge is not None and (own or (id(edge[0]), edge[1]) in self.catch or self.leads_on(*edge))
+                    if edge is not None
+                    and (has_hooks or (id(edge[0]), edge[1]) in self.capture_at or self.leads_on(*edge))
                 ]
-                if own or ways:
-                    self.path[node] = tuple(ways)
+                if has_hooks or positions:
+                    self.path[node] = tuple(positions)
             elif node not in seen:
                 seen.add(node)
                 stack.append((node, True))
@@ -289,25 +286,27 @@ class _Walk:
     def send(self, edge: tuple, gradient: Tensor) -> None:
         """Pass a gradient along an edge, to a node or leaf."""
         target, number = edge
-        if self.path is not None and not self.leads_on(target, number) and (id(target), number) not in self.catch:
+        if self.path is not None and not self.leads_on(target, number) and (id(target), number) not in self.capture_at:
             return
         if isinstance(target, Tensor):
             self.leaves[target] = self.leaves[target] + gradient if target in self.leaves else gradient
         elif target not in self.pending:
-            self.pending[target] = waiting = [None] * len(target.outputs)
-            waiting[number] = gradient
+            self.pending[target] = gradients = [None] * len(target.outputs)
+            gradients[number] = gradient
             heappush(self.heap, (-target.sequence, target))
         else:
-            waiting = self.pending[target]
-            waiting[number] = gradient if waiting[number] is None else waiting[number] + gradient
+            gradients = self.pending[target]
+            gradients[number] = gradient if gradients[number] is None else gradients[number] + gradient
 
     def leads_on(self, target: Node | Tensor, number: int) -> bool:
-        """Whether a result of a node is on a path to a wanted tensor."""
-        ways = self.path.get(target)
-        return ways is not None and (target.uses is None or any(number in target.uses[way] for way in ways))
+        """Whether a result of a node leads to a captured tensor."""
+        positions = self.path.get(target)
+        return positions is not None and (
+            target.uses is None or any(number in target.uses[position] for position in positions)
+        )
 
-    def waiting(self, edge: tuple) -> Tensor | None:
-        """The gradient that waits at the end of an edge."""
+    def pending_gradient(self, edge: tuple) -> Tensor | None:
+        """The gradient accumulated so far at the end of an edge."""
         target, number = edge
         return (
             self.leaves.get(target)
@@ -318,110 +317,115 @@ class _Walk:
         )
 
     def add_part(self, node: Node, gradient: Tensor) -> bool:
-        """Add the gradient of a part to the one of the whole that waits, where this pass made that: else many parts
-        would each be added as a whole.
+        """Add the gradient of a view in place to the pending gradient of its base, if this pass created that.
+
+        Otherwise each of many views would add a gradient of the base's size. Returns whether it was added.
         """
         (edge,) = node.edges
-        whole = self.waiting(edge)
-        if whole is None or self.wholes.get((id(edge[0]), edge[1])) is not whole:
+        whole = self.pending_gradient(edge)
+        if whole is None or self.accumulating.get((id(edge[0]), edge[1])) is not whole:
             return False
         whole._view(node.op, node.parameters).add_(gradient)
         return True
 
-    def note(self, target: object, number: int, gradient: Tensor | None) -> None:
-        """Keep the gradient if the caller asked for it."""
-        for k in self.catch.get((id(target), number), ()):
-            self.caught[k] = gradient
+    def capture(self, target: object, number: int, gradient: Tensor | None) -> None:
+        """Store the gradient if it is one of those to capture."""
+        for k in self.capture_at.get((id(target), number), ()):
+            self.captured[k] = gradient
 
-    def noted(self, node: Node, grads: list[Tensor | None]) -> list[Tensor | None]:
-        """Keep those of the gradients that the caller asked for. Those that go on from there."""
+    def capture_outputs(self, node: Node, grads: list[Tensor | None]) -> list[Tensor | None]:
+        """Store the gradients to capture of a node's results, and return those to pass on."""
         for number, gradient in enumerate(grads):
-            self.note(node, number, gradient)
+            self.capture(node, number, gradient)
         return (
-            [None if (id(node), number) in self.catch else gradient for number, gradient in enumerate(grads)]
-            if self.ends
+            [None if (id(node), number) in self.capture_at else gradient for number, gradient in enumerate(grads)]
+            if self.stop_at_inputs
             else grads
         )
 
     def run(self, retain: bool) -> None:
-        """Process the nodes, the latest first."""
+        """Process the nodes, the last recorded first."""
         heap, pending, path = self.heap, self.pending, self.path
         while heap:
             node = heappop(heap)[1]
             grads = pending.pop(node)
-            if self.ends:
-                grads = self.noted(node, grads)
+            if self.stop_at_inputs:
+                grads = self.capture_outputs(node, grads)
             if node.hooks is not None:
-                _hooked(node, grads, self)
+                _run_tensor_hooks(node, grads, self)
             if path is not None:
-                if not self.ends:
-                    self.noted(node, grads)
+                if not self.stop_at_inputs:
+                    self.capture_outputs(node, grads)
                 if node not in path or not any(grad is not None for grad in grads):
                     continue
             if node.hooks is not None:
-                grads = _before(node, grads)
-            part = node.op.__class__ is View and node.op.of_part and node.hooks is None and not state.grad_enabled
-            if part and self.add_part(node, grads[0]):
+                grads = _run_prehooks(node, grads)
+            is_part = node.op.__class__ is View and node.op.of_part and node.hooks is None and not state.grad_enabled
+            if is_part and self.add_part(node, grads[0]):
                 continue
-            edges, layouts = node.edges, node.layouts  # which a compiled function's node may change
+            edges, layouts = node.edges, node.layouts  # a compiled function's node may change these
             if watch is not None:
-                found = watch(node, grads)
+                input_gradients = watch(node, grads)
             else:
-                found = (
+                input_gradients = (
                     node.backward(grads)
                     if path is None or node.__class__ is not Node
                     else node.backward(grads, path[node])
                 )
-            if node.foreign:
-                found = list(found)
-                self.given.update(id(gradient._storage) for _, gradient in found if gradient is not None)
+            if node.is_custom_function:
+                input_gradients = list(input_gradients)
+                self.shared_storages.update(
+                    id(gradient._storage) for _, gradient in input_gradients if gradient is not None
+                )
             if node.hooks is not None and node.hooks.after:
-                found = _after(
+                input_gradients = _run_posthooks(
                     node,
                     grads,
                     [
-                        (k, gradient) if edges[k] is None else (k, _fitted(gradient, layouts[k]))
-                        for k, gradient in found
+                        (k, gradient) if edges[k] is None else (k, _converted(gradient, layouts[k]))
+                        for k, gradient in input_gradients
                     ],
                 )
-            for position, gradient in found:
+            for position, gradient in input_gradients:
                 if gradient is not None and edges[position] is not None:
                     layout = layouts[position]
-                    self.send(edges[position], gradient if gradient._layout is layout else _fitted(gradient, layout))
-                    if part:
-                        self.wholes[id(edges[0][0]), edges[0][1]] = self.waiting(edges[0])
+                    self.send(edges[position], gradient if gradient._layout is layout else _converted(gradient, layout))
+                    if is_part:
+                        self.accumulating[id(edges[0][0]), edges[0][1]] = self.pending_gradient(edges[0])
             if not retain:
                 node.release()
 
     def finish(self, only: tuple[Tensor, ...] | None) -> None:
-        """Accumulate the gradients of the leaves: of all, or of those in `only`."""
+        """Accumulate the gradients of all leaves, or of the tensors in `only`."""
         if state.examples:
-            require_own(self.leaves if only is None else [_target(each)[0] for each in only])
+            extensions.check_leaves(self.leaves if only is None else [_target(tensor)[0] for tensor in only])
         for leaf, gradient in self.leaves.items():
-            if leaf._hooks is not None and not self.ends:
+            if leaf._hooks is not None and not self.stop_at_inputs:
                 for hook in list(leaf._hooks.values()):
-                    self.given.add(id(gradient._storage))
-                    gradient = _replaced(hook(gradient), gradient)
-                    self.given.add(id(gradient._storage))
-            if self.catch:
-                self.note(leaf, 0, gradient)
+                    self.shared_storages.add(id(gradient._storage))
+                    gradient = _hook_result(hook(gradient), gradient)
+                    self.shared_storages.add(id(gradient._storage))
+            if self.capture_at:
+                self.capture(leaf, 0, gradient)
             if only is None and leaf._requires_grad:
                 self.add(leaf, gradient)
-        for leaf, gradient in {_target(each)[0]: gradient for each, gradient in zip(only or (), self.caught)}.items():
+        for leaf, gradient in {
+            _target(tensor)[0]: gradient for tensor, gradient in zip(only or (), self.captured)
+        }.items():
             if isinstance(leaf, Tensor) and gradient is not None:
                 self.add(leaf, gradient)
 
     def add(self, leaf: Tensor, gradient: Tensor) -> None:
-        """Accumulate into the leaf's gradient, between the hooks of its AccumulateGrad."""
+        """Accumulate a leaf's gradient and run the hooks of its AccumulateGrad."""
         end = leaf._end and leaf._end()
         hooks = None if end is None else end.hooks
         if hooks is not None:
             for hook in list(hooks.before.values()):
                 (gradient,) = hook((gradient,)) or (gradient,)
-                self.given.add(id(gradient._storage))
-        accumulate(leaf, gradient, self.given)
+                self.shared_storages.add(id(gradient._storage))
+        accumulate(leaf, gradient, self.shared_storages)
         for hook in list((leaf._after_hooks or {}).values()):
-            result = hook(leaf)  # a tensor has no meaning, but `lambda p: p.sub_(p.grad)` is a usual hook
+            result = hook(leaf)  # a tensor is ignored: `lambda p: p.sub_(p.grad)` is a usual hook
             if not (result is None or isinstance(result, Tensor)):
                 raise TypeError(f"expected Variable, but hook returned '{type(result).__name__}'")
         if hooks is not None:
@@ -430,50 +434,52 @@ class _Walk:
 
 
 def _walk(*arguments: object, **options: object) -> list[Tensor | None]:
-    """`_walk_here`, on a thread of its own where passes in one another have used up half of this one's stack."""
+    """`_run_backward`, on a new thread if nested passes have used half of this thread's stack."""
     walks = running.walks
     if not (walks and _stack_is_deep()):
-        return _walk_here(*arguments, **options)
+        return _run_backward(*arguments, **options)
     modes, context, results = dict(state.__dict__), copy_context(), []
 
     def run() -> None:
         running.walks = walks
         state.__dict__.update(modes)
         try:
-            results.append((context.run(_walk_here, *arguments, **options), None))
-        except BaseException as error:  # raised again by the thread that waits
+            results.append((context.run(_run_backward, *arguments, **options), None))
+        except BaseException as error:  # reraised by the waiting thread
             results.append((None, error))
 
     thread = threading.Thread(target=run)
     thread.start()
     thread.join()
-    ((found, error),) = results
+    ((gradients, error),) = results
     if error is not None:
         raise error
-    return found
+    return gradients
 
 
 def _stack_is_deep() -> bool:
-    """Whether half of the calls that Python allows are in progress."""
+    """Whether half of Python's recursion limit is used."""
     try:
         return sys._getframe(sys.getrecursionlimit() // 2) is not None
     except ValueError:
         return False
 
 
-def _walk_here(
+def _run_backward(
     tensors: tuple,
     weights: object,
     retain: bool,
     create_graph: bool,
     wanted: tuple | None,
     into_leaves: bool,
-    ends: bool = False,
+    stop_at_inputs: bool = False,
 ) -> list[Tensor | None]:
-    """Run backward; the gradients of `wanted` are returned, and added to `.grad` (of those, or of all leaves) where
-    `into_leaves`. They go on from there unless these are the `ends`.
+    """Run a backward pass and return the gradients of `wanted`.
+
+    With `into_leaves`, gradients are added to `.grad` of these tensors, or of all leaves. With `stop_at_inputs`,
+    gradients of `wanted` are not passed on.
     """
-    walk, walks = _Walk(wanted or (), ends), running.walks
+    walk, walks = _BackwardPass(wanted or (), stop_at_inputs), running.walks
     before = state.grad_enabled
     try:
         state.grad_enabled = create_graph
@@ -482,45 +488,45 @@ def _walk_here(
         if wanted is not None:
             walk.find_path(roots, into_leaves)
         for root, seed in zip(roots, seeds):
-            walk.given.add(id(seed._storage))
+            walk.shared_storages.add(id(seed._storage))
             walk.send(root, seed)
         walk.run(retain or state.examples > 0)
         walk.finish(wanted if into_leaves else ())
         for call in walk.at_end:
             call()
     finally:
-        state.grad_enabled = before  # first, for the handler of a signal can raise after any call
+        state.grad_enabled = before  # first, since a signal handler may raise after any call
         if walk in walks:
             walks.remove(walk)
-    return walk.caught
+    return walk.captured
 
 
-def _fitted(gradient: Tensor | None, layout: Layout) -> Tensor | None:
+def _converted(gradient: Tensor | None, layout: Layout) -> Tensor | None:
     """A gradient converted to the shape, dtype and device of its input."""
     if gradient is None:
         return None
-    own = gradient._layout
-    if own.shape != layout.shape:
+    gradient_layout = gradient._layout
+    if gradient_layout.shape != layout.shape:
         gradient = gradient.sum_to_size(layout.shape)
-    if own.dtype.is_complex and not layout.dtype.is_complex:
-        gradient = gradient.real  # the rest of it would lead where the input cannot go
-    if own.dtype is not layout.dtype or own.device is not layout.device:
+    if gradient_layout.dtype.is_complex and not layout.dtype.is_complex:
+        gradient = gradient.real  # a real input has a real gradient
+    if gradient_layout.dtype is not layout.dtype or gradient_layout.device is not layout.device:
         gradient = gradient.to(device=layout.device, dtype=layout.dtype)
-    return gradient if layout.batch is None else _known_to(layout, gradient)
+    return gradient if layout.batch is None else _batched_as(layout, gradient)
 
 
-def _before(node: Node, grads: list[Tensor | None]) -> list[Tensor | None]:
-    """The gradients as the node's own hooks leave them: these run where the node does, after those of its tensors."""
+def _run_prehooks(node: Node, grads: list[Tensor | None]) -> list[Tensor | None]:
+    """The gradients after the node's prehooks, which run after the hooks of its results."""
     count = node.shown_results() if node.hooks.before else 0
     for hook in list(node.hooks.before.values()):
         replaced = hook(tuple(grads[:count]))
         if replaced is not None:
-            grads = [*_as_many(hook, replaced, count), *grads[count:]]
+            grads = [*_checked_count(hook, replaced, count), *grads[count:]]
     return grads
 
 
-def _as_many(hook: Callable, replaced: Tensor | Sequence, count: int) -> Sequence:
-    """The gradients that a hook of a node returned."""
+def _checked_count(hook: Callable, replaced: Tensor | Sequence, count: int) -> Sequence:
+    """The gradients that a node's hook returned. Raises RuntimeError for a wrong number of them."""
     replaced = [replaced] if isinstance(replaced, Tensor) else replaced
     if len(replaced) != count:
         raise RuntimeError(
@@ -530,32 +536,34 @@ def _as_many(hook: Callable, replaced: Tensor | Sequence, count: int) -> Sequenc
     return replaced
 
 
-def _hooked(node: Node, grads: list[Tensor | None], walk: _Walk) -> None:
-    """Let the hooks of the node's results replace their gradients, and keep those that are retained."""
+def _run_tensor_hooks(node: Node, grads: list[Tensor | None], walk: _BackwardPass) -> None:
+    """Run the hooks of the node's results, which may replace gradients, and set `.grad` of retained results."""
     for number, hooks in node.hooks.tensor.items():
         for hook in list(hooks.values()):
             if grads[number] is not None:
-                walk.given.add(id(grads[number]._storage))
-                grads[number] = _replaced(hook(grads[number]), grads[number])
-                walk.given.add(id(grads[number]._storage))
+                walk.shared_storages.add(id(grads[number]._storage))
+                grads[number] = _hook_result(hook(grads[number]), grads[number])
+                walk.shared_storages.add(id(grads[number]._storage))
     for number, reference in node.hooks.retain.items():
         tensor = reference()
         if tensor is not None and grads[number] is not None:
             if state.examples:
-                require_own((tensor,))
+                extensions.check_leaves((tensor,))
             tensor._grad = grads[number].contiguous().clone() if tensor._grad is None else tensor._grad + grads[number]
 
 
-def _after(node: Node, grads: list, found: list[tuple[int, Tensor | None]]) -> list[tuple[int, Tensor | None]]:
-    places, found, given = node.shown_inputs(), dict(found), tuple(grads[: node.shown_results()])
-    inputs: Sequence[Tensor | None] = [found.get(k) if node.edges[k] is not None else None for k in places]
+def _run_posthooks(
+    node: Node, grads: list, by_position: list[tuple[int, Tensor | None]]
+) -> list[tuple[int, Tensor | None]]:
+    positions, by_position, grad_outputs = node.shown_inputs(), dict(by_position), tuple(grads[: node.shown_results()])
+    inputs: Sequence[Tensor | None] = [by_position.get(k) if node.edges[k] is not None else None for k in positions]
     for hook in list(node.hooks.after.values()):
-        replaced = hook(tuple(inputs), given)
-        inputs = inputs if replaced is None else _as_many(hook, replaced, len(places))
-    return [(k, gradient) for k, gradient in zip(places, inputs) if gradient is not None]
+        replaced = hook(tuple(inputs), grad_outputs)
+        inputs = inputs if replaced is None else _checked_count(hook, replaced, len(positions))
+    return [(k, gradient) for k, gradient in zip(positions, inputs) if gradient is not None]
 
 
-def _replaced(result: Tensor | None, gradient: Tensor) -> Tensor:
+def _hook_result(result: Tensor | None, gradient: Tensor) -> Tensor:
     if result is None:
         return gradient
     if not isinstance(result, Tensor):
@@ -564,39 +572,46 @@ def _replaced(result: Tensor | None, gradient: Tensor) -> Tensor:
         raise RuntimeError(f"hook has changed the size of value: {tuple(gradient.shape)} to {tuple(result.shape)}")
     if result.dtype is not gradient.dtype:
         raise RuntimeError(f"hook has changed the type of value (was {gradient.dtype.short} got {result.dtype.short})")
-    return _known_to(gradient._layout, result)
+    return _batched_as(gradient._layout, result)
 
 
-def accumulate(leaf: Tensor, gradient: Tensor, given: set[int]) -> None:
-    """Add a gradient to `leaf.grad`. The first one is adopted if nobody else holds its memory, else copied."""
+def accumulate(leaf: Tensor, gradient: Tensor, shared_storages: set[int]) -> None:
+    """Add a gradient to `leaf.grad`. The first one is stored itself unless its memory is shared, else copied."""
     if leaf._grad_dtype is not None and leaf._grad_dtype[0] is not None:
         gradient = gradient.to(leaf._grad_dtype[0])
     if leaf._grad is not None:
         leaf._grad = leaf._grad + gradient if state.grad_enabled or state.examples else leaf._grad.add_(gradient)
         return
     if not state.grad_enabled:
-        own, storage = leaf._layout, gradient._storage
-        in_order = gradient._layout.dense if own.dense or not own.packed else gradient._layout.strides == own.strides
-        if not in_order or id(storage) in given:
-            gradient = _copied_in_order(gradient, own)
+        leaf_layout, storage = leaf._layout, gradient._storage
+        in_order = (
+            gradient._layout.dense
+            if leaf_layout.dense or not leaf_layout.packed
+            else gradient._layout.strides == leaf_layout.strides
+        )
+        if not in_order or id(storage) in shared_storages:
+            gradient = _copy_in_layout(gradient, leaf_layout)
         elif gradient._base is not None:
-            gradient = wrap(storage, gradient._layout, 0) if _shows_all(gradient) else gradient.clone()
-        given.add(id(gradient._storage))
+            gradient = wrap(storage, gradient._layout, 0) if _covers_storage(gradient) else gradient.clone()
+        shared_storages.add(id(gradient._storage))
     leaf._grad = gradient
 
 
-def _copied_in_order(gradient: Tensor, own: Layout) -> Tensor:
-    """A copy in the order in memory of its leaf, as PyTorch's; row-major where the leaf has gaps."""
-    if own.dense or not own.packed:
+def _copy_in_layout(gradient: Tensor, leaf_layout: Layout) -> Tensor:
+    """A copy with the leaf's strides, as in PyTorch; row-major if the leaf has gaps."""
+    if leaf_layout.dense or not leaf_layout.packed:
         return gradient.clone() if gradient._layout.dense else gradient.contiguous()
-    return apply(table.fill, (0,), (gradient.dtype, gradient.device, tuple(own.shape), own.strides)).copy_(gradient)
+    return apply(
+        table.fill, (0,), (gradient.dtype, gradient.device, tuple(leaf_layout.shape), leaf_layout.strides)
+    ).copy_(gradient)
 
 
-def _shows_all(view: Tensor) -> bool:
-    """Whether a dense view shows all of a memory that nobody but its base refers to, and nobody but the view to that:
-    then it can go on without its base.
+def _covers_storage(view: Tensor) -> bool:
+    """Whether a dense view covers all of its storage, and only the view refers to its base and storage.
+
+    Then the view does not need its base.
     """
-    # One reference is the argument of `getrefcount`, one more to the storage is in `accumulate`.
+    # one reference is the argument of `getrefcount`, one more to the storage is in `accumulate`
     return (
         view._layout.size == view._storage.data.size
         and getrefcount(view._base) <= 2

@@ -17,7 +17,7 @@ from ..core.tensor import Tensor
 from . import function
 from .engine import grad
 from .modes import enable_grad, is_grad_enabled
-from .tape import edge_to, joined
+from .tape import edge_to, with_edge
 
 __all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]
 
@@ -85,7 +85,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
         source = dual = tensor.view_as(tensor)
         if not tensor.requires_grad:
             source = tensor.detach().requires_grad_()
-            dual = joined(tensor, (source, 0))  # a result, so that it can be modified in place
+            dual = with_edge(tensor, (source, 0))  # a result, so that it can be modified in place
     _here.level.append((dual, dual._node, source, tangent))
     return dual
 
@@ -97,7 +97,7 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
     recorded = is_grad_enabled() and _depends_on_more(tensor)
     given = next((tangent for dual, node, _, tangent in _here.level if dual is tensor and dual.grad_fn is node), None)
     return UnpackedDualTensor(
-        joined(tensor, edge_to(tensor)) if recorded else tensor.detach(),
+        with_edge(tensor, edge_to(tensor)) if recorded else tensor.detach(),
         _tangent(tensor, recorded) if given is None else given,
     )
 

@@ -10,9 +10,10 @@ from typing import Any
 
 from ..core.apply import state
 from ..core.create.creation import zeros
+from ..core.extensions import extensions
 from ..core.tensor import Tensor
 from ..device import Layout
-from . import engine, tape
+from . import tape
 from .modes import no_grad
 from .tape import Node, edge_to
 from .views_and_writes import rebase
@@ -82,7 +83,7 @@ class Context:
 class FunctionNode(Node):
     """The tape's node of a Function call."""
 
-    foreign = True
+    is_custom_function = True
 
     def __init__(self, function: type, context: Context, edges: tuple, layouts: tuple, outputs: tuple) -> None:
         super().__init__(None, edges, layouts, outputs)
@@ -187,11 +188,6 @@ def _fits(gradient: Tensor, layout: Layout) -> bool:
     return gradient.ndim >= layout.ndim and all(m in (1, n) for m, n in zip(padded, gradient.shape))
 
 
-# (Function, arguments): where some stand for examples, what computes by the Function's own `vmap`, and whether no
-# example's gradients are wanted; set by `func`
-batched: Callable = None
-
-
 class Function:
     """Base class of operations with a custom gradient: define static `forward(ctx, ...)` and `backward(ctx, *grads)`,
     call `apply`.
@@ -251,12 +247,15 @@ class Function:
     def apply(cls, *arguments: Any) -> Any:
         """Run `forward` without recording its operations, and record a single node for it."""
         forward, alone = (
-            state.examples and cls.vmap is not Function.vmap and batched(cls, arguments) or (cls.forward, False)
+            state.examples
+            and cls.vmap is not Function.vmap
+            and extensions.batched_function(cls, arguments)
+            or (cls.forward, False)
         )
         if alone:
             return forward(*arguments)
         if state.examples and state.grad_enabled:
-            engine.require_own(arguments)  # those that it stands for would have no node
+            extensions.check_leaves(arguments)  # those that it stands for would have no node
         context = Context()
         edges = tuple(map(edge_to, arguments)) if state.grad_enabled else (None,) * len(arguments)
         context.needs_input_grad = tuple(edge is not None for edge in edges)

@@ -165,7 +165,9 @@ def _require_undefined_handled(results: list[Tensor], points: list[Tensor]) -> N
                 retain_graph=True,
                 allow_unused=True,
             )
-        for node in {result._node for result in results if result._node is not None and result._node.foreign}:
+        for node in {
+            result._node for result in results if result._node is not None and result._node.is_custom_function
+        }:
             found += [gradient for _, gradient in node.backward([None] * len(node.outputs))]
     except RuntimeError as error:
         raise GradcheckError(

@@ -16,7 +16,7 @@ from ..core import apply as dispatch, changes
 from ..core.tensor import Tensor
 from . import engine, tape
 from .engine import GradientEdge
-from .tape import Handle, edge_to, joined
+from .tape import Handle, edge_to, with_edge
 
 __all__ = [
     "GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks", "get_gradient_edge",
@@ -113,7 +113,7 @@ class _Packed:
 
     def kept(self) -> list:
         """The saved inputs, with their history."""
-        return [joined(self._unpacked(each), edge) if packed else each for each, edge, packed in self._kept]
+        return [with_edge(self._unpacked(each), edge) if packed else each for each, edge, packed in self._kept]
 
     def out(self) -> list[tuple[Tensor, int]]:
         """The saved results, with their versions."""

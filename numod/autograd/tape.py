@@ -1,7 +1,7 @@
 """The tape: the nodes that ops record so that gradients can be computed.
 
-Not the walk over them (`engine`), nor the formulas (`ops`); nodes of in-place writes and of views are in
-`views_and_writes`.
+`engine` runs the backward pass, `ops` has the gradient formulas, `views_and_writes` the nodes of in-place writes and of
+views.
 """
 
 from __future__ import annotations
@@ -14,85 +14,90 @@ from types import SimpleNamespace
 
 from ..core import apply as dispatch
 from ..core.overrides import leave_alone, overridable, restore
+from ..core.extensions import extensions
 from ..core.tensor import Tensor
 from ..device import Layout
 from ..ops.op import Op
 from ..ops.pointwise import Pointwise
 from .names import title
 
-_ARITHMETIC = ("add", "sub", "mul", "div")  # PyTorch makes tensors of their numbers
+_ARITHMETIC = ("add", "sub", "mul", "div")  # PyTorch converts their numbers to tensors
 _sequence = itertools.count(1)
-# passes a node's saved tensors to hooks, while there are any: see `graph`
+# passes a node's saved tensors to the saved-tensor hooks of `graph` while there are any
 packing: Callable[[Node], None] | None = None
 
 
 class Node:
     """A recorded op.
 
-    `edges`: for each input None, (node, output number), or (leaf tensor, 0). `layouts`: those of the inputs.
+    `edges`: for each input None, (node, output number) or (leaf tensor, 0). `layouts`: the inputs' layouts.
 
-    Nodes are numbered as they are made, so an edge always leads to a smaller number.
+    Nodes are numbered in order of creation, so an edge always leads to a smaller number.
     """
 
     hooks: SimpleNamespace | None = None
-    hidden: Container[int] = ()  # results that other results were computed of, which `edges` do not show
-    uses: Sequence[Container[int]] | None = None  # for each input the results that were computed of it; None: all
+    hidden: Container[int] = ()  # results that other results were computed from, without an edge
+    uses: Sequence[Container[int]] | None = None  # for each input the results computed from it; None: all
     # if the saved tensors were dropped: recomputes them (see `utils.checkpoint`)
     refill: Callable[[], None] | None = None
     out: tuple[tuple[Tensor, int], ...] | None = None  # the saved results, with their versions
     packed: object = None  # what saved-tensor hooks returned
-    foreign = False  # whether user code computes the gradients, and may keep references to them
+    is_custom_function = False  # whether user code computes the gradients, and may keep references to them
 
     def __init__(self, op: Op | None, edges: Sequence, layouts: Sequence, outputs: tuple) -> None:
         self.sequence = next(_sequence)
         self.op, self.edges, self.layouts, self.outputs = op, edges, layouts, outputs
 
     def backward(
-        self, grads: list[Tensor | None], asked: tuple[int, ...] | None = None
+        self, grads: list[Tensor | None], needed: tuple[int, ...] | None = None
     ) -> list[tuple[int, Tensor | None]]:
-        """(input position, gradient) for each input that requires one, or at least for those `asked` for, given the
-        gradients of the results.
+        """Compute (input position, gradient) pairs from the gradients of the results.
+
+        For each input that requires a gradient, or at least for those `needed`.
         """
-        recipe, kept = self.recipe, self.kept
-        calls, wanted = (recipe.calls, recipe.wanted) if asked is None else self.op.fewer(recipe, asked)
-        if kept is None:
-            kept = self.unpack()
-        for each, version in zip(kept, self.versions):
-            if version is not None and (each._own or each._storage).version != version:
-                raise stale(each, version, each._node)
-        pool = [grads if self.op.outputs else grads[0], *(self._linked(kept) if dispatch.state.grad_enabled else kept)]
+        recipe, saved = self.recipe, self.kept
+        calls, wanted = (recipe.calls, recipe.wanted) if needed is None else self.op.fewer(recipe, needed)
+        if saved is None:
+            saved = self.unpack()
+        for tensor, version in zip(saved, self.versions):
+            if version is not None and (tensor._own or tensor._storage).version != version:
+                raise stale(tensor, version, tensor._node)
+        values = [
+            grads if self.op.outputs else grads[0],
+            *(self._with_history(saved) if dispatch.state.grad_enabled else saved),
+        ]
         if recipe.keep_out:
-            pool += self._results()
+            values += self._results()
         if recipe.wide:
-            pool += [*self.parameters, *self.layouts, self.layouts, wanted, dispatch.state.grad_enabled]
-        # gradients are plain tensors, whatever the classes of those that are kept
-        found, overriding = [], leave_alone() if overridable else None
+            values += [*self.parameters, *self.layouts, self.layouts, wanted, dispatch.state.grad_enabled]
+        # gradients are plain tensors, whatever the classes of saved tensors
+        gradients, overriding = [], leave_alone() if overridable else None
         try:
             for position, function, arguments in calls:
                 gradient = (
-                    dispatch.apply(function, arguments(pool))
+                    dispatch.apply(function, arguments(values))
                     if isinstance(function, Op)
-                    else function(*arguments(pool))
+                    else function(*arguments(values))
                 )
                 if position.__class__ is int:
-                    found.append((position, gradient))
+                    gradients.append((position, gradient))
                 else:
-                    found += zip(position, gradient)
+                    gradients += zip(position, gradient)
         finally:
             if overriding is not None:
                 restore(overriding)
-        return found
+        return gradients
 
     def unpack(self) -> Sequence:
         """The saved inputs. Raises RuntimeError if they were freed or have been modified."""
-        kept = self.filled()
-        for each, version in zip(kept, self.versions):
-            if version is not None and (each._own or each._storage).version != version:
-                raise stale(each, version, each._node)
-        return kept
+        saved = self.filled()
+        for tensor, version in zip(saved, self.versions):
+            if version is not None and (tensor._own or tensor._storage).version != version:
+                raise stale(tensor, version, tensor._node)
+        return saved
 
     def filled(self) -> Sequence:
-        """The saved inputs, recomputed or unpacked if need be. Raises RuntimeError if they were freed."""
+        """The saved inputs, recomputed or unpacked if necessary. Raises RuntimeError if they were freed."""
         if self.packed is not None:
             return self.packed.kept()
         while self.kept is None and self.refill is not None:
@@ -102,7 +107,7 @@ class Node:
         return self.kept
 
     def _results(self) -> list:
-        """The saved results as the gradient formulas take them; of several results all in a tuple."""
+        """The saved results, followed by a tuple of all if the gradient formulas take that."""
         results = []
         for number, (result, version) in zip(
             self.recipe.keep_out, self.out if self.packed is None else self.packed.out()
@@ -116,22 +121,22 @@ class Node:
         return [*results, tuple(results)] if self.recipe.together else results
 
     def release(self) -> None:
-        """Free the saved tensors. A node that saved none can be run again."""
+        """Free the saved tensors. A node without saved tensors can run again."""
         if self.versions or self.out or self.packed is not None:
             self.kept = self.out = self.refill = self.packed = None
 
-    def _linked(self, kept: list) -> list:
-        """Saved inputs with the history they had when they were saved, for double backward."""
+    def _with_history(self, saved: list) -> list:
+        """The saved inputs with their history from when they were saved, for double backward."""
         linked = []
-        for each, position in zip(kept, self.recipe.keep):
+        for tensor, position in zip(saved, self.recipe.keep):
             edge = self.edges[position]
             if (
-                isinstance(each, Tensor)
-                and not (edge is None and not each._requires_grad)
-                and not (edge and (edge[0] is each or edge[0] is each._node))
+                isinstance(tensor, Tensor)
+                and not (edge is None and not tensor._requires_grad)
+                and not (edge and (edge[0] is tensor or edge[0] is tensor._node))
             ):
-                each = joined(each, edge)
-            linked.append(each)
+                tensor = with_edge(tensor, edge)
+            linked.append(tensor)
         return linked
 
     def name(self) -> str:
@@ -139,9 +144,7 @@ class Node:
         return type(self).__name__ if self.op is None else f"{title(self)}Backward0"
 
     def shown(self) -> Node:
-        """The node itself, from now on of a class that bears its name: tools that draw graphs read
-        `type(node).__name__`.
-        """
+        """The node, with a class of its name from now on: tools that draw graphs read `type(node).__name__`."""
         name = self.name()
         if type(self).__name__ != name:
             self.__class__ = _class_of(type(self), name)
@@ -154,37 +157,40 @@ class Node:
 
     def __getattr__(self, name: str) -> object:
         """PyTorch's `_saved_self`, `_saved_other` and `_saved_result`: the saved inputs and result of an op."""
-        place = {"_saved_self": 0, "_saved_other": 1}.get(name)
+        position = {"_saved_self": 0, "_saved_other": 1}.get(name)
         if self.op is not None and name == "_saved_result" and self.recipe.keep_out:
             return self._results()[0]
-        if self.op is not None and place is not None and place in self.recipe.keep:
-            return self._linked(self.unpack())[self.recipe.keep.index(place)]
+        if self.op is not None and position is not None and position in self.recipe.keep:
+            return self._with_history(self.unpack())[self.recipe.keep.index(position)]
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     @property
     def next_functions(self) -> tuple:
-        """The nodes gradients flow to next, with the output they belong to."""
+        """The nodes that receive the gradients of the inputs, each with an output number."""
         shown = lambda target: AccumulateGrad.of(target) if isinstance(target, Tensor) else target.shown()  # noqa: E731
         edges = [self.edges[k] for k in self.shown_inputs()]
         return tuple((None, 0) if edge is None else (shown(edge[0]), edge[1]) for edge in edges)
 
     def shown_inputs(self) -> list[int]:
-        """The inputs that have an edge in PyTorch's graph: those that can have a gradient, but no numbers except
-        operands of arithmetic.
+        """The inputs that have an edge in PyTorch's graph: those that can have a gradient, without numbers.
+
+        Numbers have one in arithmetic.
         """
         return [k for k, edge in enumerate(self.edges) if edge is not None or self._may_have_gradient(k)]
 
     def _may_have_gradient(self, position: int) -> bool:
         if self.op is None:
             return True
-        given = self.layouts[position]
-        number = not isinstance(given, Layout) and (given is not type(None) or isinstance(self.op, Pointwise))
-        return self.op.has_gradient(position) and (not number or self.op.name in _ARITHMETIC)
+        input_layout = self.layouts[position]
+        is_number = not isinstance(input_layout, Layout) and (
+            input_layout is not type(None) or isinstance(self.op, Pointwise)
+        )
+        return self.op.has_gradient(position) and (not is_number or self.op.name in _ARITHMETIC)
 
     def shown_results(self) -> int:
-        """How many results can have a gradient, as hooks of nodes get them."""
-        most = self.op and self.op.results_with_gradient
-        return most or max(
+        """The number of results that can have a gradient, which is what hooks receive."""
+        count = self.op and self.op.results_with_gradient
+        return count or max(
             [k + 1 for k, output in enumerate(self.outputs) if self.op is None or output.dtype.differentiable],
             default=len(self.outputs),
         )
@@ -193,17 +199,15 @@ class Node:
         """Call `hook(grad_inputs, grad_outputs)` after this node's gradient is computed; a tuple it returns replaces
         grad_inputs.
         """
-        return Handle.add(self._hooked().after, hook)
+        return Handle.add(self._checked_hooks().after, hook)
 
     def register_prehook(self, hook: Callable) -> Handle:
         """Call `hook(grad_outputs)` before this node's gradient is computed; a tuple it returns replaces them."""
-        return Handle.add(self._hooked().before, hook)
+        return Handle.add(self._checked_hooks().before, hook)
 
-    def _hooked(self) -> SimpleNamespace:
+    def _checked_hooks(self) -> SimpleNamespace:
         if dispatch.state.examples:
-            from .engine import require_own
-
-            require_own(leaves_of([self]))  # gradients of what stands for examples would pass the hook by
+            extensions.check_leaves(leaves_of([self]))  # the hook would not see gradients of the whole batch
         return hooks_of(self)
 
     def __repr__(self) -> str:
@@ -216,7 +220,7 @@ def _class_of(kind: type[Node], name: str) -> type[Node]:
 
 
 class LeafNode(Node):
-    """Connects a tensor that stands for a leaf, such as one returned by an unpack hook, to that leaf."""
+    """Connects a tensor that replaces a leaf, such as one returned by an unpack hook, to that leaf."""
 
     def __init__(self, leaf: Tensor) -> None:
         super().__init__(None, ((leaf, 0),), (leaf._layout,), (leaf._layout,))
@@ -229,20 +233,21 @@ class LeafNode(Node):
         """Nothing to free."""
 
 
-def joined(each: Tensor, edge: tuple | None) -> Tensor:
-    """The tensor with `edge` as its history."""
-    each = each._alias()
+def with_edge(result: Tensor, edge: tuple | None) -> Tensor:
+    """An alias of the tensor with `edge` as its history."""
+    result = result._alias()
     if edge is not None:
-        each._node, each._output, each._requires_grad = (
+        result._node, result._output, result._requires_grad = (
             *(edge if isinstance(edge[0], Node) else (LeafNode(edge[0]), 0)),
             True,
         )
-    return each
+    return result
 
 
 class AccumulateGrad:
-    """The node that accumulates a leaf's gradient, as `next_functions` shows it: one per leaf, while it is referenced
-    or has hooks.
+    """The node that accumulates a leaf's gradient, as in `next_functions`.
+
+    There is one per leaf while it is referenced or has hooks.
     """
 
     next_functions = ()
@@ -261,14 +266,14 @@ class AccumulateGrad:
 
     def register_hook(self, hook: Callable) -> Handle:
         """Call `hook((), (grad,))` after the gradient was accumulated."""
-        return Handle.add(self._hooked().after, hook)
+        return Handle.add(self._checked_hooks().after, hook)
 
     def register_prehook(self, hook: Callable) -> Handle:
         """Call `hook((grad,))` before, and after the leaf's own hooks; a tuple it returns replaces the gradient."""
-        return Handle.add(self._hooked().before, hook)
+        return Handle.add(self._checked_hooks().before, hook)
 
-    def _hooked(self) -> SimpleNamespace:
-        self.variable._end = lambda: self  # from now on the leaf keeps it alive
+    def _checked_hooks(self) -> SimpleNamespace:
+        self.variable._end = lambda: self  # the leaf keeps it alive from now on
         self.hooks = self.hooks or SimpleNamespace(before={}, after={})
         return self.hooks
 
@@ -304,15 +309,16 @@ class Handle:
 
 
 def expose(tensor: Tensor) -> None:
-    """Make the tape show how other results of its node were computed of the tensor, before that is given hooks or its
-    own gradient is asked for.
+    """Add edges for other results of the tensor's node that were computed from the tensor.
+
+    Called before the tensor gets hooks or its gradient is captured.
     """
     if tensor._node is not None and tensor._output in tensor._node.hidden:
         tensor._node.show(tensor)
 
 
 def hook_on(tensor: Tensor, hook: Callable) -> Handle:
-    """Have `hook(grad)` called with the gradient that comes to a computed tensor."""
+    """Call `hook(grad)` with the gradient of a computed tensor."""
     return Handle.add(hooks_of(tensor._node).tensor.setdefault(tensor._output, {}), hook)
 
 
@@ -324,7 +330,7 @@ def hooks_of(node: Node) -> SimpleNamespace:
 
 
 def leaves_of(targets: Iterable[Node | Tensor]) -> Iterator[Tensor]:
-    """The leaves that gradients come to from nodes, or from leaves themselves."""
+    """The leaves that receive gradients from these nodes, and the leaves among the targets."""
     seen, waiting = set(), list(targets)
     while waiting:
         target = waiting.pop()
@@ -335,49 +341,49 @@ def leaves_of(targets: Iterable[Node | Tensor]) -> Iterator[Tensor]:
             waiting.extend(edge[0] for edge in target.edges if edge is not None)
 
 
-def edge_to(each: object) -> tuple | None:
+def edge_to(value: object) -> tuple | None:
     """The edge along which an input's gradient flows: None, (node, output number) or (leaf, 0)."""
-    if not isinstance(each, Tensor):
+    if not isinstance(value, Tensor):
         return None
-    node = each._node if each._base is None else each._made_by
+    node = value._node if value._base is None else value._made_by
     if node is not None:
-        return node, each._output
-    return (each, 0) if each._requires_grad else None
+        return node, value._output
+    return (value, 0) if value._requires_grad else None
 
 
 def make_node(op: Op, inputs: tuple, layouts: list, parameters: tuple, outputs: tuple[Layout, ...]) -> Node:
-    """A node for `op(inputs)` that saves what its gradient formulas need."""
-    edges, wanted, bit = [], 0, 1
-    for each in inputs:
+    """The node of `op(inputs)`, with the values that its gradient formulas need."""
+    edges, requiring_grad, bit = [], 0, 1
+    for value in inputs:
         edge = None
-        if isinstance(each, Tensor):
-            source = each._node if each._base is None else each._made_by
+        if isinstance(value, Tensor):
+            source = value._node if value._base is None else value._made_by
             if source is not None:
-                edge = source, each._output
-                wanted |= bit
-            elif each._requires_grad:
-                edge = each, 0
-                wanted |= bit
+                edge = source, value._output
+                requiring_grad |= bit
+            elif value._requires_grad:
+                edge = value, 0
+                requiring_grad |= bit
         edges.append(edge)
         bit += bit
     node = Node(op, edges, layouts, outputs)
     node.parameters = parameters
-    node.recipe = recipe = op.recipes.get((wanted, len(edges))) or op.recipe(wanted, len(edges))
-    kept, versions, saved = [], [], False
+    node.recipe = recipe = op.recipes.get((requiring_grad, len(edges))) or op.recipe(requiring_grad, len(edges))
+    saved_values, versions, saves_tensor = [], [], False
     for position in recipe.keep:
-        each = inputs[position]
-        kept.append(each)
-        if isinstance(each, Tensor):
-            saved = True
-            versions.append((each._own or each._storage).version)
-            if each._inference:
+        value = inputs[position]
+        saved_values.append(value)
+        if isinstance(value, Tensor):
+            saves_tensor = True
+            versions.append((value._own or value._storage).version)
+            if value._inference:
                 raise RuntimeError(
                     "Inference tensors cannot be saved for backward. To work around you can make a clone to get a "
                     "normal tensor and use it in autograd."
                 )
         else:
             versions.append(None)
-    node.kept, node.versions = kept, versions if saved and not op.reusable else ()
+    node.kept, node.versions = saved_values, versions if saves_tensor and not op.reusable else ()
     return node
 
 
@@ -388,7 +394,7 @@ def record(op: Op, inputs: tuple, layouts: list, parameters: tuple, result: Tens
     elif result._layout.dtype.differentiable:
         node = result._node = make_node(op, inputs, layouts, parameters, (result._layout,))
         result._requires_grad = True
-        # without its node; what stands for examples keeps the history of their numbers, for an outer tape
+        # an alias has no node; a batched one keeps the history of its numbers, for an outer tape
         if node.recipe.keep_out:
             node.out = ((result._alias(Tensor), (result._own or result._storage).version),)
         if packing is not None:
@@ -423,15 +429,15 @@ def used_up() -> RuntimeError:
     )
 
 
-def stale(each: Tensor, version: int, node: Node | None) -> RuntimeError:
+def stale(tensor: Tensor, version: int, node: Node | None) -> RuntimeError:
     """The error for a saved tensor that was modified in place."""
-    made = f", which is output {each._output} of {node.name()}," if node is not None else ""
+    producer = f", which is output {tensor._output} of {node.name()}," if node is not None else ""
     return RuntimeError(
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
-        f"[numod.{each.dtype.short}Tensor {list(each.shape)}]"
-        f"{made} is at version {(each._own or each._storage).version}; expected version "
+        f"[numod.{tensor.dtype.short}Tensor {list(tensor.shape)}]"
+        f"{producer} is at version {(tensor._own or tensor._storage).version}; expected version "
         f"{version} instead. Hint: use an out-of-place operation there, or clone() before writing."
     )
 
 
-dispatch.record = record
+extensions.provide(record=record)

@@ -1,12 +1,11 @@
-"""The tape's part in views and in-place writes: which writes are refused, and the nodes of what was written to, and of
-views of that.
-"""
+"""Autograd of views and in-place writes: which writes are refused, and the nodes of written tensors and their views."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from ..core import apply as dispatch
+from ..core.extensions import extensions
 from ..core.tensor import Tensor
 from ..device import Layout
 from ..device.layout import layout
@@ -25,8 +24,8 @@ _SEVERAL = (
 )
 
 
-def make_write_node(op: Op, inputs: tuple, layouts: list, parameters: tuple, target: Tensor) -> Node:
-    """A node for an op that is about to overwrite `target`. Old values that it needs are saved as copies."""
+def make_write_node(op: Op, inputs: tuple, layouts: list, attributes: tuple, target: Tensor) -> Node:
+    """The node of an op that will overwrite `target`. It saves copies of the old values that it needs."""
     if isinstance(target._unrecorded, str):
         raise RuntimeError(
             f"Output {target._output} of {target._unrecorded} is a view and is being modified inplace. {_SEVERAL}"
@@ -37,21 +36,21 @@ def make_write_node(op: Op, inputs: tuple, layouts: list, parameters: tuple, tar
             "where gradients are recorded, "
             "and let an autograd.Function that returns a view, or its input, return a clone()."
         )
-    node = make_node(op, inputs, layouts, parameters, (target._layout,))
-    for place, each in enumerate(node.kept):
-        if isinstance(each, Tensor) and each._storage is target._storage:
-            node.kept[place] = copy = each.clone()
-            node.versions[place] = copy._storage.version
+    node = make_node(op, inputs, layouts, attributes, (target._layout,))
+    for position, saved in enumerate(node.kept):
+        if isinstance(saved, Tensor) and saved._storage is target._storage:
+            node.kept[position] = copy = saved.clone()
+            node.versions[position] = copy._storage.version
     edge = edge_to(target)
     if edge is not None and not any(
-        input is target and op.gradient_of(place) is not None for place, input in enumerate(inputs)
+        input is target and op.gradient_of(position) is not None for position, input in enumerate(inputs)
     ):
         node.edges, node.layouts, node.__class__ = [*node.edges, edge], [*layouts, target._layout], OverwritingNode
     return node
 
 
 class OverwritingNode(Node):
-    """The node of a write that does not depend on what was there before: that has a gradient of zeros."""
+    """The node of a write that does not depend on the old values, whose gradient is zero."""
 
     def backward(
         self, grads: list[Tensor | None], asked: tuple[int, ...] | None = None
@@ -63,7 +62,7 @@ class OverwritingNode(Node):
 def attach(node: Node, target: Tensor) -> None:
     """Attach the node to a target written in place.
 
-    If it is a view, its base gets a node that replaces the view's part of its gradient.
+    The base of a view gets a node that routes the view's part of the gradient through the op.
     """
     if node.recipe.keep_out:
         node.out = ((target.detach(), (target._own or target._storage).version),)
@@ -75,17 +74,17 @@ def attach(node: Node, target: Tensor) -> None:
 def rebase(node: Node, target: Tensor) -> None:
     """Make `node` the history of a target written in place and, if it is a view, of its base as well."""
     owner = target if target._base is None else target._base
-    before = owner._node
+    old_node = owner._node
     if target._base is not None:
-        node = PartNode(owner, target, node)
-    if owner._retains_grad and before is not None:
-        hooks_of(node).retain[0] = before.hooks.retain.pop(owner._output)
+        node = ViewWriteNode(owner, target, node)
+    if owner._retains_grad and old_node is not None:
+        hooks_of(node).retain[0] = old_node.hooks.retain.pop(owner._output)
     owner._node, owner._output, owner._requires_grad = node, 0, True
     if target._base is not None:
         renew(target)
 
 
-def before_write(target: Tensor) -> None:
+def check_write(target: Tensor) -> None:
     """Raise RuntimeError, in PyTorch's words, for in-place writes that autograd does not support."""
     if target._layout.overlapping:
         raise RuntimeError(
@@ -112,9 +111,9 @@ def before_write(target: Tensor) -> None:
         )
 
 
-class PartNode(Node):
-    """The node of a base written through a view: the view's part of the gradient goes through the op, the rest to the
-    old base. What comes to the old view goes to the base without it, so hooks of a view end with a write to it.
+class ViewWriteNode(Node):
+    """The node of a base written through a view: the view's part of the gradient passes through the op, the rest goes
+    to the old base. The gradient of the old view goes to the base directly, so its hooks do not run after the write.
     """
 
     def __init__(self, base: Tensor, view: Tensor, inner: Node) -> None:
@@ -123,27 +122,31 @@ class PartNode(Node):
         edges = [None if k in self.own else edge for k, edge in enumerate(inner.edges)]
         super().__init__(None, (old, *edges), (base._layout, *inner.layouts), (base._layout,))
         self.whole, self.part = _whole(base, view), _part(base, view)
-        self.inner, self.dtype, self.view_shape, self.foreign = (
+        self.inner, self.dtype, self.view_shape, self.is_custom_function = (
             inner,
             view._layout.dtype,
             tuple(view._layout.shape),
-            inner.foreign,
+            inner.is_custom_function,
         )
 
     def backward(self, grads: list[Tensor | None]) -> Iterator[tuple[int, Tensor | None]]:
-        rest = spread(_of_dtype(grads[0], self.whole.dtype), self.whole, self.whole.shape, self.whole.strides, 0)
-        part = rest.as_strided(*self.part)
-        found = [each for each in self.inner.backward([_of_dtype(part.clone(), self.dtype)]) if each[1] is not None]
-        yield from [(position + 1, gradient) for position, gradient in found if position not in self.own]
+        base_gradient = spread(
+            _of_dtype(grads[0], self.whole.dtype), self.whole, self.whole.shape, self.whole.strides, 0
+        )
+        view_gradient = base_gradient.as_strided(*self.part)
+        input_gradients = [
+            pair for pair in self.inner.backward([_of_dtype(view_gradient.clone(), self.dtype)]) if pair[1] is not None
+        ]
+        yield from [(position + 1, gradient) for position, gradient in input_gradients if position not in self.own]
         if self.edges[0] is not None:
-            part.zero_()
-            for position, gradient in found:
+            view_gradient.zero_()
+            for position, gradient in input_gradients:
                 if position in self.own:
-                    part.add_(_of_dtype(gradient.sum_to_size(self.view_shape), part.dtype))
-            yield 0, _of_dtype(rest, self.layouts[0].dtype)
+                    view_gradient.add_(_of_dtype(gradient.sum_to_size(self.view_shape), view_gradient.dtype))
+            yield 0, _of_dtype(base_gradient, self.layouts[0].dtype)
 
     def release(self) -> None:
-        """Free what the inner node kept."""
+        """Free the inner node's saved tensors."""
         self.inner.release()
 
     def name(self) -> str:
@@ -152,8 +155,9 @@ class PartNode(Node):
 
 
 class ViewNode(Node):
-    """The node of a view, remade after a write through its base or another view: the view's gradient is scattered into
-    zeros of the base's shape.
+    """The new node of a view after a write through its base or another view.
+
+    It scatters the view's gradient into zeros of the base's shape.
     """
 
     def __init__(self, base: Tensor, view: Tensor) -> None:
@@ -171,9 +175,10 @@ class ViewNode(Node):
         return "AsStridedBackward0"
 
 
-class LostNode(ViewNode):
-    """The same of a view that was made together with others, or where gradients were not recorded, before its base had
-    a history: it may be used, but has no gradient.
+class NoGradientViewNode(ViewNode):
+    """The new node of a view that has no gradient: one of several views of a function, or one created in no_grad mode.
+
+    The view may be used, but backward raises RuntimeError.
     """
 
     def backward(self, grads: list[Tensor | None]) -> Iterator[tuple[int, Tensor | None]]:
@@ -186,9 +191,7 @@ class LostNode(ViewNode):
 
 
 def _part(base: Tensor, view: Tensor) -> tuple:
-    """(shape, strides, offset from the base's first element) of a view in its base; of real numbers, where one of the
-    two is complex.
-    """
+    """(shape, strides, offset from the base's first element) of a view, in real numbers if either is complex."""
     if base._layout.dtype is view._layout.dtype:
         return tuple(view._layout.shape), view._layout.strides, view._offset - base._offset
     shape, strides, offset = _as_reals(view)
@@ -212,33 +215,33 @@ def _as_reals(x: Tensor) -> tuple:
 
 
 def _of_dtype(gradient: Tensor, dtype: DType) -> Tensor:
-    """A gradient of complex numbers as one of pairs, or the reverse."""
+    """Convert a gradient between complex numbers and pairs of real numbers."""
     if gradient.dtype.is_complex is dtype.is_complex:
         return gradient
     return (complexes.as_real if dtype.is_complex else complexes.as_complex).gradients["x"](gradient)
 
 
 def renew(view: Tensor) -> None:
-    """Bring a view's node up to date with its base."""
+    """Update a view's node after a write to its base."""
     if view._unrecorded and view._node is not None and view._base._node is not None:
-        what = (
+        message = (
             f"Output {view._output} of {view._node.name()} is a view and its base or another view of its base has "
             "been modified inplace"
         )
         if isinstance(view._unrecorded, str):
-            raise RuntimeError(f"{what}. {_SEVERAL}")
+            raise RuntimeError(f"{message}. {_SEVERAL}")
         raise RuntimeError(
-            f"{what}, which its gradient does not account for, since an autograd.Function returned the view or it was "
+            f"{message}, which its gradient does not account for, since an autograd.Function returned the view or it was "
             "made in no_grad mode. Return a clone() "
             "there, or write to a clone()."
         )
     view._seen = (view._own or view._storage).version
     if view._base._node is not None:
-        node, before = (LostNode if view._unrecorded else ViewNode)(view._base, view), view._node
-        if view._retains_grad and before is not None:
-            hooks_of(node).retain[0] = before.hooks.retain.pop(view._output)
+        node, old_node = (NoGradientViewNode if view._unrecorded else ViewNode)(view._base, view), view._node
+        if view._retains_grad and old_node is not None:
+            hooks_of(node).retain[0] = old_node.hooks.retain.pop(view._output)
         view._node, view._output, view._requires_grad = node, 0, True
 
 
-dispatch.make_node, dispatch.attach, dispatch.before_write = make_write_node, attach, before_write
+extensions.provide(make_node=make_write_node, attach=attach, check_write=check_write)
 Tensor._renew = staticmethod(renew)

@@ -1,8 +1,8 @@
-"""The waist: every op call, from a method, a module, an optimizer or a backward pass, goes through `apply` or
+"""Dispatch: every op call, from a method, a module, an optimizer or a backward pass, goes through `apply` or
 `apply_into`.
 
-It finds the plan, runs it, has the tape record a node if a gradient is wanted, and tells whoever listens (the tracer,
-the profiler). Nothing else knows about all four. It does not know what any op computes.
+They look up the plan, run it, record a tape node if a gradient is needed, and notify listeners (the recorder of
+compiled functions, the profiler). What an op computes is defined in `ops`.
 """
 
 from __future__ import annotations
@@ -22,58 +22,42 @@ from ..ops import table
 from ..ops.op import Op, Plan, single_device
 from ..ops.pointwise import OverComplex, Pointwise
 from ..ops.update import ACTION, Update
+from .extensions import extensions
 from .tensor import Tensor
 
 new = object.__new__
 
 
 class _State(threading.local):
-    """Per thread: whether the tape records, whether results are inference tensors (never differentiable), what
-    `amp.autocast` casts to.
-    """
+    """The modes of one thread."""
 
-    grad_enabled = True
-    inference = False
-    # whether any thread ever entered inference mode, autocast or checkpoint: reading thread-local state would take a
-    # twentieth of an op's time
+    grad_enabled = True  # whether the tape records
+    inference = False  # whether results are inference tensors, which are never differentiable
+    # whether any thread ever entered inference mode, autocast or checkpoint. Reading thread-local state takes 5% of an
+    # op's time, so this class attribute is read first
     special = False
-    autocast: tuple[tuple[str, DType], ...] = ()  # (device type, dtype)
-    examples = 0  # how many calls of `func.vmap` are running, which may walk one graph several times
-    checkpointing = False  # whether what runs will be run again in backward, node by node
-    acting = False  # whether a schedule's step is run for a recorder, which is not to hear of those in it
+    autocast: tuple[tuple[str, DType], ...] = ()  # (device type, dtype) of `amp.autocast`
+    examples = 0  # the number of running calls of `func.vmap`, which may traverse one graph several times
+    checkpointing = False  # whether ops that run now will be rerun in backward, node by node
+    acting = False  # whether a scheduler's step runs for a recorder, which must not record the ops in it
 
 
 state = Tensor._modes = _State()
-# Called with (op, inputs, parameters, outputs, in_place) after every op: those with an attribute `thread` for ops of
-# that thread, others for all.
+# Called with (op, inputs, attributes, outputs, in_place) after every op. Listeners with an attribute `thread` are
+# called for ops of that thread only
 listeners: list[Callable] = []
-# What `autograd` sets when it is imported:
-record: Callable = None  # (op, inputs, layouts, parameters, output): attaches a node of the tape to the output
-# (op, inputs, layouts, parameters, target): makes the node of an in-place write, before the write
-make_node: Callable = None
-attach: Callable = None  # (node, target): attaches that node to the target, after the write
-before_write: Callable = None  # (target): refuses writes the tape cannot represent
-as_pairs: Callable = None  # (tensor): a complex one's memory as real numbers; set by `complexes`
-# (op, layouts, parameters): the plan where some tensors stand for examples of a batch; set by `func.examples`
-plan_batched: Callable = None
-planned_into_for_examples: Callable = None  # the same of an op that writes over tensors
-# (casts): sets what this thread casts to; replaced by `amp`, without which nothing is cast
-enter_autocast: Callable = None
 
 
 def active_listeners() -> list[Callable]:
-    """The listeners that hear this thread.
-
-    Read `listeners` first: while it is empty, as nearly always, ops look no further.
-    """
+    """The listeners for ops of this thread. Test `listeners` first, which is nearly always empty."""
     thread = threading.get_ident()
     return [listener for listener in tuple(listeners) if getattr(listener, "thread", thread) == thread]
 
 
-def apply(op: Op, inputs: tuple, parameters: tuple = ()) -> Tensor | tuple[Tensor, ...]:
+def apply(op: Op, inputs: tuple, attributes: tuple = ()) -> Tensor | tuple[Tensor, ...]:
     """The result (or results) of `op` on tensors and Python numbers.
 
-    Raises before the launch where shapes, dtypes or devices do not fit.
+    Raises before the launch if shapes, dtypes or devices do not match.
     """
     if len(inputs) == 2:  # unrolled for the common numbers of inputs: these lines run for every op
         x, y = inputs
@@ -82,58 +66,58 @@ def apply(op: Op, inputs: tuple, parameters: tuple = ()) -> Tensor | tuple[Tenso
         else:
             first, wanted = x.__class__, False
         if isinstance(y, Tensor):
-            key = (parameters, first, y._layout)
+            key = (attributes, first, y._layout)
             wanted = wanted or y._requires_grad or (y._base is not None and y.requires_grad)
         else:
-            key = parameters, first, y.__class__
+            key = attributes, first, y.__class__
     elif len(inputs) == 1:
         (x,) = inputs
         if isinstance(x, Tensor):
-            key, wanted = (parameters, x._layout), x._requires_grad or (x._base is not None and x.requires_grad)
+            key, wanted = (attributes, x._layout), x._requires_grad or (x._base is not None and x.requires_grad)
         else:
-            key, wanted = (parameters, x.__class__), False
+            key, wanted = (attributes, x.__class__), False
     else:
-        found, wanted = [parameters], False
+        parts, wanted = [attributes], False
         for input in inputs:
             if isinstance(input, Tensor):
-                found.append(input._layout)
+                parts.append(input._layout)
                 wanted = wanted or input._requires_grad or (input._base is not None and input.requires_grad)
             else:
-                found.append(input.__class__)
-        key = tuple(found)
+                parts.append(input.__class__)
+        key = tuple(parts)
     plan = op.plans.get(key)
     if plan is None:
-        if (known := _resolve_symbolic(op, inputs, parameters)) is not None:
-            return apply(op, *known)
+        if (resolved := _resolve_symbolic(op, inputs, attributes)) is not None:
+            return apply(op, *resolved)
         if (device := _common_device(op, key[1:])) is not None:
-            return apply(op, _copy_scalars(inputs, device), parameters)
-        if op.upcasts_half and _narrow(op, key[1:]) and not op.supports_half(key[1:], parameters):
-            return _apply_wide(op, inputs, parameters)
-        if _holds_complex(key[1:]) and op.complex_form is not None:
-            return op.complex_form(inputs, parameters)
-        if _for_examples(key[1:]):
-            plan = plan_batched(op, key[1:], parameters)
+            return apply(op, _copy_scalars(inputs, device), attributes)
+        if op.upcasts_half and _half_dtype(op, key[1:]) and not op.supports_half(key[1:], attributes):
+            return _apply_in_float32(op, inputs, attributes)
+        if _any_complex(key[1:]) and op.complex_form is not None:
+            return op.complex_form(inputs, attributes)
+        if _any_batched(key[1:]):
+            plan = extensions.plan_batched(op, key[1:], attributes)
         else:
-            plan = op.plan(key[1:], parameters)
-            plan.run = viewer(plan) if op.is_view else _runner(plan)
+            plan = op.plan(key[1:], attributes)
+            plan.run = viewer(plan) if op.is_view else _launcher(plan)
         op.remember(key, plan)
     try:
         result = plan.run(inputs)
     except OverflowError:
-        return apply(op, _fitting(inputs), parameters)
+        return apply(op, _as_signed(inputs), attributes)
     if wanted and op.differentiable and state.grad_enabled:
-        record(op, inputs, key[1:], parameters, result)
-    # views are what their bases are, everywhere
+        extensions.record(op, inputs, key[1:], attributes, result)
+    # a view of an inference tensor is one in any mode
     if _State.special and (state.inference or (op.is_view and inputs[0]._inference)):
-        for each in result if op.outputs else (result,):
-            each._inference = not op.is_view or inputs[0]._inference
+        for tensor in result if op.outputs else (result,):
+            tensor._inference = not op.is_view or inputs[0]._inference
     if listeners:
-        _tell(op, inputs, parameters, result if op.outputs else (result,), False)
+        _notify_listeners(op, inputs, attributes, result if op.outputs else (result,), False)
     return result
 
 
-class _Underivable(Op):
-    """Stands on the tape for what was computed without it and has no derivative in PyTorch."""
+class _WithoutDerivative(Op):
+    """The tape's op for a result that has no derivative in PyTorch."""
 
     inputs = ("x",)
 
@@ -148,20 +132,18 @@ class _Underivable(Op):
         self.gradients = {"x": refuse}
 
 
-_underivable = cache(_Underivable)
+_without_derivative_op = cache(_WithoutDerivative)
 
 
 def without_derivative(name: str, result: Tensor, x: Tensor) -> Tensor:
-    """`result`, computed from the values of x: it requires a gradient where x does, and a backward pass to x raises
-    NotImplementedError.
-    """
+    """`result`, connected to x on the tape by a node whose backward raises NotImplementedError."""
     if state.grad_enabled and x.requires_grad:
-        record(_underivable(name), (x,), [x._layout], (), result)
+        extensions.record(_without_derivative_op(name), (x,), [x._layout], (), result)
     return result
 
 
 class _SharedNode(Op):
-    """Stands on the tape for results that several ops computed, where PyTorch has one node for both."""
+    """The tape's op for two results that PyTorch computes in one node and numod in several ops."""
 
     inputs, outputs = ("first", "second"), ("first", "second")
     gradients = {"first": lambda grads: grads[0], "second": lambda grads: grads[1]}
@@ -171,19 +153,20 @@ _shared_node = cache(_SharedNode)
 
 
 def with_shared_node(name: str, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
-    """Two results as those of one node: its prehooks get both gradients."""
+    """Two results as outputs of one node, whose prehooks receive both gradients."""
     if listeners or not (state.grad_enabled and first.requires_grad and second.requires_grad):
-        return first, second  # a recorded program has no nodes: it differentiates its own ops
+        return first, second  # a recorded program differentiates its own ops
     results = first._alias(Tensor), second._alias(Tensor)
-    record(_shared_node(name), (first, second), [first._layout, second._layout], (), results)
+    extensions.record(_shared_node(name), (first, second), [first._layout, second._layout], (), results)
     return results
 
 
-def _fitting(inputs: tuple, targets: tuple = ()) -> tuple:
-    """Inputs with integers that have 64 bits without a sign, as PyTorch takes them: as floats beside those, and else
-    modulo 2**64. Called in the handler of the OverflowError that others are.
+def _as_signed(inputs: tuple, targets: tuple = ()) -> tuple:
+    """The inputs with unsigned 64-bit integers converted as in PyTorch: to floats next to floats, else modulo 2**64.
+
+    Called in the handler of an OverflowError, which it reraises if there are no such integers.
     """
-    floats = any(isinstance(each, Tensor) and each.dtype.differentiable for each in (*inputs, *targets))
+    floats = any(isinstance(tensor, Tensor) and tensor.dtype.differentiable for tensor in (*inputs, *targets))
     large = [type(input) is int and 1 << 63 <= input < 1 << 64 for input in inputs]
     if not any(large):
         raise  # noqa: PLE0704
@@ -195,72 +178,81 @@ def _fitting(inputs: tuple, targets: tuple = ()) -> tuple:
     )
 
 
-def observed(op: Op, inputs: tuple, parameters: tuple) -> float | int:
-    """The number that `op` makes of a tensor and numbers, for checks before a launch.
+def observed(op: Op, inputs: tuple, attributes: tuple) -> float | int:
+    """The result of `op` as a Python number, for checks before a launch.
 
-    On a processor, where nobody listens, it never becomes a tensor, which halves the time.
+    On the CPU and without listeners no tensor is created, which halves the time.
     """
     x, *numbers = inputs
     plan = (
-        None if listeners or x._layout.batch is not None else op.plans.get((parameters, x._layout, *map(type, numbers)))
+        None if listeners or x._layout.batch is not None else op.plans.get((attributes, x._layout, *map(type, numbers)))
     )
-    # a 16-bit float is held as bits
+    # a 16-bit float is stored as bits
     if plan is None or x._layout.device.type != "cpu" or plan.layout.dtype.compute is not plan.layout.dtype:
-        return apply(op, inputs, parameters)._observe()
-    found = empty(1, plan.layout.storage)
-    plan.launch(x._storage.data[x._offset :] if x._offset else x._storage.data, found, *numbers, *plan.constants)
-    return found.item()
+        return apply(op, inputs, attributes)._observe()
+    result = empty(1, plan.layout.storage)
+    plan.launch(x._storage.data[x._offset :] if x._offset else x._storage.data, result, *numbers, *plan.constants)
+    return result.item()
 
 
-def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], parameters: tuple = ()) -> None:
-    """Run `op` and write its results over `targets`, which may be among the inputs. Their versions grow by one."""
-    given, target, storage = inputs, targets[0], targets[0]._storage
-    wanted, own, apart, layouts = False, None, len(targets) == 1 and not storage.foreign, []
-    for k, input in enumerate(inputs):  # all that is asked of inputs in one turn: these lines run for every write
+def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], attributes: tuple = ()) -> None:
+    """Run `op` and write its results to `targets`, which may be among the inputs. Increments their versions."""
+    original_inputs, target, storage = inputs, targets[0], targets[0]._storage
+    wanted, target_position, no_overlap, layouts = False, None, len(targets) == 1 and not storage.foreign, []
+    for k, input in enumerate(inputs):  # one pass over the inputs: these lines run for every write
         if isinstance(input, Tensor):
             layouts.append(input._layout)
             wanted = wanted or input._requires_grad or input._base is not None
-            if input is target and own is None:
-                own = k
+            if input is target and target_position is None:
+                target_position = k
             elif input._storage is storage:
-                apart = False
+                no_overlap = False
         else:
             layouts.append(input.__class__)
-    for each in targets:
-        before_write(each)
-        wanted = wanted or each._requires_grad or each._base is not None
-    over = (own,)
-    if not apart:
-        over = tuple([_position(target, inputs) for target in targets])
-        same = isinstance(op, (Pointwise, OverComplex))
-        inputs = tuple([input if k in over else _apart(input, targets, same) for k, input in enumerate(inputs)])
+    for written in targets:
+        extensions.check_write(written)
+        wanted = wanted or written._requires_grad or written._base is not None
+    if extensions.write_watchers:
+        _watch_writes(targets)
+    target_positions = (target_position,)
+    if not no_overlap:
+        target_positions = tuple([_position_of(target, inputs) for target in targets])
+        is_pointwise = isinstance(op, (Pointwise, OverComplex))
+        inputs = tuple(
+            [
+                input if k in target_positions else _without_overlap(input, targets, is_pointwise)
+                for k, input in enumerate(inputs)
+            ]
+        )
         layouts = [input._layout if isinstance(input, Tensor) else input.__class__ for input in inputs]
     key = (
-        (parameters, over, target._layout, *layouts)
+        (attributes, target_positions, target._layout, *layouts)
         if len(targets) == 1
-        else (parameters, over, *[target._layout for target in targets], *layouts)
+        else (attributes, target_positions, *[target._layout for target in targets], *layouts)
     )
     plan = op.plans.get(key)
     if plan is None:
-        if (known := _resolve_symbolic(op, given, parameters)) is not None:
-            return apply_into(op, known[0], targets, known[1])
+        if (resolved := _resolve_symbolic(op, original_inputs, attributes)) is not None:
+            return apply_into(op, resolved[0], targets, resolved[1])
         if (device := _common_device(op, layouts, target._layout)) is not None:
-            return apply_into(op, _copy_scalars(given, device), targets, parameters)
+            return apply_into(op, _copy_scalars(original_inputs, device), targets, attributes)
         if (
             op.upcasts_half
-            and _narrow(op, [each._layout for each in (*targets, *given) if isinstance(each, Tensor)])
-            and not op.supports_half(tuple(layouts), parameters)
+            and _half_dtype(
+                op, [written._layout for written in (*targets, *original_inputs) if isinstance(written, Tensor)]
+            )
+            and not op.supports_half(tuple(layouts), attributes)
         ):
-            return _apply_into_wide(op, given, targets, parameters)
-        if _holds_complex((*layouts, targets[0]._layout)) and isinstance(op.complex_form, Op):
-            return apply_into(op.complex_form, given, targets, parameters)
+            return _apply_into_in_float32(op, original_inputs, targets, attributes)
+        if _any_complex((*layouts, targets[0]._layout)) and isinstance(op.complex_form, Op):
+            return apply_into(op.complex_form, original_inputs, targets, attributes)
         into = tuple([target._layout for target in targets])
-        if _for_examples((*layouts, *into)):
-            plan = planned_into_for_examples(op, (*layouts, *into), parameters)
+        if _any_batched((*layouts, *into)):
+            plan = extensions.plan_batched_into(op, (*layouts, *into), attributes)
         else:
-            plan = op.plan(layouts, parameters, into, over)
-            plan.run = _maker(
-                plan.kinds, 0, len(plan.constants), False, tuple([position is None for position in over])
+            plan = op.plan(layouts, attributes, into, target_positions)
+            plan.run = _launcher_factory(
+                plan.kinds, 0, len(plan.constants), False, tuple([position is None for position in target_positions])
             )(plan.launch, *plan.constants)
         op.remember(key, plan)
     node = None
@@ -270,34 +262,42 @@ def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], parameters: t
         and state.grad_enabled
         and _is_wanted(inputs if op.differentiable else (), targets)
     ):
-        # before the write, while the inputs still have their old history
-        node = make_node(op, inputs, layouts, parameters, target)
+        # before the write, while the inputs have their old history
+        node = extensions.make_node(op, inputs, layouts, attributes, target)
     try:
         plan.run(inputs, targets)
     except OverflowError:
-        return apply_into(op, _fitting(inputs, targets), targets, parameters)
-    for each in targets:
-        (each._own or each._storage).version += 1
+        return apply_into(op, _as_signed(inputs, targets), targets, attributes)
+    for written in targets:
+        (written._own or written._storage).version += 1
     if node is not None:
-        attach(node, target)
+        extensions.attach(node, target)
     if listeners:
-        _tell(op, inputs, parameters, targets, True)
+        _notify_listeners(op, inputs, attributes, targets, True)
+
+
+def _watch_writes(targets: tuple[Tensor, ...]) -> None:
+    for watch in tuple(extensions.write_watchers):
+        for target in targets:
+            watch(target)
 
 
 def copy_among(copy: Tensor, others: Sequence) -> Tensor:
-    """A copy that values of `others` will be written to: if one of them stands for examples of a batch, the copy does
-    too.
-    """
+    """`copy`, as a batched tensor if one of `others`, whose values will be written to it, is one."""
     batch = max(
-        (each._layout.batch for each in (copy, *others) if isinstance(each, Tensor) and each._layout.batch is not None),
-        key=lambda each: each.depth,
+        (
+            tensor._layout.batch
+            for tensor in (copy, *others)
+            if isinstance(tensor, Tensor) and tensor._layout.batch is not None
+        ),
+        key=lambda tensor: tensor.depth,
         default=None,
     )
-    return copy if batch is copy._layout.batch else batch.alike(copy)
+    return copy if batch is copy._layout.batch else batch.as_batched(copy)
 
 
 def _common_device(op: Op, arguments: Sequence, written: Layout | None = None) -> Device | None:
-    """The GPU that a call computes on, where a tensor without dimensions is on the CPU; None where all are together.
+    """The GPU to run on if the inputs mix GPU tensors and 0-d CPU tensors; None if all are on one device.
 
     Raises RuntimeError for other mixtures.
     """
@@ -311,7 +311,7 @@ def _common_device(op: Op, arguments: Sequence, written: Layout | None = None) -
 
 
 def _copy_scalars(inputs: tuple, device: Device) -> tuple:
-    """The inputs with the CPU's tensors without dimensions copied to a GPU: kernels there cannot read them."""
+    """The inputs with 0-d CPU tensors copied to a GPU, whose kernels cannot read them."""
     return tuple(
         [
             input.to(device) if isinstance(input, Tensor) and not input.ndim and input.device.type == "cpu" else input
@@ -320,42 +320,40 @@ def _copy_scalars(inputs: tuple, device: Device) -> tuple:
     )
 
 
-def _for_examples(layouts: Sequence) -> bool:
-    """Whether one of these tensors stands for each example of a batch."""
+def _any_batched(layouts: Sequence) -> bool:
+    """Whether one of these layouts is that of a batched tensor."""
     return any(isinstance(layout, Layout) and layout.batch is not None for layout in layouts)
 
 
-def _resolve_symbolic(op: Op, inputs: tuple, parameters: tuple) -> tuple[tuple, tuple] | None:
-    """The arguments of a call some of which stand for numbers while a function is recorded, with these replaced by
-    tensors or numbers; None where there are none.
-    """
+def _resolve_symbolic(op: Op, inputs: tuple, attributes: tuple) -> tuple[tuple, tuple] | None:
+    """The inputs and attributes with lazy scalars replaced by tensors or numbers; None if there are no lazy scalars."""
     return (
-        (_number(inputs, op, inputs), _number(parameters, op, inputs)) if _is_symbolic((inputs, parameters)) else None
+        (_resolved(inputs, op, inputs), _resolved(attributes, op, inputs))
+        if _is_symbolic((inputs, attributes))
+        else None
     )
 
 
-def _is_symbolic(each: object) -> bool:
-    """Whether it stands for a number, or is a tuple with what does."""
-    return any(map(_is_symbolic, each)) if type(each) is tuple else hasattr(type(each), "__number__")
+def _is_symbolic(value: object) -> bool:
+    """Whether a value is a lazy scalar, or a tuple that contains one."""
+    return any(map(_is_symbolic, value)) if type(value) is tuple else hasattr(type(value), "__number__")
 
 
 def as_tensor_of(number: object) -> Tensor | None:
-    """The tensor without dimensions, of float64 or int64, of what stands for a number while a function is recorded;
-    None for all else, and where there is none.
-    """
-    made = getattr(type(number), "__tensor__", None)
-    return None if made is None else made(number)
+    """The 0-d tensor, float64 or int64, of a lazy scalar. None for other values and scalars that have none."""
+    make = getattr(type(number), "__tensor__", None)
+    return None if make is None else make(number)
 
 
-def _number(each: object, op: Op, inputs: tuple) -> object:
-    """What it stands for in this call."""
-    if type(each) is tuple:
-        return tuple([_number(one, op, inputs) for one in each])
-    return each.__number__(op, inputs) if _is_symbolic(each) else each
+def _resolved(value: object, op: Op, inputs: tuple) -> object:
+    """The value with lazy scalars replaced for this call."""
+    if type(value) is tuple:
+        return tuple([_resolved(part, op, inputs) for part in value])
+    return value.__number__(op, inputs) if _is_symbolic(value) else value
 
 
 def _is_wanted(inputs: tuple, targets: tuple[Tensor, ...]) -> bool:
-    """Whether a call needs a node of the tape."""
+    """Whether a write needs a tape node."""
     for input in inputs:
         if isinstance(input, Tensor) and (input._requires_grad or (input._base is not None and input.requires_grad)):
             return True
@@ -366,22 +364,20 @@ def _is_wanted(inputs: tuple, targets: tuple[Tensor, ...]) -> bool:
 
 
 def apply_updates(op: Update, members: list[tuple[Tensor, ...]], numbers: Callable[[], tuple]) -> None:
-    """Run an optimizer's step: per member (a parameter with its gradient and state) in place, with the same numbers.
+    """Run an optimizer's step in place on each member, a parameter with its gradient and state.
 
-    Small members share launches.
-
-    The short form of `apply_into` for ops that know which inputs they write and are never recorded. A recorded program
-    asks for the numbers again at every run.
+    `numbers` returns the numbers of the step, such as rates; a recorded program calls it at every run. Small members
+    share launches. This is a shorter `apply_into` for ops that have no tape node.
     """
-    values = _asked(numbers) if listeners else numbers()
+    values = _read_numbers(numbers) if listeners else numbers()
     for first in range(0, len(members), op.together):
-        tensors = [each for member in members[first : first + op.together] for each in member]
+        tensors = [member_tensor for member in members[first : first + op.together] for member_tensor in member]
         layouts = [tensor._layout for tensor in tensors]
         key = tuple(layouts)
         plan = op.plans.get(key)
-        # as in PyTorch's optimizers, the parts are numbers like any others
-        if plan is None and _holds_complex(layouts):
-            tensors = list(map(as_pairs, tensors))
+        # as in PyTorch's optimizers, real and imaginary parts are updated like other numbers
+        if plan is None and _any_complex(layouts):
+            tensors = list(map(extensions.as_pairs, tensors))
             layouts = [tensor._layout for tensor in tensors]
             key = tuple(layouts)
             plan = op.plans.get(key)
@@ -398,30 +394,27 @@ def apply_updates(op: Update, members: list[tuple[Tensor, ...]], numbers: Callab
                 (member[k]._own or member[k]._storage).version += 1
     if listeners:
         written = tuple(member[k] for member in members for k in op.positions)
-        _tell(op, tuple(each for member in members for each in member), (numbers, len(members), values), written, True)
+        _notify_listeners(
+            op,
+            tuple(member_tensor for member in members for member_tensor in member),
+            (numbers, len(members), values),
+            written,
+            True,
+        )
 
 
-def _asked(numbers: Callable[[], tuple]) -> tuple:
-    """An update's numbers, while listeners know that tensors which are read (rates, say) are read again at every
-    run.
-    """
-    _tell_of("asks", True)
+def _read_numbers(numbers: Callable[[], tuple]) -> tuple:
+    """The numbers of an update. Listeners learn that tensors read here, such as rates, are read at every run."""
+    _notify("asks", True)
     try:
         return numbers()
     finally:
-        _tell_of("asks", False)
+        _notify("asks", False)
 
 
 def act(owner: object, action: Callable[[], object]) -> None:
-    """Run what sets the numbers that updates ask for: a schedule's step.
-
-    A recorded program, told whose it is, runs it again in its place among the updates.
-    """
-    recorders = (
-        []
-        if state.acting
-        else [active_listener for active_listener in active_listeners() if hasattr(active_listener, "acted")]
-    )
+    """Run the step of a scheduler, which sets the numbers of updates. A recorded program of `owner` reruns it."""
+    recorders = [] if state.acting else [listener for listener in active_listeners() if hasattr(listener, "acted")]
     if not recorders:
         action()
         return
@@ -434,15 +427,15 @@ def act(owner: object, action: Callable[[], object]) -> None:
         recorder.acted(owner)
 
 
-def _holds_complex(arguments: Sequence) -> bool:
+def _any_complex(arguments: Sequence) -> bool:
     """Whether one of these layouts and number types is complex."""
     return any(
         argument.dtype.is_complex if isinstance(argument, Layout) else argument is complex for argument in arguments
     )
 
 
-def _narrow(op: Op, layouts: Sequence) -> DType | None:
-    """The 16-bit floating dtype of these tensors, if any. Raises RuntimeError where it is mixed with other floats."""
+def _half_dtype(op: Op, layouts: Sequence) -> DType | None:
+    """The 16-bit floating dtype of these tensors, if any. Raises RuntimeError if it is mixed with other floats."""
     kinds = {layout.dtype for layout in layouts if isinstance(layout, Layout) and layout.dtype.is_floating_point}
     if all(kind.compute is kind for kind in kinds):
         return None
@@ -454,7 +447,7 @@ def _narrow(op: Op, layouts: Sequence) -> DType | None:
     return kinds.pop()
 
 
-def _widened(inputs: tuple) -> tuple:
+def _in_float32(inputs: tuple) -> tuple:
     """The inputs with 16-bit floats as float32."""
     return tuple(
         [
@@ -466,45 +459,47 @@ def _widened(inputs: tuple) -> tuple:
     )
 
 
-def _apply_wide(op: Op, inputs: tuple, parameters: tuple) -> Tensor | tuple[Tensor, ...]:
+def _apply_in_float32(op: Op, inputs: tuple, attributes: tuple) -> Tensor | tuple[Tensor, ...]:
     """The op in float32, its floating results rounded to the 16-bit dtype of its inputs."""
     dtype = next(
         input.dtype for input in inputs if isinstance(input, Tensor) and input.dtype.compute is not input.dtype
     )
-    found = apply(op, _widened(inputs), parameters)
+    outputs = apply(op, _in_float32(inputs), attributes)
     results = tuple(
         [
-            apply(table.copy, (each,), (dtype,)) if each.dtype.is_floating_point else each
-            for each in (found if op.outputs else (found,))
+            apply(table.copy, (output,), (dtype,)) if output.dtype.is_floating_point else output
+            for output in (outputs if op.outputs else (outputs,))
         ]
     )
     return results if op.outputs else results[0]
 
 
-def _apply_into_wide(op: Op, inputs: tuple, targets: tuple[Tensor, ...], parameters: tuple) -> None:
-    """The same in place: float32 copies of the targets are written, and copied back."""
-    wide = _widened(targets)
-    inputs = tuple([next((w for w, target in zip(wide, targets) if target is given), given) for given in inputs])
-    apply_into(op, _widened(inputs), wide, parameters)
-    for target, each in zip(targets, wide):
-        if each is not target:
-            apply_into(table.copy, (each,), (target,), (target.dtype,))
+def _apply_into_in_float32(op: Op, inputs: tuple, targets: tuple[Tensor, ...], attributes: tuple) -> None:
+    """The in-place form: writes float32 copies of the targets and copies them back."""
+    wide = _in_float32(targets)
+    inputs = tuple(
+        [next((w for w, target in zip(wide, targets) if target is original), original) for original in inputs]
+    )
+    apply_into(op, _in_float32(inputs), wide, attributes)
+    for target, wide_target in zip(targets, wide):
+        if wide_target is not target:
+            apply_into(table.copy, (wide_target,), (target,), (target.dtype,))
 
 
 def viewer(plan: Plan) -> Callable:
-    """The launcher of a view op: a function that returns the view."""
+    """The function that creates the view of a view op."""
     layout, offset = plan.layout, plan.offset
 
     def run(inputs: tuple) -> Tensor:
         (source,) = inputs
         result = new(Tensor)
         result._storage, result._layout, result._offset = source._storage, layout, source._offset + offset
-        base, own = source._base, source._own
+        base, write_count = source._base, source._own
         result._base = source if base is None else base
-        if own is None:
+        if write_count is None:
             result._seen = source._storage.version
         else:
-            result._own, result._seen = own, own.version
+            result._own, result._seen = write_count, write_count.version
         if source._unrecorded or not state.grad_enabled:
             result._unrecorded = source._unrecorded or True
         return result
@@ -512,10 +507,10 @@ def viewer(plan: Plan) -> Callable:
     return run
 
 
-def _runner(plan: Plan) -> Callable:
-    """A function that allocates the results and launches the kernel."""
+def _launcher(plan: Plan) -> Callable:
+    """The function that allocates the results and launches the kernel."""
     results = plan.layout if isinstance(plan.layout, tuple) else (plan.layout,)
-    make = _maker(plan.kinds, len(results), len(plan.constants), isinstance(plan.layout, tuple))
+    make = _launcher_factory(plan.kinds, len(results), len(plan.constants), isinstance(plan.layout, tuple))
     memory = [
         part
         for result in results
@@ -531,28 +526,29 @@ def _runner(plan: Plan) -> Callable:
 
 
 @cache
-def _maker(kinds: str, results: int, constants: int, several: bool, into: tuple[bool, ...] | None = None) -> Callable:
-    """The factory of such functions, generated for inputs of these `kinds` ("t" a tensor, "n" a number, "-" neither),
-    without loops or starred arguments.
+def _launcher_factory(
+    kinds: str, results: int, constants: int, several: bool, into: tuple[bool, ...] | None = None
+) -> Callable:
+    """The factory of launchers for inputs of these `kinds` ("t" a tensor, "n" a number, "-" neither).
 
-    They are called for every op, and this halves its Python overhead. `into`: where results are written to targets
-    instead of new tensors, whether each target is an argument of the kernel besides the inputs.
+    The code is generated without loops or starred arguments, which halves the Python overhead of an op. `into`: for
+    in-place writes, whether each target is a kernel argument in addition to the inputs.
     """
     inputs, targets = [f"x{k}" for k in range(len(kinds))], [f"y{k}" for k in range(len(into or ()))]
     tensors = [x for x, kind in zip(inputs, kinds) if kind == "t"] + [
-        y for y, apart in zip(targets, into or ()) if apart
+        y for y, is_separate in zip(targets, into or ()) if is_separate
     ]
     buffers = [f"{x}._storage.data[{x}._offset:] if {x}._offset else {x}._storage.data" for x in tensors]
-    data, made, fixed = (
+    data, result_names, constant_names = (
         [f"{letter}{k}" for k in range(count)]
         for letter, count in (("data", results), ("result", results), ("c", constants))
     )
     lines = [
-        f"{''.join(f'{each}, ' for each in names)}= {source}"
-        for names, source in ((inputs, "inputs"), (targets, "targets"))
-        if names
+        f"{''.join(f'{variable}, ' for variable in variables)}= {source}"
+        for variables, source in ((inputs, "inputs"), (targets, "targets"))
+        if variables
     ]
-    # a `try` costs nothing until it catches; the second attempt follows after what is kept for later was given back
+    # a `try` costs nothing until it catches; the second attempt releases cached memory first
     for k in range(results):
         lines += [
             "try:",
@@ -560,23 +556,24 @@ def _maker(kinds: str, results: int, constants: int, several: bool, into: tuple[
             "except MemoryError:",
             f"    data{k} = retry{k}(size{k}, kind{k})",
         ]
-    lines.append(
-        f"launch({', '.join([*buffers, *data, *[x for x, kind in zip(inputs, kinds) if kind == 'n'], *fixed])})"
-    )
+    numbers = [x for x, kind in zip(inputs, kinds) if kind == "n"]
+    lines.append(f"launch({', '.join([*buffers, *data, *numbers, *constant_names])})")
     for k in range(results):
         lines += [f"result{k} = new(Tensor)", f"result{k}._layout = layout{k}"]
         lines += [f"memory = result{k}._storage = new(Storage)", f"memory.data, memory.version = data{k}, 0"]
-    lines.append(f"return {''.join(f'{each}, ' for each in made) if several else ''.join(made)}")
-    given = ["launch", *fixed, *(["new", "Tensor", "Storage"] if results else [])]
-    given += [f"{name}{k}" for k in range(results) for name in ("layout", "empty", "retry", "size", "kind")]
+    lines.append(
+        f"return {''.join(f'{variable}, ' for variable in result_names) if several else ''.join(result_names)}"
+    )
+    parameters = ["launch", *constant_names, *(["new", "Tensor", "Storage"] if results else [])]
+    parameters += [f"{name}{k}" for k in range(results) for name in ("layout", "empty", "retry", "size", "kind")]
     space: dict[str, Callable] = {}
-    head = f"def make({', '.join(given)}):\n    def run({'inputs' if into is None else 'inputs, targets'}):\n"
+    head = f"def make({', '.join(parameters)}):\n    def run({'inputs' if into is None else 'inputs, targets'}):\n"
     exec(head + "".join(f"        {line}\n" for line in lines) + "    return run", space)
     return space["make"]
 
 
-def _position(target: Tensor, inputs: tuple) -> int | None:
-    """The position of the input that is exactly the memory of `target`."""
+def _position_of(target: Tensor, inputs: tuple) -> int | None:
+    """The index of the input that covers exactly the memory of `target`."""
     for k, input in enumerate(inputs):
         if input is target:
             return k
@@ -590,43 +587,45 @@ def _position(target: Tensor, inputs: tuple) -> int | None:
     return None
 
 
-def _apart(each: object, targets: tuple[Tensor, ...], same: bool) -> object:
-    """`each`, copied if it overlaps a target, where a loop would read what it has just written.
+def _without_overlap(value: object, targets: tuple[Tensor, ...], may_be_target: bool) -> object:
+    """`value`, copied if it overlaps a target, since the loop would read elements that it has written.
 
-    In pointwise ops it may be the target itself (`same`).
+    A pointwise op may read the target itself (`may_be_target`).
     """
     for target in targets:
-        if not isinstance(each, Tensor) or (
-            same
-            and each._offset == target._offset
-            and each._layout is target._layout
-            and each._storage is target._storage
+        if not isinstance(value, Tensor) or (
+            may_be_target
+            and value._offset == target._offset
+            and value._layout is target._layout
+            and value._storage is target._storage
         ):
             continue
-        if each._storage is target._storage:
+        if value._storage is target._storage:
             if (
-                each._offset < target._offset + target._layout.extent
-                and target._offset < each._offset + each._layout.extent
+                value._offset < target._offset + target._layout.extent
+                and target._offset < value._offset + value._layout.extent
             ):
-                return each.clone()
+                return value.clone()
         elif (
-            each._storage.foreign and target._storage.foreign and share_memory(each._storage.data, target._storage.data)
+            value._storage.foreign
+            and target._storage.foreign
+            and share_memory(value._storage.data, target._storage.data)
         ):
-            return each.clone()
-    return each
+            return value.clone()
+    return value
 
 
-def _tell(op: Op, inputs: tuple, parameters: tuple, outputs: tuple, in_place: bool) -> None:
+def _notify_listeners(op: Op, inputs: tuple, attributes: tuple, outputs: tuple, in_place: bool) -> None:
     if outputs and outputs[0]._layout.batch is not None:
-        return  # they have heard of the ops that computed it for all examples
+        return  # they were notified of the ops on the whole batch
     for listener in active_listeners():
-        listener(op, inputs, parameters, outputs, in_place)
+        listener(op, inputs, attributes, outputs, in_place)
     if not (in_place or op.is_view):
-        _show_other_threads(outputs)
+        _notify_other_threads(outputs)
 
 
-def _show_other_threads(made: tuple) -> None:
-    """Show new tensors to recorders on other threads, which must not take them for tensors that existed before."""
+def _notify_other_threads(made: tuple) -> None:
+    """Notify recorders on other threads of new tensors, so that they do not treat them as existing ones."""
     thread = threading.get_ident()
     for listener in tuple(listeners):
         notice = getattr(listener, "notice", None)
@@ -635,9 +634,9 @@ def _show_other_threads(made: tuple) -> None:
 
 
 def tell_made(tensor: Tensor, how: str) -> Tensor:
-    """Tell listeners (the tracer) of a tensor that no op made: "empty" memory, Python "values", or an "array"."""
-    _tell_of("made", tensor, how)
-    _show_other_threads((tensor,))
+    """Notify listeners of a tensor that no op created: of "empty" memory, Python "values", or an "array"."""
+    _notify("made", tensor, how)
+    _notify_other_threads((tensor,))
     return tensor
 
 
@@ -649,21 +648,19 @@ def tell_copied(
     view: Callable[[], Tensor],
     gaps: bool = False,
 ) -> Tensor:
-    """Tell listeners of a copy that stands for a view of `source`:
+    """Notify listeners of a copy that replaces a view of `source`.
 
-    `again` gives its values after a write to that, `back` writes the copy's to it, `view` makes the view. `gaps`: the
-    view's elements do not lie side by side, though the copy's do.
+    `again` computes the copy after a write to the source, `back` writes the copy to the source, `view` creates the
+    view. `gaps`: the view is not contiguous, though the copy is.
     """
-    _tell_of("copied", copy, source, again, back, view)
+    _notify("copied", copy, source, again, back, view)
     if gaps:
-        _tell_of("has_gaps", copy)
+        _notify("has_gaps", copy)
     return copy
 
 
 def lies_dense(tensor: Tensor) -> bool:
-    """Whether the elements lie in row-major order without gaps, or would if the program that is being recorded had
-    views of parts of complex numbers.
-    """
+    """Whether the tensor is contiguous, also in eager mode if it is a copy that replaces a view while recording."""
     if not (tensor._layout.dense and listeners):
         return tensor._layout.dense
     storage = id(tensor._storage)
@@ -671,25 +668,25 @@ def lies_dense(tensor: Tensor) -> bool:
 
 
 def tell_overridden(function: str) -> None:
-    """Tell listeners that a class or mode takes over a call of this function."""
-    _tell_of("overridden", function)
+    """Notify listeners that a class or mode overrides a call of this function."""
+    _notify("overridden", function)
 
 
 def with_gradients(tensors: Iterable[Tensor]) -> list[Tensor]:
-    """The tensors that have a gradient. Listeners are told: what follows depends on which they are."""
+    """The tensors that have a gradient. Listeners are notified, since the recorded program depends on it."""
     if listeners:
         tensors = list(tensors)
         for tensor in tensors:
-            _tell_of("asked_for_gradient", tensor)
+            _notify("asked_for_gradient", tensor)
     return [tensor for tensor in tensors if tensor._grad is not None]
 
 
 def tell_dropped(leaf: Tensor) -> None:
-    """Tell listeners that the function sets a leaf's gradient to None."""
-    _tell_of("dropped", leaf)
+    """Notify listeners that a leaf's gradient is set to None."""
+    _notify("dropped", leaf)
 
 
-def _tell_of(event: str, *things: object) -> None:
+def _notify(event: str, *things: object) -> None:
     for listener in active_listeners() if listeners else ():
         watch = getattr(listener, event, None)
         if watch is not None:
@@ -700,13 +697,13 @@ def _compute(op: Pointwise, arguments: tuple) -> Tensor:
     """A pointwise op called as a function. At least one argument must be a tensor."""
     if not (isinstance(arguments[0], Tensor) or any(isinstance(argument, Tensor) for argument in arguments)):
         raise TypeError(
-            f"{op.name}(): expected at least one Tensor, got {', '.join(type(each).__name__ for each in arguments)}"
+            f"{op.name}(): expected at least one Tensor, got {', '.join(type(value).__name__ for value in arguments)}"
         )
     return apply(op, arguments)
 
 
 def _enter_child() -> None:
-    """After a fork: other threads' listeners hear nothing any more."""
+    """Drop the listeners of other threads, which do not exist after a fork."""
     listeners[:] = active_listeners()
 
 

@@ -164,7 +164,7 @@ def _alike(make: Callable) -> Callable:
         **options: object,
     ) -> Tensor:
         result = make(*arguments, dtype=dtype or self.dtype, device=device or self.device, **options)
-        return result if self._layout.batch is None else self._layout.batch.alike(result)
+        return result if self._layout.batch is None else self._layout.batch.as_batched(result)
 
     method.__name__ = f"new_{make.__name__}"
     method.__doc__ = f"As numod.{make.__name__}, of this tensor's dtype and on its device."

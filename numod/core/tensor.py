@@ -1,32 +1,28 @@
-"""Tensor: a layout over a storage, with the state autograd needs.
+"""Tensor: a layout over a storage, with the state of autograd. Other files of `core` add the operations.
 
-Not its operations: other files of `core` add the methods.
-
-Fields: `_storage` (shared with views), `_layout`, `_offset` (elements into the storage); and if they differ from the
-class's defaults, `_node` and `_output` (the tape's node that made it, and which of its results it is), `_base` (the
-tensor it is a view of).
+Every tensor has the fields `_storage` (shared with views), `_layout` and `_offset` (elements into the storage). Others
+are set if they differ from the class's defaults: `_node` and `_output` (the tape's node that computed the tensor, and
+the number of the result), `_base` (the base of a view).
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable
 
 from ..device import Layout, Size, Storage
 from ..device.device import Device
 from ..dtypes import dtype as DType
 from ..errors import normalize_dim
 from . import changes
+from .attribute_view import AttributeView
 
 
 class OwnCount:
-    """A count of writes as a storage keeps one, for a tensor whose own writes the storage shall not count; it goes on
-    with the storage's.
-    """
+    """The version counter of a tensor returned by `.data`: its writes are not counted by the storage."""
 
     __slots__ = ("storage", "writes")
-    # writes so counted, in all: what keeps something computed of a tensor's memory (`graph.freeze`) must notice them
-    # too
+    # all writes counted this way: `graph.passes.freezing` compares it to find stale weights
     total = 0
 
     def __init__(self, storage: Storage) -> None:
@@ -34,7 +30,7 @@ class OwnCount:
 
     @property
     def version(self) -> int:
-        """The number of writes through the tensor or counted by the storage: a saved tensor is stale after either."""
+        """The number of writes through the tensor and by the storage. A saved tensor is stale after either."""
         return self.writes + self.storage.version
 
     @version.setter
@@ -44,43 +40,29 @@ class OwnCount:
 
 
 class TensorBase:
-    """The object whose dictionary holds a tensor's fields and what users set on it.
+    """The object whose dictionary holds a tensor's fields and the attributes that users set.
 
-    `Tensor.__dict__` shows the latter only, as PyTorch's does.
+    `Tensor.__dict__` shows only the attributes, as in PyTorch.
     """
 
 
 fields_of = vars(TensorBase)["__dict__"].__get__  # the whole dictionary of a tensor
 
 
-class Attributes(MutableMapping, dict):
-    """The attributes that user code set on a tensor, as they were when it was asked for them.
+class TensorAttributes(AttributeView):
+    """The attributes that user code has set on a tensor."""
 
-    What is written here is set on the tensor.
-    """
+    __slots__ = ()
 
-    __slots__ = ("tensor",)
-
-    def __init__(self, tensor: Tensor) -> None:
-        dict.__init__(self, own_attributes(tensor))
-        self.tensor = tensor
-
-    def __setitem__(self, name: str, value: object) -> None:
-        dict.__setitem__(self, name, value)
-        fields_of(self.tensor)[name] = value
-
-    def __delitem__(self, name: str) -> None:
-        dict.__delitem__(self, name)
-        del fields_of(self.tensor)[name]
-
-    __getitem__, __iter__, __len__ = dict.__getitem__, dict.__iter__, dict.__len__
+    def is_hidden(self, name: str, value: object) -> bool:
+        return name in FIELDS or hasattr(Tensor, name)
 
 
 class Tensor(TensorBase):
-    """An n-dimensional array of one dtype on one device; operations on it are recorded where a gradient is required.
+    """An n-dimensional array of one dtype on one device. Operations on it are recorded if it requires a gradient.
 
-    Made by the creation functions (`numod.tensor`, `numod.zeros`, ...). `Tensor(2, 3)` is uninitialised, `Tensor([1,
-    2])` holds the values.
+    Create tensors with `numod.tensor`, `numod.zeros` and similar functions. `Tensor(2, 3)` is uninitialised,
+    `Tensor([1, 2])` holds the values.
     """
 
     _offset = 0
@@ -90,20 +72,19 @@ class Tensor(TensorBase):
     _output = 0
     _base: Tensor | None = None
     _hooks: dict | None = None
-    _after_hooks: dict | None = None  # called with a leaf after its gradient was accumulated
-    _end: Callable | None = None  # the leaf's AccumulateGrad, which `next_functions` shows
+    _after_hooks: dict | None = None  # called with a leaf after accumulating its gradient
+    _end: Callable | None = None  # returns the leaf's AccumulateGrad
     _inference = False
-    _grad_dtype: tuple[DType | None] | None = None  # what was set as `grad_dtype`
+    _grad_dtype: tuple[DType | None] | None = None  # the value set as `grad_dtype`
     _retains_grad = False
-    _seen = 0  # of a view: the storage's version for which its node was made
-    _pictured = False  # whether recorded programs depend on its memory
-    # of a view to which no write can be recorded: whether it, or the view that it is of, was made under `no_grad`, or
-    # by which function, with others
+    _seen = 0  # of a view: the storage's version at which its node was created
+    _pictured = False  # whether compiled functions depend on its memory
+    # of a view whose writes cannot be recorded: True if it or its base view was created under `no_grad`, or the name of
+    # the function that returned it with other views
     _unrecorded: bool | str = False
-    # how much of the storage's version is not the tensor's: an assignment to `data` lets saved values go stale, but is
-    # no write
+    # increments of the storage's version that are no writes: assignments to `data`, which make saved values stale
     _unseen = 0
-    _own: OwnCount | None = None  # of what `data` gave: its writes are counted apart from those to the storage
+    _own: OwnCount | None = None  # the version counter of a tensor returned by `.data`
     __array_priority__ = 1000  # so that NumPy leaves `array + tensor` to `Tensor.__radd__`
 
     def __new__(cls, *arguments: object, **options: object) -> Tensor:
@@ -114,16 +95,16 @@ class Tensor(TensorBase):
 
     @property
     def __dict__(self) -> dict[str, object]:
-        """What user code set on the tensor."""
-        return Attributes(self)
+        """The attributes that user code has set on the tensor."""
+        return TensorAttributes(fields_of(self))
 
     @__dict__.setter
     def __dict__(self, values: dict[str, object]) -> None:
-        own = Attributes(self)
-        own.clear()
-        own.update(values)
+        attributes, values = self.__dict__, dict(values)
+        attributes.clear()
+        attributes.update(values)
 
-    # ---- what it is
+    # ---- shape, dtype and device
 
     @property
     def shape(self) -> Size:
@@ -214,9 +195,7 @@ class Tensor(TensorBase):
 
     @property
     def _version(self) -> int:
-        """Number of in-place writes to the memory, through this tensor and what shares its count: all of the storage,
-        or `.data` and its views.
-        """
+        """Number of in-place writes to the storage, or through `.data` and its views."""
         if self._inference:
             raise RuntimeError("Inference tensors do not track version counter.")
         return self._storage.version - self._unseen if self._own is None else self._own.writes
@@ -225,7 +204,7 @@ class Tensor(TensorBase):
         """Address of the first element."""
         return self._storage.data_ptr() + self._offset * self._layout.dtype.itemsize
 
-    # ---- the tape's side
+    # ---- autograd
 
     @property
     def requires_grad(self) -> bool:
@@ -271,22 +250,22 @@ class Tensor(TensorBase):
 
     @property
     def grad_fn(self) -> object | None:
-        """The tape's node that made this tensor, of a class that bears its name (`AddBackward0`); None for leaves."""
+        """The node that computed this tensor, of a class such as `AddBackward0`; None for leaves."""
         node = self._made_by
         return None if node is None else node.shown()
 
     @property
     def _made_by(self) -> object | None:
-        """The same, of whatever class: for those that run for every op."""
+        """The node that computed this tensor, of any class. Faster than `grad_fn`."""
         if self._base is not None and self._seen != (self._own or self._storage).version:
             Tensor._renew(self)
         return self._node
 
-    _renew: Callable  # remakes a view's node after writes to its storage; set by `autograd`
+    _renew: Callable  # updates a view's node after writes to its storage; set by `autograd`
 
     @property
     def output_nr(self) -> int:
-        """The index of this tensor among its node's results."""
+        """The index of this tensor among the results of its node."""
         return self._output
 
     @property
@@ -320,11 +299,11 @@ class Tensor(TensorBase):
                     f"'{list(self.shape)}'. "
                     "Please ensure that the gradient and the tensor are the same size"
                 )
-            (wanted,) = self._grad_dtype or (self.dtype,)
-            if (wanted is not None and value.dtype is not wanted) or value.device is not self.device:
+            (expected,) = self._grad_dtype or (self.dtype,)
+            if (expected is not None and value.dtype is not expected) or value.device is not self.device:
                 raise RuntimeError(
                     f"attempting to assign a gradient with dtype '{value.dtype}' on {value.device} to a tensor with "
-                    f"grad_dtype '{wanted}' on {self.device}; "
+                    f"grad_dtype '{expected}' on {self.device}; "
                     "set grad_dtype, or convert the gradient with .to()"
                 )
         self._grad = value
@@ -383,13 +362,13 @@ class Tensor(TensorBase):
             )
         changes.note()
         version = (self._own or self._storage).version
-        shown = self._storage.version - self._unseen if self._own is None else self._own.writes
+        writes = self._storage.version - self._unseen if self._own is None else self._own.writes
         self._own = None
         self._storage, self._layout, self._offset, self._base = value._storage, value._layout, value._offset, None
-        before = self._storage.version
-        self._storage.version = now = max(version, before) + 1  # values of it saved for backward are stale
-        value._unseen += now - before
-        self._unseen = now - shown
+        value_version = self._storage.version
+        self._storage.version = new_version = max(version, value_version) + 1  # values saved for backward become stale
+        value._unseen += new_version - value_version
+        self._unseen = new_version - writes
 
     @data.deleter
     def data(self) -> None:
@@ -434,14 +413,12 @@ class Tensor(TensorBase):
         fields_of(self).update(fields)
 
 
-FIELDS = ("_storage", "_layout", "_offset")  # what every tensor has beside the defaults of its class
+FIELDS = ("_storage", "_layout", "_offset")  # the fields that every tensor has in its dictionary
 
 
 def own_attributes(tensor: Tensor) -> dict[str, object]:
-    """The attributes that user code added to the tensor, without the tensor's own."""
-    return {
-        name: value for name, value in fields_of(tensor).items() if name not in FIELDS and not hasattr(Tensor, name)
-    }
+    """A copy of the attributes that user code has set on the tensor."""
+    return TensorAttributes(fields_of(tensor)).copy()
 
 
 def _dim(dim: int, tensor: Tensor) -> int:

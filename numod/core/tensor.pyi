@@ -16,12 +16,1152 @@ class Tensor:
     """An n-dimensional array of one dtype on one device; operations on it are recorded where a gradient is required."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None: ...
+
+    # ---- defined in autograd/__init__.py
+
+    def backward(self, gradient: Any = None, retain_graph: Any = None, create_graph: Any = False, inputs: Any = None) -> None:
+        """Add the gradients of this tensor to `.grad` of the leaves it was computed from. See `numod.autograd.backward`."""
+    def register_hook(self, hook: Any) -> Any:
+        """Call `hook(grad)` when this tensor's gradient is computed; what it returns (unless None) replaces the gradient."""
+    def register_post_accumulate_grad_hook(self, hook: Any) -> Any:
+        """Call `hook(self)` when a gradient has been added to this leaf's `.grad`. What it returns is not used."""
+    def retain_grad(self) -> None:
+        """Keep the gradient of a computed tensor in `.grad`."""
+
+    # ---- defined in core/attributes.py
+
+    def dense_dim(self) -> _int:
+        """The number of dimensions."""
+    def dim_order(self, *, ambiguity_check: _bool | Sequence[_memory_format] = False) -> tuple[_int, ...]:
+        """The dimensions ordered from the outermost to the innermost in memory."""
+    def get_device(self) -> _int:
+        """Index of the tensor's CUDA device; -1 on the CPU."""
+    @property
+    def is_cpu(self) -> Any: ...
+    def is_distributed(self) -> _bool:
+        """False: a tensor lies on one device."""
+    @property
+    def is_ipu(self) -> Any: ...
+    @property
+    def is_maia(self) -> Any: ...
+    @property
+    def is_mkldnn(self) -> Any: ...
+    @property
+    def is_mps(self) -> Any: ...
+    @property
+    def is_mtia(self) -> Any: ...
+    @property
+    def is_nested(self) -> Any: ...
+    def is_pinned(self, device: _device | str | _int | None = None) -> _bool:
+        """Whether the tensor lies in page-locked host memory."""
+    @property
+    def is_quantized(self) -> Any: ...
+    def is_same_size(self, other: Tensor) -> _bool:
+        """Whether the shapes are equal."""
+    @property
+    def is_sparse(self) -> Any: ...
+    @property
+    def is_sparse_csr(self) -> Any: ...
+    @property
+    def is_vulkan(self) -> Any: ...
+    @property
+    def is_xla(self) -> Any: ...
+    @property
+    def is_xpu(self) -> Any: ...
+    @property
+    def layout(self) -> Any: ...
+    def module_load(self, other: Any, assign: Any = False) -> Tensor:
+        """What `load_state_dict` puts in the place of this parameter or buffer:"""
+    @overload
+    def new(cls, *args: Any, device: _device | str | _int | None = None) -> Tensor:
+        """PyTorch's old constructor, with this tensor's dtype and device."""
+    @overload
+    def new(cls, storage: Any) -> Tensor:
+        """PyTorch's old constructor, with this tensor's dtype and device."""
+    @overload
+    def new(cls, other: Tensor) -> Tensor:
+        """PyTorch's old constructor, with this tensor's dtype and device."""
+    @overload
+    def new(cls, size: Sequence[_int], *, device: _device | str | _int | None = None) -> Tensor:
+        """PyTorch's old constructor, with this tensor's dtype and device."""
+    def new_arange(self: Tensor, n: _int) -> Tensor:
+        """0 .. n - 1 on the tensor's device; for gradients."""
+    @overload
+    def new_empty(self, size: Sequence[_int], *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+        """As numod.empty, of this tensor's dtype and on its device."""
+    @overload
+    def new_empty(self, *size: _int, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+        """As numod.empty, of this tensor's dtype and on its device."""
+    def new_empty_strided(self, size: Sequence[_int], stride: Sequence[_int], *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+        """As numod.empty_strided, of this tensor's dtype and on its device."""
+    def new_full(self, size: Sequence[_int], fill_value: _float | complex, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+        """As numod.full, of this tensor's dtype and on its device."""
+    def new_identity(self: Tensor, n: _int) -> Tensor:
+        """The identity as a bool matrix on the tensor's device; for gradients."""
+    @overload
+    def new_ones(self, size: Sequence[_int], dtype: _dtype | None = None, device: _device | str | _int | None = None, requires_grad: _bool = False, pin_memory: _bool = False) -> Tensor:
+        """As numod.ones, of this tensor's dtype and on its device."""
+    @overload
+    def new_ones(self, size: Sequence[_int], *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+        """As numod.ones, of this tensor's dtype and on its device."""
+    @overload
+    def new_ones(self, *size: _int, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+        """As numod.ones, of this tensor's dtype and on its device."""
+    def new_tensor(self, data: Any, dtype: _dtype | None = None, device: _device | str | _int | None = None, requires_grad: _bool = False, pin_memory: _bool = False) -> Tensor:
+        """As numod.tensor, of this tensor's dtype and on its device."""
+    @overload
+    def new_zeros(self, size: Sequence[_int], *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+        """As numod.zeros, of this tensor's dtype and on its device."""
+    @overload
+    def new_zeros(self, *size: _int, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+        """As numod.zeros, of this tensor's dtype and on its device."""
+    def pin_memory(self, device: _device | str | _int | None = None) -> Tensor:
+        """A copy in page-locked host memory, from which copies to a CUDA device are asynchronous."""
+    def record_stream(self, s: Any) -> None:
+        """Mark the tensor as used by another `numod.cuda.Stream` than the one it was made on: its memory is not reused before that stream's pending work is done."""
+    def sparse_dim(self) -> _int:
+        """0: all tensors are dense."""
+    def storage(self) -> Any:
+        """The storage that the tensor shares with its views, as elements of its dtype."""
+    def to_dense(self, dtype: _dtype | None = None, *, masked_grad: _bool | None = None) -> Tensor:
+        """The tensor itself: all tensors are dense."""
+    @overload
+    def to_sparse(self, *, layout: _layout | None = None, blocksize: _int | Sequence[_int] | None = None, dense_dim: _int | None = None) -> Tensor:
+        """Raises NotImplementedError: all tensors are dense."""
+    @overload
+    def to_sparse(self, sparse_dim: _int) -> Tensor:
+        """Raises NotImplementedError: all tensors are dense."""
+    def type_as(self, other: Tensor) -> Tensor:
+        """In the dtype, and on the device, of another tensor."""
+    def untyped_storage(self) -> Any:
+        """The storage that the tensor shares with its views."""
+
+    # ---- defined in core/convert/conversions.py
+
+    def bfloat16(self) -> Tensor:
+        """Converted to bfloat16; the tensor itself if it has that dtype."""
+    def bool(self) -> Tensor:
+        """Converted to bool; the tensor itself if it has that dtype."""
+    def byte(self) -> Tensor:
+        """Converted to uint8; the tensor itself if it has that dtype."""
+    def cdouble(self: Any, memory_format: Any = None) -> Tensor:
+        """Converted to complex128; the tensor itself if it has that dtype."""
+    def cfloat(self: Any, memory_format: Any = None) -> Tensor:
+        """Converted to complex64; the tensor itself if it has that dtype."""
+    def char(self) -> Tensor:
+        """Converted to int8; the tensor itself if it has that dtype."""
+    def cpu(self, memory_format: _memory_format = ...) -> Tensor:
+        """The tensor on the CPU; itself if it is there in that memory format."""
+    def cuda(self, device: _device | str | _int | None = None, non_blocking: _bool = False, memory_format: _memory_format = ...) -> Tensor:
+        """The tensor on a CUDA device; itself if it is there."""
+    def double(self) -> Tensor:
+        """Converted to float64; the tensor itself if it has that dtype."""
+    def float(self) -> Tensor:
+        """Converted to float32; the tensor itself if it has that dtype."""
+    def half(self) -> Tensor:
+        """Converted to float16; the tensor itself if it has that dtype."""
+    def int(self) -> Tensor:
+        """Converted to int32; the tensor itself if it has that dtype."""
+    def long(self) -> Tensor:
+        """Converted to int64; the tensor itself if it has that dtype."""
+    def short(self) -> Tensor:
+        """Converted to int16; the tensor itself if it has that dtype."""
+    def type(self, dtype: None = None, non_blocking: _bool = False) -> str:
+        """`type()`: the tensor type's name, such as "numod.FloatTensor" or "numod.cuda.FloatTensor"."""
+
+    # ---- defined in core/convert/transfer.py
+
+    def is_shared(self) -> _bool:
+        """Whether the memory is shared with forked processes; always True on CUDA."""
+    def item(self) -> _float | complex:
+        """The value of a tensor of one element, as a Python number."""
+    def numpy(self, *, force: _bool = False) -> np.ndarray:
+        """The memory as a NumPy array."""
+    def share_memory_(self) -> Tensor:
+        """Move the storage, with all views of it, into memory shared with processes forked later; nothing on CUDA."""
+    def tolist(self) -> Sequence[Any]:
+        """Nested lists of Python numbers."""
+
+    # ---- defined in core/create/random.py
+
+    @overload
+    def bernoulli(self, *, generator: Generator | None = None) -> Tensor:
+        """1 with the probability given by each element, or `p` for all, else 0."""
+    @overload
+    def bernoulli(self, p: _float, *, generator: Generator | None = None) -> Tensor:
+        """1 with the probability given by each element, or `p` for all, else 0."""
+    def bernoulli_(self, p: _float = 0.5, *, generator: Generator | None = None) -> Tensor:
+        """Fill with 1 with probability `p` (a number or a tensor), else 0."""
+    def cauchy_(self, median: _float = 0, sigma: _float = 1, *, generator: Generator | None = None) -> Tensor:
+        """Fill with Cauchy distributed numbers."""
+    def exponential_(self, lambd: _float = 1, *, generator: Generator | None = None) -> Tensor:
+        """Fill with exponentially distributed numbers of rate `lambd`."""
+    def geometric_(self, p: _float, *, generator: Generator | None = None) -> Tensor:
+        """Fill with the number of trials until the first success of probability `p`."""
+    def log_normal_(self, mean: _float = 1, std: _float = 2, *, generator: Generator | None = None) -> Tensor:
+        """Fill with numbers whose logarithms are normal with this mean and standard deviation."""
+    def multinomial(self, num_samples: _int, replacement: _bool = False, *, generator: Generator | None = None) -> Tensor:
+        """Indices drawn with probabilities in proportion to a row of weights:"""
+    def normal_(self, mean: _float = 0, std: _float = 1, *, generator: Generator | None = None) -> Tensor:
+        """Fill with normal numbers."""
+    @overload
+    def random_(self, *, generator: Generator | None = None) -> Tensor:
+        """Fill with integers in [from_, to); `random_(to)` starts at 0; where `to` is None, and without bounds, up to what the dtype holds exactly. PyTorch's keyword is `from`."""
+    @overload
+    def random_(self, from_: _int, to: _int | None, *, generator: Generator | None = None) -> Tensor:
+        """Fill with integers in [from_, to); `random_(to)` starts at 0; where `to` is None, and without bounds, up to what the dtype holds exactly. PyTorch's keyword is `from`."""
+    @overload
+    def random_(self, to: _int, *, generator: Generator | None = None) -> Tensor:
+        """Fill with integers in [from_, to); `random_(to)` starts at 0; where `to` is None, and without bounds, up to what the dtype holds exactly. PyTorch's keyword is `from`."""
+    def uniform_(self, from_: _float = 0, to: _float = 1, *, generator: Generator | None = None) -> Tensor:
+        """Fill with uniform numbers in [from_, to); of a complex number both parts. PyTorch's keyword is `from`."""
+
+    # ---- defined in core/index/indexing.py
+
+    def index_put_(self, indices: Any, values: Tensor, accumulate: _bool = False) -> Tensor:
+        """self[indices] = values, or += with `accumulate` (repeated indices add up)."""
+
+    # ---- defined in core/index/scattering.py
+
+    def as_strided_scatter(self, src: Tensor, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None) -> Tensor:
+        """A copy of input with the elements of as_strided(size, stride, storage_offset) replaced by src."""
+    def diagonal_scatter(self, src: Tensor, offset: _int = 0, dim1: _int = 0, dim2: _int = 1) -> Tensor:
+        """A copy of input with a diagonal replaced by src."""
+    def fill_diagonal_(self, fill_value: _float | complex, wrap: _bool = False) -> Tensor:
+        """Write a number on the main diagonal; with `wrap` it restarts below the square part of a tall matrix."""
+    def index_put(self, indices: Any, values: Tensor, accumulate: _bool = False) -> Tensor:
+        """A copy of input with values written (or added) at indices."""
+    def index_reduce(self, dim: _int, index: Tensor, source: Tensor, reduce: str, *, include_self: _bool = True) -> Tensor:
+        """input with the slices of source reduced into those selected by a vector of indices, by prod, mean, amax or amin."""
+    def index_reduce_(self, dim: _int, index: Tensor, source: Tensor, reduce: str, *, include_self: _bool = True) -> Tensor:
+        """In-place index_reduce."""
+    def masked_scatter(self, mask: Tensor, source: Tensor) -> Tensor:
+        """A copy of input, broadcast with mask, with the elements of source written where mask is true."""
+    def masked_scatter_(self, mask: Tensor, source: Tensor) -> Tensor:
+        """Write the elements of source, in order, where mask (which broadcasts) is true."""
+    def nonzero_static(self, *, size: _int, fill_value: _int = -1) -> Tensor:
+        """Indices of the first `size` nonzero elements, (size, ndim), padded with `fill_value`."""
+    def put(self, index: Tensor, source: Tensor, accumulate: _bool = False) -> Tensor:
+        """A copy of `input` after put_."""
+    def put_(self, index: Tensor, source: Tensor, accumulate: _bool = False) -> Tensor:
+        """Write (or add) the elements of source at indices of the flattened tensor."""
+    def scatter_reduce(self, dim: _int, index: Tensor, src: Tensor, reduce: str, *, include_self: _bool = True) -> Tensor:
+        """input with src reduced into it at index along a dimension, by sum, prod, mean, amax or amin; with the values of input, unless `include_self` is false."""
+    def scatter_reduce_(self, dim: _int, index: Tensor, src: Tensor, reduce: str, *, include_self: _bool = True) -> Tensor:
+        """In-place scatter_reduce."""
+    def select_scatter(self, src: Tensor, dim: _int, index: _int) -> Tensor:
+        """A copy of input with one slice of a dimension replaced by src."""
+    def slice_scatter(self, src: Tensor, dim: _int = 0, start: _int | None = None, end: _int | None = None, step: _int = 1) -> Tensor:
+        """A copy of input with every `step`-th slice from `start` to `end` of a dimension replaced by src."""
+    def take(self, index: Tensor) -> Tensor:
+        """The elements at indices of the flattened tensor; shaped like `index`."""
+    def take_along_dim(self, indices: Tensor, dim: _int | None = None) -> Tensor:
+        """As gather, with input and indices broadcast in all other dimensions; without `dim` the flattened tensor is read."""
+
+    # ---- defined in core/index/selection.py
+
+    def argwhere(self) -> Tensor:
+        """Indices of the nonzero elements, (count, ndim), or with `as_tuple` a vector per dimension."""
+    @overload
+    def flip(self, dims: Sequence[_int]) -> Tensor:
+        """Elements in reverse order along dimensions; a copy, in the order in memory that a turned tensor has."""
+    @overload
+    def flip(self, *dims: _int) -> Tensor:
+        """Elements in reverse order along dimensions; a copy, in the order in memory that a turned tensor has."""
+    def gather(self, dim: _int, index: Tensor, *, sparse_grad: _bool = False) -> Tensor:
+        """out[i][j] = input[index[i][j]][j] for dim 0, and so on: shaped like `index`, which may not exceed input in other dimensions."""
+    def index_add(self, dim: _int, index: Tensor, source: Tensor, *, alpha: _float | complex = 1) -> Tensor:
+        """A copy of `input` after index_add_."""
+    def index_add_(self, dim: _int, index: Tensor, source: Tensor, *, alpha: _float | complex = 1) -> Tensor:
+        """self[index[k]] += alpha * source[k] along a dimension, in order."""
+    def index_copy(self, dim: _int, index: Tensor, source: Tensor) -> Tensor:
+        """A copy of `input` after index_copy_."""
+    def index_copy_(self, dim: _int, index: Tensor, source: Tensor) -> Tensor:
+        """self[index[k]] = source[k] along a dimension, in order."""
+    def index_fill(self, dim: _int, index: Tensor, value: Tensor | _float | complex) -> Tensor:
+        """A copy of `input` after index_fill_."""
+    def index_fill_(self, dim: _int, index: Tensor, value: Tensor | _float | complex) -> Tensor:
+        """self[index[k]] = value along a dimension."""
+    def index_select(self, dim: _int, index: Tensor) -> Tensor:
+        """The slices of a dimension selected by a vector of indices."""
+    def masked_select(self, mask: Tensor) -> Tensor:
+        """The elements where mask is true, in one dimension."""
+    def nonzero(self, *, as_tuple: Any = False) -> Tensor:
+        """Indices of the nonzero elements, (count, ndim), or with `as_tuple` a vector per dimension."""
+    def roll(self, shifts: _int | Sequence[_int], dims: _int | Sequence[_int] = ...) -> Tensor:
+        """Elements shifted cyclically along dimensions; without dims, along the flattened tensor."""
+    @overload
+    def scatter(self, dim: _int, index: Tensor, src: Tensor) -> Tensor:
+        """A copy of `input` after scatter_."""
+    @overload
+    def scatter(self, dim: _int, index: Tensor, src: Tensor, *, reduce: str) -> Tensor:
+        """A copy of `input` after scatter_."""
+    @overload
+    def scatter(self, dim: _int, index: Tensor, value: _float | complex, *, reduce: str) -> Tensor:
+        """A copy of `input` after scatter_."""
+    @overload
+    def scatter(self, dim: _int, index: Tensor, value: _float | complex) -> Tensor:
+        """A copy of `input` after scatter_."""
+    @overload
+    def scatter_(self, dim: _int, index: Tensor, src: Tensor) -> Tensor:
+        """self[index[i][j]][j] = src[i][j] for dim 0, and so on; `reduce` "add" or "multiply" combines."""
+    @overload
+    def scatter_(self, dim: _int, index: Tensor, src: Tensor, *, reduce: str) -> Tensor:
+        """self[index[i][j]][j] = src[i][j] for dim 0, and so on; `reduce` "add" or "multiply" combines."""
+    @overload
+    def scatter_(self, dim: _int, index: Tensor, value: _float | complex, *, reduce: str) -> Tensor:
+        """self[index[i][j]][j] = src[i][j] for dim 0, and so on; `reduce` "add" or "multiply" combines."""
+    @overload
+    def scatter_(self, dim: _int, index: Tensor, value: _float | complex) -> Tensor:
+        """self[index[i][j]][j] = src[i][j] for dim 0, and so on; `reduce` "add" or "multiply" combines."""
+    def scatter_add(self, dim: _int, index: Tensor, src: Tensor) -> Tensor:
+        """A copy of `input` after scatter_add_."""
+    def scatter_add_(self, dim: _int, index: Tensor, src: Tensor) -> Tensor:
+        """self[index[i][j]][j] += src[i][j] for dim 0, and so on, in order."""
+
+    # ---- defined in core/linalg/contractions.py
+
+    def addbmm(self, batch1: Tensor, batch2: Tensor, *, beta: _float | complex = 1, alpha: _float | complex = 1) -> Tensor:
+        """beta * input + alpha * the sum of batch1 @ batch2 over the batch."""
+    def addbmm_(self, batch1: Tensor, batch2: Tensor, *, beta: _float | complex = 1, alpha: _float | complex = 1) -> Tensor:
+        """In-place addbmm."""
+    def addmv(self, mat: Tensor, vec: Tensor, *, beta: _float | complex = 1, alpha: _float | complex = 1) -> Tensor:
+        """beta * input + alpha * mat @ vec."""
+    def addmv_(self, mat: Tensor, vec: Tensor, *, beta: _float | complex = 1, alpha: _float | complex = 1) -> Tensor:
+        """In-place addmv."""
+    def addr(self, vec1: Tensor, vec2: Tensor, *, beta: _float | complex = 1, alpha: _float | complex = 1) -> Tensor:
+        """beta * input + alpha * (the outer product of two vectors)."""
+    def addr_(self, vec1: Tensor, vec2: Tensor, *, beta: _float | complex = 1, alpha: _float | complex = 1) -> Tensor:
+        """In-place addr."""
+    def baddbmm(self, batch1: Tensor, batch2: Tensor, *, beta: _float | complex = 1, alpha: _float | complex = 1) -> Tensor:
+        """beta * input + alpha * batch1 @ batch2, batches of matrices."""
+    def baddbmm_(self, batch1: Tensor, batch2: Tensor, *, beta: _float | complex = 1, alpha: _float | complex = 1) -> Tensor:
+        """In-place baddbmm."""
+    def cross(self, other: Tensor, dim: _int | None = None) -> Tensor:
+        """The cross product along a dimension of size 3; by default the first such."""
+    def inner(self, other: Tensor) -> Tensor:
+        """Sums of products over the last dimension of both; a number multiplies."""
+    def kron(self, other: Tensor) -> Tensor:
+        """The Kronecker product: every element of `input` times all of `other`."""
+
+    # ---- defined in core/linalg/decompositions.py
+
+    def cholesky(self, upper: _bool = False) -> Tensor:
+        """The Cholesky factor of symmetric positive-definite matrices."""
+    def geqrf(self) -> return_types.geqrf:
+        """(a, tau):"""
+    def lu(self, pivot: Any = True, get_infos: Any = False) -> tuple[Tensor, ...]:
+        """(L and U in one matrix, pivots), and infos if requested; `numod.linalg.lu_factor_ex` is the newer form."""
+    def orgqr(self, input2: Tensor) -> Tensor:
+        """The first columns of the product of Householder reflections 1 - tau v v^H, with v below the diagonal of A."""
+    def ormqr(self, input2: Tensor, input3: Tensor, left: _bool = True, transpose: _bool = False) -> Tensor:
+        """Q @ other (or other @ Q), with Q, all its columns, from `geqrf`; or with Q^H."""
+    def qr(self, some: _bool = True) -> return_types.qr:
+        """(Q, R), reduced where `some`, else complete."""
+    def svd(self, some: _bool = True, compute_uv: _bool = True) -> return_types.svd:
+        """(U, S, V) with input = U diag(S) V^H; V itself, not transposed. `numod.linalg.svd` is the newer form."""
+
+    # ---- defined in core/linalg/linear_algebra.py
+
+    def cholesky_inverse(self, upper: _bool = False) -> Tensor:
+        """The inverse of A, from its Cholesky factor."""
+    def cholesky_solve(self, input2: Tensor, upper: _bool = False) -> Tensor:
+        """X with A X = B, for the Cholesky factor of A."""
+    def det(self) -> Tensor:
+        """Determinants of square matrices."""
+    def inverse(self) -> Tensor:
+        """The inverse of square matrices (..., N, N). Raises LinAlgError for singular ones."""
+    def logdet(self) -> Tensor:
+        """The logarithm of determinants; NaN for negative ones of real matrices."""
+    def lu_solve(self, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
+        """X with A X = b, from `lu_factor` of A: the older order of arguments."""
+    def matrix_exp(self) -> Tensor:
+        """1 + A + A^2 / 2! + ..., by scaling, a Padé approximant and squaring."""
+    def matrix_power(self, n: _int) -> Tensor:
+        """A to the n-th power; of its inverse for negative n."""
+    def pinverse(self, rcond: _float = 1e-15) -> Tensor:
+        """The Moore-Penrose inverse; `numod.linalg.pinv` is the newer form."""
+    def slogdet(self) -> return_types.slogdet:
+        """(sign, logarithm of the absolute value) of determinants."""
+    def triangular_solve(self, A: Tensor, upper: _bool = True, transpose: _bool = False, unitriangular: _bool = False) -> return_types.triangular_solve:
+        """(X with A X = b, a copy of A): the older form of `linalg.solve_triangular`."""
+
+    # ---- defined in core/linalg/products.py
+
+    def addmm(self, mat1: Tensor, mat2: Tensor, *, beta: _float | complex = 1, alpha: _float | complex = 1) -> Tensor:
+        """beta * input + alpha * mat1 @ mat2."""
+    def addmm_(self, mat1: Tensor, mat2: Tensor, *, beta: _float | complex = 1, alpha: _float | complex = 1) -> Tensor:
+        """In-place addmm."""
+    def bmm(self, mat2: Tensor) -> Tensor:
+        """Products of matrices in equal batches, (B, M, K) @ (B, K, N)."""
+    def dot(self, tensor: Tensor) -> Tensor:
+        """Product of two vectors."""
+    def ger(self, vec2: Tensor) -> Tensor:
+        """All products of elements of two vectors."""
+    def log_softmax(self, dim: _int, dtype: _dtype | None = None) -> Tensor:
+        """log(softmax(x)) along a dimension, computed directly."""
+    def matmul(self, other: Tensor) -> Tensor:
+        """Product with PyTorch's broadcasting:"""
+    def mm(self, mat2: Tensor) -> Tensor:
+        """Product of two matrices."""
+    def mv(self, vec: Tensor) -> Tensor:
+        """Matrix times vector."""
+    def outer(self, vec2: Tensor) -> Tensor:
+        """All products of elements of two vectors."""
+    def softmax(self, dim: _int, dtype: _dtype | None = None) -> Tensor:
+        """exp(x) / sum(exp(x)) along a dimension."""
+
+    # ---- defined in core/math/arithmetic.py
+
+    def float_power(self, exponent: Tensor | _float | complex) -> Tensor:
+        """input ** exponent in float64, or complex128."""
+    def float_power_(self, exponent: Tensor | _float | complex) -> Tensor:
+        """In-place float_power, of a tensor that has the result's dtype: float64 or complex128."""
+    def frexp(self) -> return_types.frexp:
+        """(mantissa, exponent) with input = mantissa * 2 ** exponent and 0.5 <= |mantissa| < 1; the exponent is int32."""
+    def ldexp(self, other: Tensor) -> Tensor:
+        """input * 2 ** other; with integers `other`, in the dtype of a floating `input`."""
+    def ldexp_(self, other: Tensor) -> Tensor:
+        """In-place ldexp."""
+    def nextafter(self, other: Tensor) -> Tensor:
+        """The next number of the tensor's own dtype towards `other`."""
+    def nextafter_(self, other: Tensor) -> Tensor:
+        """In-place nextafter."""
+    def positive(self) -> Tensor:
+        """The tensor itself."""
+    def rsub(input: Tensor, other: _float | complex, alpha: _float | complex = 1) -> Tensor:
+        """other - alpha * input."""
+
+    # ---- defined in core/math/complexes.py
+
     @property
     def H(self) -> Tensor:
         """The conjugate transpose of a matrix, `x.H`."""
+    def adjoint(self) -> Tensor:
+        """The conjugate, transposed in its last two dimensions."""
+    def conj(self) -> Tensor:
+        """The complex conjugate, computed; a real tensor itself."""
+    def conj_physical(self) -> Tensor:
+        """The complex conjugate, computed; a real tensor itself."""
+    def conj_physical_(self) -> Tensor:
+        """In-place conj_physical."""
+    @property
+    def imag(self) -> Any:
+        """The imaginary parts, as a view."""
+    @imag.setter
+    def imag(self, value: Any) -> None: ...
+    def is_conj(self) -> _bool:
+        """False: conjugates and negatives are computed at once here, never put off."""
+    def is_neg(self) -> _bool:
+        """False: conjugates and negatives are computed at once here, never put off."""
+    def isreal(self) -> Tensor:
+        """Whether each element's imaginary part is 0."""
+    @property
+    def mH(self) -> Tensor: ...
+    @property
+    def real(self) -> Tensor:
+        """The real parts, as a view; a real tensor itself."""
+    @real.setter
+    def real(self, value: Tensor) -> None: ...
+    def resolve_conj(self) -> Tensor:
+        """The tensor: conjugates and negatives are computed at once here, never put off."""
+    def resolve_neg(self) -> Tensor:
+        """The tensor: conjugates and negatives are computed at once here, never put off."""
+    def sgn(self) -> Tensor:
+        """The direction: x / |x| of a complex number, the sign of a real one, 0 of 0."""
+    def sgn_(self) -> Tensor:
+        """In-place sgn."""
+    def vdot(self, other: Tensor) -> Tensor:
+        """The product of two vectors, the first conjugated."""
+
+    # ---- defined in core/math/cumulative.py
+
+    def cummax(self, dim: _int) -> return_types.cummax:
+        """(values, indices): the greatest element so far along a dimension, and its last place."""
+    def cummin(self, dim: _int) -> return_types.cummin:
+        """(values, indices): the least element so far along a dimension, and its last place."""
+    def cumprod(self, dim: _int, *, dtype: _dtype | None = None) -> Tensor:
+        """Running product along a dimension; integers and bool give int64."""
+    def cumprod_(self, dim: _int, *, dtype: _dtype | None = None) -> Tensor:
+        """In-place cumprod."""
+    def cumsum(self, dim: _int, *, dtype: _dtype | None = None) -> Tensor:
+        """Running sum along a dimension; integers and bool give int64."""
+    def cumsum_(self, dim: _int, *, dtype: _dtype | None = None) -> Tensor:
+        """In-place cumsum."""
+    def diff(self, n: _int = 1, dim: _int = -1, prepend: Tensor | None = None, append: Tensor | None = None) -> Tensor:
+        """n-th differences of neighbours along a dimension; `prepend` and `append` are concatenated first."""
+    def logcumsumexp(self, dim: _int) -> Tensor:
+        """Logarithm of the running sum of exponentials along a dimension, without overflow."""
+
+    # ---- defined in core/math/elementwise.py
+
+    def add(self, other: Tensor | _float | complex, *, alpha: _float | complex | None = 1, out: Tensor | None = None) -> Tensor:
+        """input + alpha * other. Of masks the union, or with alpha = 0 the input."""
+    def allclose(self, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> _bool:
+        """Whether all elements are close."""
+    def bitwise_not(self) -> Tensor:
+        """Bits inverted; of a bool, the opposite."""
+    def bitwise_not_(self) -> Tensor:
+        """In-place bitwise_not."""
+    def clamp(self, min: Tensor | None | _float | complex = None, max: Tensor | None | _float | complex = None) -> Tensor:
+        """Elements limited to [min, max]; either bound may be None, a number or a tensor."""
+    def clip(self, min: Tensor | None | _float | complex = None, max: Tensor | None | _float | complex = None) -> Tensor:
+        """Elements limited to [min, max]; either bound may be None, a number or a tensor."""
+    def clone(self, *, memory_format: _memory_format | None = None) -> Tensor:
+        """A copy with memory of its own."""
+    def contiguous(self, memory_format: _memory_format = ...) -> Tensor:
+        """The tensor itself if its elements lie in row-major order (or that of `memory_format`) without gaps, else a copy that does."""
+    def copy_(self, other: Tensor, non_blocking: _bool = False) -> Tensor:
+        """Fill with `other`, which broadcasts and is converted; returns self."""
+    def div(self, other: Tensor | _float | complex, *, rounding_mode: str | None = None) -> Tensor:
+        """input / other; `rounding_mode` "floor" or "trunc" rounds the quotient."""
+    @overload
+    def divide(self, other: Tensor | _float | complex) -> Tensor:
+        """input / other; `rounding_mode` "floor" or "trunc" rounds the quotient."""
+    @overload
+    def divide(self, other: Tensor | _float | complex, *, rounding_mode: str | None) -> Tensor:
+        """input / other; `rounding_mode` "floor" or "trunc" rounds the quotient."""
+    def equal(self, other: Tensor) -> _bool:
+        """Whether shapes and all elements agree."""
+    def floor_divide(self, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
+        """Quotient rounded towards minus infinity."""
+    def fmod(self, other: Tensor | _float | complex) -> Tensor:
+        """Remainder with the sign of `input`."""
+    def isclose(self, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> Tensor:
+        """|input - other| <= atol + rtol * |other|, or equal infinities, or both NaN where `equal_nan`."""
+    def logit(self, eps: _float | None = None) -> Tensor:
+        """log(x / (1 - x)), x kept within [eps, 1 - eps] where eps is given."""
+    def logit_(self, eps: _float | None = None) -> Tensor:
+        """In-place logit."""
+    def masked_fill(self, mask: Tensor, value: Tensor | _float | complex) -> Tensor:
+        """`value` where mask is true, else `input`; the dtype is that of input. The result is row-major, as PyTorch's."""
+    def nan_to_num(self, nan: _float | None = None, posinf: _float | None = None, neginf: _float | None = None) -> Tensor:
+        """NaN and infinities replaced, in both parts of complex numbers; by default by 0 and the greatest and least finite numbers."""
+    def nan_to_num_(self, nan: _float | None = None, posinf: _float | None = None, neginf: _float | None = None) -> Tensor:
+        """In-place nan_to_num."""
+    def pow(self, exponent: Tensor | _float | complex) -> Tensor:
+        """input ** exponent. Raises RuntimeError for an integer to a negative integer number."""
+    def pow_(self, exponent: Tensor | _float | complex) -> Tensor:
+        """In-place pow."""
+    def remainder(self, other: Tensor | _float | complex) -> Tensor:
+        """Remainder with the sign of `other`."""
+    @overload
+    def round(self) -> Tensor:
+        """Nearest integer (or multiple of 10^-decimals), halves to even."""
+    @overload
+    def round(self, *, decimals: _int) -> Tensor:
+        """Nearest integer (or multiple of 10^-decimals), halves to even."""
+    def sub(self, other: Tensor | _float | complex, *, alpha: _float | complex | None = 1, out: Tensor | None = None) -> Tensor:
+        """input - alpha * other."""
+    def subtract(self, other: _float | complex, alpha: _float | complex = 1) -> Tensor:
+        """input - alpha * other."""
+    @overload
+    def to(self, dtype: _dtype, non_blocking: _bool = False, copy: _bool = False, *, memory_format: _memory_format | None = None) -> Tensor:
+        """In another dtype and on another device: to(dtype), to(device), to(device, dtype), to(other)."""
+    @overload
+    def to(self, device: _device | str | _int | None = None, dtype: _dtype | None = None, non_blocking: _bool = False, copy: _bool = False, *, memory_format: _memory_format | None = None) -> Tensor:
+        """In another dtype and on another device: to(dtype), to(device), to(device, dtype), to(other)."""
+    @overload
+    def to(self, other: Tensor, non_blocking: _bool = False, copy: _bool = False, *, memory_format: _memory_format | None = None) -> Tensor:
+        """In another dtype and on another device: to(dtype), to(device), to(device, dtype), to(other)."""
+    def true_divide(self, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
+        """input / other; `rounding_mode` "floor" or "trunc" rounds the quotient."""
+    def where(self, condition: Tensor, other: Tensor | _float | complex) -> Tensor:
+        """The tensor where condition is true, else `other`."""
+
+    # ---- defined in core/math/in_place.py
+
+    def add_(self, other: Tensor | _float | complex, *, alpha: _float | complex | None = 1) -> Tensor:
+        """In-place add."""
+    def addcdiv(self, tensor1: Tensor, tensor2: Tensor, *, value: _float | complex = 1) -> Tensor:
+        """addcdiv(x, tensor1, tensor2, value), element by element, with broadcasting and type promotion."""
+    def addcdiv_(self, tensor1: Tensor, tensor2: Tensor, *, value: _float | complex = 1) -> Tensor:
+        """In-place addcdiv."""
+    def addcmul(self, tensor1: Tensor, tensor2: Tensor, *, value: _float | complex = 1) -> Tensor:
+        """addcmul(x, tensor1, tensor2, value), element by element, with broadcasting and type promotion."""
+    def addcmul_(self, tensor1: Tensor, tensor2: Tensor, *, value: _float | complex = 1) -> Tensor:
+        """In-place addcmul."""
+    def clamp_(self, min: Tensor | None | _float | complex = None, max: Tensor | None | _float | complex = None) -> Tensor:
+        """Limit to [min, max]; either bound may be None, a number or a tensor. Raises RuntimeError where both are None."""
+    def clip_(self, min: Tensor | None | _float | complex = None, max: Tensor | None | _float | complex = None) -> Tensor:
+        """Limit to [min, max]; either bound may be None, a number or a tensor. Raises RuntimeError where both are None."""
+    def div_(self, other: Tensor | _float | complex, *, rounding_mode: str | None = None) -> Tensor:
+        """Divide by `other`; `rounding_mode` "floor" or "trunc" rounds the quotient."""
+    @overload
+    def divide_(self, other: Tensor | _float | complex) -> Tensor:
+        """Divide by `other`; `rounding_mode` "floor" or "trunc" rounds the quotient."""
+    @overload
+    def divide_(self, other: Tensor | _float | complex, *, rounding_mode: str | None) -> Tensor:
+        """Divide by `other`; `rounding_mode` "floor" or "trunc" rounds the quotient."""
+    def fill_(self, value: Tensor | _float | complex) -> Tensor:
+        """Fill with `value`. Raises RuntimeError for a number that the dtype does not hold."""
+    def floor_divide_(self, other: Tensor | _float | complex) -> Tensor:
+        """Divide by `other`, rounded towards minus infinity. Raises RuntimeError for an integer division by zero."""
+    def fmod_(self, other: Tensor | _float | complex) -> Tensor:
+        """The same with the sign of `self`."""
+    def masked_fill_(self, mask: Tensor, value: Tensor | _float | complex) -> Tensor:
+        """Write `value` where mask is true."""
+    def remainder_(self, other: Tensor | _float | complex) -> Tensor:
+        """Replace by the remainder of a division by `other`, with the sign of `other`."""
+    @overload
+    def round_(self) -> Tensor:
+        """Round to the nearest integer (or multiple of 10^-decimals), halves to even."""
+    @overload
+    def round_(self, *, decimals: _int) -> Tensor:
+        """Round to the nearest integer (or multiple of 10^-decimals), halves to even."""
+    def sub_(self, other: Tensor | _float | complex, *, alpha: _float | complex | None = 1) -> Tensor:
+        """In-place sub."""
+    def subtract_(self, other: _float | complex, alpha: _float | complex = 1) -> Tensor:
+        """In-place sub."""
+    def true_divide_(self, other: Tensor | _float | complex) -> Tensor:
+        """Divide by `other`; `rounding_mode` "floor" or "trunc" rounds the quotient."""
+    def zero_(self) -> Tensor:
+        """Fill with zeros."""
+
+    # ---- defined in core/math/norms.py
+
+    def norm(self, p: _float | str | None = 'fro', dim: Any = None, keepdim: Any = False, dtype: Any = None) -> Tensor:
+        """The vector norm of all elements, or over dimensions; "nuc" the sum of singular values."""
+
+    # ---- defined in core/math/reductions.py
+
+    def all(self, dim: Sequence[_int] | None = None, keepdim: _bool = False) -> Tensor:
+        """Whether all elements are true (not zero)."""
+    def amax(self, dim: _int | Sequence[_int] = ..., keepdim: _bool = False) -> Tensor:
+        """Maximum over dimensions; the gradient is shared evenly between equal ones."""
+    def amin(self, dim: _int | Sequence[_int] = ..., keepdim: _bool = False) -> Tensor:
+        """Minimum over dimensions; the gradient is shared evenly between equal ones."""
+    def any(self, dim: Sequence[_int] | None = None, keepdim: _bool = False) -> Tensor:
+        """Whether any element is true (not zero)."""
+    def argmax(self, dim: _int | None = None, keepdim: _bool = False) -> Tensor:
+        """Index of the greatest element along a dimension, or in the flattened tensor."""
+    def argmin(self, dim: _int | None = None, keepdim: _bool = False) -> Tensor:
+        """Index of the least element along a dimension, or in the flattened tensor."""
+    @overload
+    def count_nonzero(self, dim: _int | None = None) -> Tensor:
+        """Number of elements that are not zero."""
+    @overload
+    def count_nonzero(self, *dim: _int) -> Tensor:
+        """Number of elements that are not zero."""
+    def logsumexp(self, dim: _int | Sequence[_int], keepdim: _bool = False) -> Tensor:
+        """log(sum(exp(x))) over dimensions, shifted by the maximum so that nothing overflows."""
+    @overload
+    def max(self) -> Tensor:
+        """The greatest element; with `dim`, (values, indices) along it; with a tensor, the elementwise maximum."""
+    @overload
+    def max(self, other: Tensor) -> Tensor:
+        """The greatest element; with `dim`, (values, indices) along it; with a tensor, the elementwise maximum."""
+    @overload
+    def max(self, dim: _int, keepdim: _bool = False) -> return_types.max:
+        """The greatest element; with `dim`, (values, indices) along it; with a tensor, the elementwise maximum."""
+    @overload
+    def mean(self, *, dtype: _dtype | None = None) -> Tensor:
+        """Mean over dimensions (all by default) of a floating tensor."""
+    @overload
+    def mean(self, dim: _int | Sequence[_int] | None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> Tensor:
+        """Mean over dimensions (all by default) of a floating tensor."""
+    @overload
+    def min(self) -> Tensor:
+        """The least element; with `dim`, (values, indices) along it; with a tensor, the elementwise minimum."""
+    @overload
+    def min(self, other: Tensor) -> Tensor:
+        """The least element; with `dim`, (values, indices) along it; with a tensor, the elementwise minimum."""
+    @overload
+    def min(self, dim: _int, keepdim: _bool = False) -> return_types.min:
+        """The least element; with `dim`, (values, indices) along it; with a tensor, the elementwise minimum."""
+    def nansum(self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> Tensor:
+        """Sum over dimensions (all by default) of the elements that are not NaN."""
+    @overload
+    def prod(self, *, dtype: _dtype | None = None) -> Tensor:
+        """Product over a dimension (all by default); integers and bool give int64."""
+    @overload
+    def prod(self, dim: _int, keepdim: _bool = False, *, dtype: _dtype | None = None) -> Tensor:
+        """Product over a dimension (all by default); integers and bool give int64."""
+    @overload
+    def std(self, dim: _int | Sequence[_int] | None, unbiased: _bool = True, keepdim: _bool = False) -> Tensor:
+        """Square root of `var`, also of one beyond the dtype's range."""
+    @overload
+    def std(self, dim: _int | Sequence[_int] | None = None, *, correction: _float | complex | None = None, keepdim: _bool = False) -> Tensor:
+        """Square root of `var`, also of one beyond the dtype's range."""
+    @overload
+    def std(self, unbiased: _bool = True) -> Tensor:
+        """Square root of `var`, also of one beyond the dtype's range."""
+    @overload
+    def std_mean(input: Tensor, dim: _int | Sequence[_int] | None, unbiased: _bool = True, keepdim: _bool = False) -> tuple[Tensor, Tensor]:
+        """(standard deviation, mean) over dimensions."""
+    @overload
+    def std_mean(input: Tensor, dim: _int | Sequence[_int] | None = None, *, correction: _float | complex | None = None, keepdim: _bool = False) -> tuple[Tensor, Tensor]:
+        """(standard deviation, mean) over dimensions."""
+    @overload
+    def std_mean(input: Tensor, unbiased: _bool = True) -> tuple[Tensor, Tensor]:
+        """(standard deviation, mean) over dimensions."""
+    @overload
+    def sum(self, *, dtype: _dtype | None = None) -> Tensor:
+        """Sum over dimensions (all by default); integers and bool give int64."""
+    @overload
+    def sum(self, dim: _int | Sequence[_int] | None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> Tensor:
+        """Sum over dimensions (all by default); integers and bool give int64."""
+    @overload
+    def var(self, dim: _int | Sequence[_int] | None, unbiased: _bool = True, keepdim: _bool = False) -> Tensor:
+        """Variance over dimensions, divided by n - correction (1 by default)."""
+    @overload
+    def var(self, dim: _int | Sequence[_int] | None = None, *, correction: _float | complex | None = None, keepdim: _bool = False) -> Tensor:
+        """Variance over dimensions, divided by n - correction (1 by default)."""
+    @overload
+    def var(self, unbiased: _bool = True) -> Tensor:
+        """Variance over dimensions, divided by n - correction (1 by default)."""
+    @overload
+    def var_mean(input: Tensor, dim: _int | Sequence[_int] | None, unbiased: _bool = True, keepdim: _bool = False) -> tuple[Tensor, Tensor]:
+        """(variance, mean) over dimensions."""
+    @overload
+    def var_mean(input: Tensor, dim: _int | Sequence[_int] | None = None, *, correction: _float | complex | None = None, keepdim: _bool = False) -> tuple[Tensor, Tensor]:
+        """(variance, mean) over dimensions."""
+    @overload
+    def var_mean(input: Tensor, unbiased: _bool = True) -> tuple[Tensor, Tensor]:
+        """(variance, mean) over dimensions."""
+
+    # ---- defined in core/math/special.py
+
+    def igamma(self, other: Tensor) -> Tensor:
+        """Regularised lower incomplete gamma function P(input, other). There is no gradient for `input`."""
+    def igamma_(self, other: Tensor) -> Tensor:
+        """In-place igamma."""
+    def igammac(self, other: Tensor) -> Tensor:
+        """Regularised upper incomplete gamma function Q(input, other) = 1 - P(input, other)."""
+    def igammac_(self, other: Tensor) -> Tensor:
+        """In-place igammac."""
+    def mvlgamma(self, p: _int) -> Tensor:
+        """Logarithm of the multivariate gamma function of dimension p: log gamma(x - k / 2) summed over k < p, and p (p - 1) / 4 * log(pi)."""
+    def mvlgamma_(self, p: _int) -> Tensor:
+        """In-place mvlgamma."""
+    def polygamma(self, n: _int) -> Tensor:
+        """The n-th derivative of digamma, element by element."""
+    def polygamma_(self, n: _int) -> Tensor:
+        """In-place polygamma."""
+
+    # ---- defined in core/math/statistics.py
+
+    def aminmax(self, *, dim: _int | None = None, keepdim: _bool = False) -> return_types.aminmax:
+        """(min, max) along a dimension, or of all; gradients are shared evenly between equal elements."""
+    def corrcoef(self) -> Tensor:
+        """Pearson correlation coefficients of variables (rows) by observations (columns)."""
+    def cov(self, *, correction: _int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
+        """Covariance matrix of variables (rows) by observations (columns), with whole-number and real weights of observations."""
+    def dist(self, other: Tensor, p: _float | complex = 2) -> Tensor:
+        """The p-norm of input - other."""
+    def nanmean(self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> Tensor:
+        """Mean over dimensions (all by default) of the elements that are not NaN."""
+    def nanquantile(self, q: Tensor | _float, dim: _int | None = None, keepdim: _bool = False, *, interpolation: str = 'linear') -> Tensor:
+        """`quantile` of the elements that are not NaN."""
+    def quantile(self, q: Tensor | _float, dim: _int | None = None, keepdim: _bool = False, *, interpolation: str = 'linear') -> Tensor:
+        """Quantiles `q` (in [0, 1]) along a dimension or of all elements, NaN if there is one; a vector q adds a first dimension."""
+    def renorm(self, p: _float | complex, dim: _int, maxnorm: _float | complex) -> Tensor:
+        """Slices of a dimension whose p-norm exceeds `maxnorm` scaled down to it."""
+    def renorm_(self, p: _float | complex, dim: _int, maxnorm: _float | complex) -> Tensor:
+        """In-place renorm."""
+
+    # ---- defined in core/overrides.py
+
+    def as_subclass(self, cls: Any) -> Tensor:
+        """The same tensor as an object of a subclass: a view of it, through which gradients flow."""
+
+    # ---- defined in core/queries.py
+
+    def is_nonzero(self) -> _bool:
+        """Whether a tensor of one element is not zero. Raises RuntimeError for others."""
+
+    # ---- defined in core/search/searching.py
+
+    def bincount(self, weights: Tensor | None = None, minlength: _int = 0) -> Tensor:
+        """Number of occurrences of each value in a vector of non-negative integers, or their sums of weights; of at least `minlength` bins."""
+    @overload
+    def hash_tensor(self, dim: _int | Sequence[_int] = ..., *, keepdim: _bool = False, mode: _int = 0) -> Tensor:
+        """The exclusive or of the bits of all elements, or along dimensions, as float64 or int64."""
+    @overload
+    def hash_tensor(self, *dim: _int, keepdim: _bool = False, mode: _int = 0) -> Tensor:
+        """The exclusive or of the bits of all elements, or along dimensions, as float64 or int64."""
+    def histc(self, bins: _int = 100, min: _float | complex = 0, max: _float | complex = 0) -> Tensor:
+        """Histogram of `bins` equal bins over [min, max], by default the data's range; elements outside are not counted."""
+    def histogram(self, bins: _int = 100, *, range: Sequence[_float] | None = None, weight: Tensor | None = None, density: _bool = False) -> return_types.histogram:
+        """(hist, bin_edges): counts, or sums of weights, between edges (given, or `bins` equal parts of `range`); as a `density` its integral is 1."""
+
+    # ---- defined in core/search/sorting.py
+
+    @overload
+    def argsort(self, *, stable: _bool, dim: _int = -1, descending: _bool = False) -> Tensor:
+        """The indices that sort along a dimension."""
+    @overload
+    def argsort(self, dim: _int = -1, descending: _bool = False) -> Tensor:
+        """The indices that sort along a dimension."""
+    def kthvalue(self, k: _int, dim: _int = -1, keepdim: _bool = False) -> return_types.kthvalue:
+        """(values, indices) of the k-th smallest element (from 1) along a dimension."""
+    @overload
+    def median(self) -> Tensor:
+        """The median (of an even number of elements the lower), NaN if there is one; with `dim`, (values, indices) along it."""
+    @overload
+    def median(self, dim: _int, keepdim: _bool = False) -> return_types.median:
+        """The median (of an even number of elements the lower), NaN if there is one; with `dim`, (values, indices) along it."""
+    def mode(self, dim: _int = -1, keepdim: _bool = False) -> return_types.mode:
+        """(values, indices): the most frequent element along a dimension (of several the smallest), and its last position."""
+    def msort(self) -> Tensor:
+        """Sorted along the first dimension."""
+    @overload
+    def nanmedian(self) -> Tensor:
+        """The median of the elements that are not NaN; with `dim`, (values, indices) along it."""
+    @overload
+    def nanmedian(self, dim: _int, keepdim: _bool = False) -> return_types.nanmedian:
+        """The median of the elements that are not NaN; with `dim`, (values, indices) along it."""
+    @overload
+    def sort(self, *, stable: _bool | None, dim: _int = -1, descending: _bool = False) -> return_types.sort:
+        """(values, indices) sorted along a dimension. NaN sorts as the largest; the order is always stable."""
+    @overload
+    def sort(self, dim: _int = -1, descending: _bool = False) -> return_types.sort:
+        """(values, indices) sorted along a dimension. NaN sorts as the largest; the order is always stable."""
+    def topk(self, k: _int, dim: _int = -1, largest: _bool = True, sorted: _bool = True) -> return_types.topk:
+        """(values, indices) of the k largest (or smallest) elements along a dimension, in order if `sorted`."""
+
+    # ---- defined in core/search/uniqueness.py
+
+    def unique(self, sorted: Any = True, return_inverse: Any = False, return_counts: Any = False, dim: Any = None) -> Tensor | tuple[Tensor, ...]:
+        """The distinct elements (or slices of a dimension), sorted; with `return_inverse` the index of each input among them, with `return_counts` their counts."""
+    def unique_consecutive(self, return_inverse: Any = False, return_counts: Any = False, dim: Any = None) -> Tensor | tuple[Tensor, ...]:
+        """The first of each run of equal elements (or slices of a dimension), in order; results as those of `unique`."""
+
+    # ---- defined in core/shape/arrangement.py
+
+    @overload
+    def dsplit(self, sections: _int) -> tuple[Tensor, ...]:
+        """`tensor_split` along dimension 2."""
+    @overload
+    def dsplit(self, indices: Sequence[_int]) -> tuple[Tensor, ...]:
+        """`tensor_split` along dimension 2."""
+    @overload
+    def dsplit(self, *indices: _int) -> tuple[Tensor, ...]:
+        """`tensor_split` along dimension 2."""
+    def fliplr(self) -> Tensor:
+        """Left-right flip: dimension 1 in reverse order."""
+    def flipud(self) -> Tensor:
+        """Up-down flip: dimension 0 in reverse order."""
+    @overload
+    def hsplit(self, sections: _int) -> tuple[Tensor, ...]:
+        """`tensor_split` into columns: along dimension 1, or 0 of a vector."""
+    @overload
+    def hsplit(self, indices: Sequence[_int]) -> tuple[Tensor, ...]:
+        """`tensor_split` into columns: along dimension 1, or 0 of a vector."""
+    @overload
+    def hsplit(self, *indices: _int) -> tuple[Tensor, ...]:
+        """`tensor_split` into columns: along dimension 1, or 0 of a vector."""
+    def narrow_copy(self, dim: _int, start: _int, length: _int) -> Tensor:
+        """A copy of `length` elements of a dimension from `start` on."""
+    def repeat_interleave(self, repeats: Tensor | _int, dim: _int | None = None, *, output_size: _int | None = None) -> Tensor:
+        """Each element repeated `repeats` times (a number, or one per element) along a dimension, or flattened."""
+    def rot90(self, k: _int = 1, dims: Sequence[_int] = None) -> Tensor:
+        """Rotated k times by 90 degrees in the plane of two dimensions, from the first towards the second."""
+    def split_with_sizes(self, split_sizes: Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
+        """Parts of the given sizes along a dimension; views."""
+    @overload
+    def tensor_split(self, indices: Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
+        """A number of nearly equal parts along a dimension, or the parts between indices; views."""
+    @overload
+    def tensor_split(self, tensor_indices_or_sections: Tensor, dim: _int = 0) -> tuple[Tensor, ...]:
+        """A number of nearly equal parts along a dimension, or the parts between indices; views."""
+    @overload
+    def tensor_split(self, sections: _int, dim: _int = 0) -> tuple[Tensor, ...]:
+        """A number of nearly equal parts along a dimension, or the parts between indices; views."""
+    @overload
+    def tile(self, dims: Sequence[_int]) -> Tensor:
+        """The tensor repeated along each dimension; where fewer are given, the leading ones are not repeated."""
+    @overload
+    def tile(self, *dims: _int) -> Tensor:
+        """The tensor repeated along each dimension; where fewer are given, the leading ones are not repeated."""
+    def unsafe_split_with_sizes(self, split_sizes: Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
+        """The same parts, as views that can be written to."""
+    @overload
+    def vsplit(self, sections: _int) -> tuple[Tensor, ...]:
+        """`tensor_split` into rows: along dimension 0."""
+    @overload
+    def vsplit(self, indices: Sequence[_int]) -> tuple[Tensor, ...]:
+        """`tensor_split` into rows: along dimension 0."""
+    @overload
+    def vsplit(self, *indices: _int) -> tuple[Tensor, ...]:
+        """`tensor_split` into rows: along dimension 0."""
+
+    # ---- defined in core/shape/formats.py
+
+    def is_contiguous(self, memory_format: _memory_format = ...) -> _bool:
+        """Whether the elements lie in row-major order, or that of a memory format, without gaps."""
+
+    # ---- defined in core/shape/reshaping.py
+
+    def apply_(self, callable: Callable) -> Tensor:
+        """Replace each element by a Python function of it; slow, and only on the CPU."""
+    def as_strided_(self, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None) -> Tensor:
+        """In-place as_strided."""
+    def is_set_to(self, tensor: Tensor) -> _bool:
+        """Whether both have the same storage, offset, sizes and strides."""
+    def map_(self, other: Tensor, callable: Callable) -> Tensor:
+        """Replace each element by a Python function of it and another tensor's element; slow, and only on the CPU."""
+    @overload
+    def resize_(self, size: Sequence[_int], *, memory_format: _memory_format | None = None) -> Tensor:
+        """Resize in place, to another shape row-major from the tensor's first element on; the storage grows if it is too small, and new elements are uninitialised."""
+    @overload
+    def resize_(self, *size: _int, memory_format: _memory_format | None = None) -> Tensor:
+        """Resize in place, to another shape row-major from the tensor's first element on; the storage grows if it is too small, and new elements are uninitialised."""
+    def resize_as_(self, the_template: Tensor, *, memory_format: _memory_format | None = None) -> Tensor:
+        """`resize_` to the shape of another tensor."""
+    @overload
+    def set_(self, source: Any, storage_offset: _int, size: Sequence[_int], stride: Sequence[_int]) -> Tensor:
+        """Refer to the storage, sizes and strides of another tensor, or to a storage with those given; without arguments, to no elements."""
+    @overload
+    def set_(self, source: Any) -> Tensor:
+        """Refer to the storage, sizes and strides of another tensor, or to a storage with those given; without arguments, to no elements."""
+    @overload
+    def squeeze_(self, dim: _int | Sequence[_int]) -> Tensor:
+        """In-place squeeze."""
+    @overload
+    def squeeze_(self, *dim: _int) -> Tensor:
+        """In-place squeeze."""
+    def swapaxes_(self, axis0: _int, axis1: _int) -> Tensor:
+        """In-place swapaxes."""
+    def swapdims_(self, dim0: _int, dim1: _int) -> Tensor:
+        """In-place transpose."""
+    def t_(self) -> Tensor:
+        """In-place t."""
+    def transpose_(self, dim0: _int, dim1: _int) -> Tensor:
+        """In-place transpose."""
+    def unfold(self, dimension: _int, size: _int, step: _int) -> Tensor:
+        """All windows of `size` neighbours along a dimension, every `step`-th; a view with the windows as a last dimension."""
+    def unsqueeze_(self, dim: _int) -> Tensor:
+        """In-place unsqueeze."""
+    @overload
+    def view(self, dtype: _dtype) -> Tensor:
+        """The same memory in another shape, or read as another dtype."""
+    @overload
+    def view(self, size: Sequence[_int]) -> Tensor:
+        """The same memory in another shape, or read as another dtype."""
+    @overload
+    def view(self, *size: _int) -> Tensor:
+        """The same memory in another shape, or read as another dtype."""
+
+    # ---- defined in core/shape/shapes.py
+
     @property
     def T(self) -> Tensor:
-        """All dimensions in reverse order; a view. With a warning where there are not two: use `mT` for a batch of matrices."""
+        """All dimensions in reverse order; a view."""
+    def as_strided(self, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None) -> Tensor:
+        """A view of any sizes and strides over the storage. Raises RuntimeError if it would leave the storage."""
+    @overload
+    def broadcast_to(self, size: Sequence[_int]) -> Tensor:
+        """Expanded to a size."""
+    @overload
+    def broadcast_to(self, *size: _int) -> Tensor:
+        """Expanded to a size."""
+    def chunk(self, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
+        """At most `chunks` parts of equal size, the last perhaps smaller; views."""
+    def diagonal(self, offset: _int = 0, dim1: _int = 0, dim2: _int = 1) -> Tensor:
+        """The diagonal of two dimensions, as the last dimension of a view."""
+    @overload
+    def expand(self, size: Sequence[_int], *, implicit: _bool = False) -> Tensor:
+        """Dimensions of size 1 expanded without copying; -1 keeps a size."""
+    @overload
+    def expand(self, *size: _int, implicit: _bool = False) -> Tensor:
+        """Dimensions of size 1 expanded without copying; -1 keeps a size."""
+    def expand_as(self, other: Tensor) -> Tensor:
+        """Expanded to the shape of `other`."""
+    def flatten(self, start_dim: _int = 0, end_dim: _int = -1) -> Tensor:
+        """Dimensions start_dim to end_dim (inclusive) as one."""
+    @property
+    def mT(self) -> Tensor:
+        """The last two dimensions swapped; a view. Raises RuntimeError for a vector."""
+    def moveaxis(self, source: _int | Sequence[_int], destination: _int | Sequence[_int]) -> Tensor:
+        """Dimensions moved to other positions, the others in their order; a view."""
+    def movedim(self, source: _int | Sequence[_int], destination: _int | Sequence[_int]) -> Tensor:
+        """Dimensions moved to other positions, the others in their order; a view."""
+    def narrow(self, dim: _int, start: Tensor | _int, length: _int) -> Tensor:
+        """`length` elements of a dimension from `start` on."""
+    @overload
+    def permute(self, dims: Sequence[_int]) -> Tensor:
+        """Dimensions in the given order; a view."""
+    @overload
+    def permute(self, *dims: _int) -> Tensor:
+        """Dimensions in the given order; a view."""
+    def ravel(self) -> Tensor:
+        """All elements in one dimension; a view only where they lie one after the other."""
+    @overload
+    def repeat(self, repeats: Sequence[_int]) -> Tensor:
+        """A copy repeated along each dimension (new ones in front)."""
+    @overload
+    def repeat(self, *repeats: _int) -> Tensor:
+        """A copy repeated along each dimension (new ones in front)."""
+    @overload
+    def reshape(self, shape: Sequence[_int]) -> Tensor:
+        """The same elements in another shape; a view where possible. One size may be -1."""
+    @overload
+    def reshape(self, *shape: _int) -> Tensor:
+        """The same elements in another shape; a view where possible. One size may be -1."""
+    def reshape_as(self, other: Tensor) -> Tensor:
+        """Reshaped to the shape of `other`."""
+    def select(self, dim: _int, index: _int) -> Tensor:
+        """One index of a dimension, which is removed; a view."""
+    def split(self, split_size: Any, dim: Any = 0) -> tuple[Tensor, ...]:
+        """Parts of a given size (the last may be smaller), or of several sizes, along a dimension; views."""
+    @overload
+    def squeeze(self, dim: _int | Sequence[_int]) -> Tensor:
+        """Dimensions of size 1 removed, all or the given ones."""
+    @overload
+    def squeeze(self, *dim: _int) -> Tensor:
+        """Dimensions of size 1 removed, all or the given ones."""
+    @overload
+    def sum_to_size(self, size: Sequence[_int]) -> Tensor:
+        """Summed over the dimensions along which a tensor of `size` would be broadcast (the reverse of `broadcast_to`)."""
+    @overload
+    def sum_to_size(self, *size: _int) -> Tensor:
+        """Summed over the dimensions along which a tensor of `size` would be broadcast (the reverse of `broadcast_to`)."""
+    def swapaxes(self, axis0: _int, axis1: _int) -> Tensor:
+        """Two dimensions swapped; a view."""
+    def swapdims(self, dim0: _int, dim1: _int) -> Tensor:
+        """Two dimensions swapped; a view."""
+    def t(self) -> Tensor:
+        """A matrix transposed; a vector or scalar as it is; a view."""
+    def transpose(self, dim0: _int, dim1: _int) -> Tensor:
+        """Two dimensions swapped; a view."""
+    def unbind(self, dim: _int = 0) -> tuple[Tensor, ...]:
+        """The slices along a dimension; views. Where gradients are recorded they cannot be written to."""
+    def unflatten(self, dim: Any, sizes: Any) -> Tensor:
+        """One dimension as several."""
+    def unsafe_chunk(self, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
+        """The same parts, as views that can be written to."""
+    def unsafe_split(self, split_size: _int, dim: _int = 0) -> tuple[Tensor, ...]:
+        """The same parts, as views that can be written to."""
+    def unsqueeze(self, dim: _int) -> Tensor:
+        """A dimension of size 1 inserted before `dim`."""
+    def view_as(self, other: Tensor) -> Tensor:
+        """A view with the shape of `other`."""
+
+    # ---- defined in core/shape/triangles.py
+
+    def diag(self, diagonal: _int = 0) -> Tensor:
+        """A matrix with a vector on a diagonal, or the diagonal of a matrix."""
+    def diag_embed(self, offset: _int = 0, dim1: _int = -2, dim2: _int = -1) -> Tensor:
+        """Matrices, in dimensions dim1 and dim2 of the result, with the last dimension of `input` on a diagonal and 0 elsewhere."""
+    def diagflat(self, offset: _int = 0) -> Tensor:
+        """The matrix with all elements of `input` on a diagonal."""
+    def trace(self) -> Tensor:
+        """The sum of the diagonal of a matrix."""
+    def tril(self, diagonal: _int = 0) -> Tensor:
+        """Matrices (..., M, N) with 0 above a diagonal."""
+    def tril_(self, diagonal: _int = 0) -> Tensor:
+        """In-place tril."""
+    def triu(self, diagonal: _int = 0) -> Tensor:
+        """Matrices (..., M, N) with 0 below a diagonal."""
+    def triu_(self, diagonal: _int = 0) -> Tensor:
+        """In-place triu."""
+
+    # ---- defined in core/signal/spectrograms.py
+
+    def istft(self, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: Tensor | None = None, center: _bool = True, normalized: _bool = False, onesided: _bool | None = None, length: _int | None = None, return_complex: _bool = False) -> Tensor:
+        """The signal that has this short-time transform: frames are added where they overlap, over the windows' squares (Griffin and Lim, 1984)."""
+    def stft(self, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: Tensor | None = None, center: _bool = True, pad_mode: str = 'reflect', normalized: _bool = False, onesided: _bool | None = None, return_complex: _bool | None = None, align_to_window: _bool | None = None) -> Tensor:
+        """Transforms of frames of `n_fft` samples, `hop_length` apart, times `window`: signals (T,) or (B, T) -> (B, frequencies, frames), complex, or pairs of real numbers where `return_complex` is False."""
+
+    # ---- defined in core/tensor.py
+
+    @property
+    def data(self) -> Tensor:
+        """A detached tensor over the same memory, whose writes autograd does not notice."""
+    @data.setter
+    def data(self, value: Tensor) -> None: ...
+    def data_ptr(self) -> _int:
+        """Address of the first element."""
+    def detach(self) -> Tensor:
+        """A tensor over the same memory, detached from the graph."""
+    def detach_(self) -> Tensor:
+        """Detach this tensor itself from the graph."""
+    @property
+    def device(self) -> _device:
+        """The device the elements are on."""
+    def dim(self) -> _int:
+        """The number of dimensions."""
+    @property
+    def dtype(self) -> _dtype:
+        """The type of the elements."""
+    def element_size(self) -> _int:
+        """Bytes per element."""
+    @property
+    def grad(self) -> Tensor | None:
+        """The accumulated gradient of a leaf, or of a tensor with `retain_grad()`."""
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None: ...
+    @property
+    def grad_dtype(self) -> _dtype | None:
+        """The dtype of a leaf's gradient, its own unless it was set; None allows any."""
+    @grad_dtype.setter
+    def grad_dtype(self, value: _dtype | None) -> None: ...
+    @property
+    def grad_fn(self) -> object | None:
+        """The tape's node that made this tensor, of a class that bears its name (`AddBackward0`); None for leaves."""
+    def is_complex(self) -> _bool:
+        """Whether the dtype is a complex one."""
+    @property
+    def is_cuda(self) -> _bool:
+        """Whether it is on a CUDA device."""
+    def is_floating_point(self) -> _bool:
+        """Whether the dtype is a floating one."""
+    def is_inference(self) -> _bool:
+        """Whether it was created in inference mode."""
+    @property
+    def is_leaf(self) -> _bool:
+        """Whether it is not the result of a recorded operation."""
+    @property
+    def is_meta(self) -> _bool:
+        """Whether it is on the device `meta`: it has a shape and dtype, but no data."""
+    def is_signed(self) -> _bool:
+        """Whether the dtype has negative numbers."""
+    @property
+    def itemsize(self) -> _int:
+        """Bytes per element."""
+    @property
+    def nbytes(self) -> _int:
+        """Size of all elements in bytes."""
+    @property
+    def ndim(self) -> _int:
+        """The number of dimensions."""
+    def ndimension(self) -> _int:
+        """The number of dimensions."""
+    def nelement(self) -> _int:
+        """The number of elements."""
+    def numel(self) -> _int:
+        """The number of elements."""
+    @property
+    def output_nr(self) -> _int:
+        """The index of this tensor among its node's results."""
+    @property
+    def requires_grad(self) -> _bool:
+        """Whether gradients are computed for this tensor. Can be set on leaves of floating or complex dtype."""
+    @requires_grad.setter
+    def requires_grad(self, value: _bool) -> None: ...
+    def requires_grad_(self: Tensor, requires_grad: _bool = True) -> Tensor:
+        """Set `requires_grad` and return self."""
+    @property
+    def retains_grad(self) -> _bool:
+        """Whether a computed tensor keeps its gradient."""
+    @property
+    def shape(self) -> _Size:
+        """Sizes of the dimensions."""
+    def size(self, dim: None = None) -> _Size | _int:
+        """All sizes, or the size of one dimension."""
+    def storage_offset(self) -> _int:
+        """Offset of the first element in the storage, in elements."""
+    def stride(self, dim: None = None) -> Sequence[_int]:
+        """Strides of the dimensions, or of one, in elements."""
+
+    # ---- defined in nn/functional/activation.py
+
+    def prelu(self, weight: Tensor) -> Tensor:
+        """x where positive, else weight * x; one weight, or one per channel (dimension 1)."""
+
+    # ---- defined in ops/table.py
+
     def abs(self) -> Tensor:
         """abs of every element."""
     def abs_(self) -> Tensor:
@@ -38,54 +1178,10 @@ class Tensor:
         """acosh of every element."""
     def acosh_(self) -> Tensor:
         """In-place acosh."""
-    def add(self, other: Tensor | _float | complex, *, alpha: _float | complex | None = 1, out: Tensor | None = None) -> Tensor:
-        """input + alpha * other. Of masks the union, or with alpha = 0 the input."""
-    def add_(self, other: Tensor | _float | complex, *, alpha: _float | complex | None = 1) -> Tensor:
-        """In-place add."""
-    def addbmm(self, batch1: Tensor, batch2: Tensor, *, beta: _float | complex = 1, alpha: _float | complex = 1) -> Tensor:
-        """beta * input + alpha * the sum of batch1 @ batch2 over the batch."""
-    def addbmm_(self, batch1: Tensor, batch2: Tensor, *, beta: _float | complex = 1, alpha: _float | complex = 1) -> Tensor:
-        """In-place addbmm."""
-    def addcdiv(self, tensor1: Tensor, tensor2: Tensor, *, value: _float | complex = 1) -> Tensor:
-        """addcdiv(x, tensor1, tensor2, value), element by element, with broadcasting and type promotion."""
-    def addcdiv_(self, tensor1: Tensor, tensor2: Tensor, *, value: _float | complex = 1) -> Tensor:
-        """In-place addcdiv."""
-    def addcmul(self, tensor1: Tensor, tensor2: Tensor, *, value: _float | complex = 1) -> Tensor:
-        """addcmul(x, tensor1, tensor2, value), element by element, with broadcasting and type promotion."""
-    def addcmul_(self, tensor1: Tensor, tensor2: Tensor, *, value: _float | complex = 1) -> Tensor:
-        """In-place addcmul."""
-    def addmm(self, mat1: Tensor, mat2: Tensor, *, beta: _float | complex = 1, alpha: _float | complex = 1) -> Tensor:
-        """beta * input + alpha * mat1 @ mat2."""
-    def addmm_(self, mat1: Tensor, mat2: Tensor, *, beta: _float | complex = 1, alpha: _float | complex = 1) -> Tensor:
-        """In-place addmm."""
-    def addmv(self, mat: Tensor, vec: Tensor, *, beta: _float | complex = 1, alpha: _float | complex = 1) -> Tensor:
-        """beta * input + alpha * mat @ vec."""
-    def addmv_(self, mat: Tensor, vec: Tensor, *, beta: _float | complex = 1, alpha: _float | complex = 1) -> Tensor:
-        """In-place addmv."""
-    def addr(self, vec1: Tensor, vec2: Tensor, *, beta: _float | complex = 1, alpha: _float | complex = 1) -> Tensor:
-        """beta * input + alpha * (the outer product of two vectors)."""
-    def addr_(self, vec1: Tensor, vec2: Tensor, *, beta: _float | complex = 1, alpha: _float | complex = 1) -> Tensor:
-        """In-place addr."""
-    def adjoint(self) -> Tensor:
-        """The conjugate, transposed in its last two dimensions."""
-    def all(self, dim: Sequence[_int] | None = None, keepdim: _bool = False) -> Tensor:
-        """Whether all elements are true (not zero)."""
-    def allclose(self, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> _bool:
-        """Whether all elements are close."""
-    def amax(self, dim: _int | Sequence[_int] = ..., keepdim: _bool = False) -> Tensor:
-        """Maximum over dimensions; the gradient is shared evenly between equal ones."""
-    def amin(self, dim: _int | Sequence[_int] = ..., keepdim: _bool = False) -> Tensor:
-        """Minimum over dimensions; the gradient is shared evenly between equal ones."""
-    def aminmax(self, *, dim: _int | None = None, keepdim: _bool = False) -> return_types.aminmax:
-        """(min, max) along a dimension, or of all; gradients are shared evenly between equal elements."""
     def angle(self) -> Tensor:
         """angle of every element."""
     def angle_(self) -> Tensor:
         """In-place angle."""
-    def any(self, dim: Sequence[_int] | None = None, keepdim: _bool = False) -> Tensor:
-        """Whether any element is true (not zero)."""
-    def apply_(self, callable: Callable) -> Tensor:
-        """Replace each element by a Python function of it; slow, and only on the CPU."""
     def arccos(self) -> Tensor:
         """acos of every element."""
     def arccos_(self) -> Tensor:
@@ -114,26 +1210,6 @@ class Tensor:
         """atanh of every element."""
     def arctanh_(self) -> Tensor:
         """In-place atanh."""
-    def argmax(self, dim: _int | None = None, keepdim: _bool = False) -> Tensor:
-        """Index of the greatest element along a dimension, or in the flattened tensor."""
-    def argmin(self, dim: _int | None = None, keepdim: _bool = False) -> Tensor:
-        """Index of the least element along a dimension, or in the flattened tensor."""
-    @overload
-    def argsort(self, *, stable: _bool, dim: _int = -1, descending: _bool = False) -> Tensor:
-        """The indices that sort along a dimension."""
-    @overload
-    def argsort(self, dim: _int = -1, descending: _bool = False) -> Tensor:
-        """The indices that sort along a dimension."""
-    def argwhere(self) -> Tensor:
-        """Indices of the nonzero elements, (count, ndim), or with `as_tuple` a vector per dimension."""
-    def as_strided(self, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None) -> Tensor:
-        """A view of any sizes and strides over the storage. Raises RuntimeError if it would leave the storage."""
-    def as_strided_(self, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None) -> Tensor:
-        """In-place as_strided."""
-    def as_strided_scatter(self, src: Tensor, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None) -> Tensor:
-        """A copy of input with the elements of as_strided(size, stride, storage_offset) replaced by src."""
-    def as_subclass(self, cls: Any) -> Tensor:
-        """The same tensor as an object of a subclass: a view of it, through which gradients flow."""
     def asin(self) -> Tensor:
         """asin of every element."""
     def asin_(self) -> Tensor:
@@ -154,24 +1230,6 @@ class Tensor:
         """atanh of every element."""
     def atanh_(self) -> Tensor:
         """In-place atanh."""
-    def backward(self, gradient: Any = None, retain_graph: Any = None, create_graph: Any = False, inputs: Any = None) -> None:
-        """Add the gradients of this tensor to `.grad` of the leaves it was computed from. See `numod.autograd.backward`."""
-    def baddbmm(self, batch1: Tensor, batch2: Tensor, *, beta: _float | complex = 1, alpha: _float | complex = 1) -> Tensor:
-        """beta * input + alpha * batch1 @ batch2, batches of matrices."""
-    def baddbmm_(self, batch1: Tensor, batch2: Tensor, *, beta: _float | complex = 1, alpha: _float | complex = 1) -> Tensor:
-        """In-place baddbmm."""
-    @overload
-    def bernoulli(self, *, generator: Generator | None = None) -> Tensor:
-        """1 with the probability given by each element, or `p` for all, else 0. Raises RuntimeError for a probability outside [0, 1]."""
-    @overload
-    def bernoulli(self, p: _float, *, generator: Generator | None = None) -> Tensor:
-        """1 with the probability given by each element, or `p` for all, else 0. Raises RuntimeError for a probability outside [0, 1]."""
-    def bernoulli_(self, p: _float = 0.5, *, generator: Generator | None = None) -> Tensor:
-        """Fill with 1 with probability `p` (a number or a tensor), else 0. Raises RuntimeError for a probability outside [0, 1]."""
-    def bfloat16(self) -> Tensor:
-        """Converted to bfloat16; the tensor itself if it has that dtype."""
-    def bincount(self, weights: Tensor | None = None, minlength: _int = 0) -> Tensor:
-        """Number of occurrences of each value in a vector of non-negative integers, or their sums of weights; of at least `minlength` bins."""
     def bitwise_and(self, other: Tensor | _float | complex) -> Tensor:
         """bitwise_and(x, y), element by element, with broadcasting and type promotion."""
     def bitwise_and_(self, other: Tensor | _float | complex) -> Tensor:
@@ -180,10 +1238,6 @@ class Tensor:
         """bitwise_left_shift(x, y), element by element, with broadcasting and type promotion."""
     def bitwise_left_shift_(self, other: Tensor | _float | complex) -> Tensor:
         """In-place bitwise_left_shift."""
-    def bitwise_not(self) -> Tensor:
-        """Bits inverted; of a bool, the opposite."""
-    def bitwise_not_(self) -> Tensor:
-        """In-place bitwise_not."""
     def bitwise_or(self, other: Tensor | _float | complex) -> Tensor:
         """bitwise_or(x, y), element by element, with broadcasting and type promotion."""
     def bitwise_or_(self, other: Tensor | _float | complex) -> Tensor:
@@ -196,44 +1250,12 @@ class Tensor:
         """bitwise_xor(x, y), element by element, with broadcasting and type promotion."""
     def bitwise_xor_(self, other: Tensor | _float | complex) -> Tensor:
         """In-place bitwise_xor."""
-    def bmm(self, mat2: Tensor) -> Tensor:
-        """Products of matrices in equal batches, (B, M, K) @ (B, K, N)."""
-    def bool(self) -> Tensor:
-        """Converted to bool; the tensor itself if it has that dtype."""
-    @overload
-    def broadcast_to(self, size: Sequence[_int]) -> Tensor:
-        """Expanded to a size."""
-    @overload
-    def broadcast_to(self, *size: _int) -> Tensor:
-        """Expanded to a size."""
-    def byte(self) -> Tensor:
-        """Converted to uint8; the tensor itself if it has that dtype."""
-    def cauchy_(self, median: _float = 0, sigma: _float = 1, *, generator: Generator | None = None) -> Tensor:
-        """Fill with Cauchy distributed numbers."""
-    def cdouble(self: Any, memory_format: Any = None) -> Tensor:
-        """Converted to complex128; the tensor itself if it has that dtype."""
     def ceil(self) -> Tensor:
         """ceil of every element."""
     def ceil_(self) -> Tensor:
         """In-place ceil."""
     def celu_(input: Tensor, alpha: _float | complex = 1.0) -> Tensor:
         """In-place celu."""
-    def cfloat(self: Any, memory_format: Any = None) -> Tensor:
-        """Converted to complex64; the tensor itself if it has that dtype."""
-    def char(self) -> Tensor:
-        """Converted to int8; the tensor itself if it has that dtype."""
-    def cholesky(self, upper: _bool = False) -> Tensor:
-        """The Cholesky factor of symmetric positive-definite matrices."""
-    def cholesky_inverse(self, upper: _bool = False) -> Tensor:
-        """The inverse of A, from its Cholesky factor."""
-    def cholesky_solve(self, input2: Tensor, upper: _bool = False) -> Tensor:
-        """X with A X = B, for the Cholesky factor of A."""
-    def chunk(self, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
-        """At most `chunks` parts of equal size, the last perhaps smaller; views. Where gradients are recorded they cannot be written to."""
-    def clamp(self, min: Tensor | None | _float | complex = None, max: Tensor | None | _float | complex = None) -> Tensor:
-        """Elements limited to [min, max]; either bound may be None, a number or a tensor."""
-    def clamp_(self, min: Tensor | None | _float | complex = None, max: Tensor | None | _float | complex = None) -> Tensor:
-        """Limit to [min, max]; either bound may be None, a number or a tensor. Raises RuntimeError where both are None."""
     def clamp_max(self, max: Tensor | _float | complex) -> Tensor:
         """clamp_max(x, max), element by element, with broadcasting and type promotion."""
     def clamp_max_(self, max: Tensor | _float | complex) -> Tensor:
@@ -242,28 +1264,10 @@ class Tensor:
         """clamp_min(x, min), element by element, with broadcasting and type promotion."""
     def clamp_min_(self, min: Tensor | _float | complex) -> Tensor:
         """In-place clamp_min."""
-    def clip(self, min: Tensor | None | _float | complex = None, max: Tensor | None | _float | complex = None) -> Tensor:
-        """Elements limited to [min, max]; either bound may be None, a number or a tensor."""
-    def clip_(self, min: Tensor | None | _float | complex = None, max: Tensor | None | _float | complex = None) -> Tensor:
-        """Limit to [min, max]; either bound may be None, a number or a tensor. Raises RuntimeError where both are None."""
-    def clone(self, *, memory_format: _memory_format | None = None) -> Tensor:
-        """A copy with memory of its own."""
-    def conj(self) -> Tensor:
-        """The complex conjugate, computed; a real tensor itself."""
-    def conj_physical(self) -> Tensor:
-        """The complex conjugate, computed; a real tensor itself."""
-    def conj_physical_(self) -> Tensor:
-        """In-place conj_physical."""
-    def contiguous(self, memory_format: _memory_format = ...) -> Tensor:
-        """The tensor itself if its elements lie in row-major order (or that of `memory_format`) without gaps, else a copy that does."""
-    def copy_(self, other: Tensor, non_blocking: _bool = False) -> Tensor:
-        """Fill with `other`, which broadcasts and is converted; returns self."""
     def copysign(self, other: Tensor | _float | complex) -> Tensor:
         """copysign(x, y), element by element, with broadcasting and type promotion."""
     def copysign_(self, other: Tensor | _float | complex) -> Tensor:
         """In-place copysign."""
-    def corrcoef(self) -> Tensor:
-        """Pearson correlation coefficients of variables (rows) by observations (columns)."""
     def cos(self) -> Tensor:
         """cos of every element."""
     def cos_(self) -> Tensor:
@@ -272,116 +1276,18 @@ class Tensor:
         """cosh of every element."""
     def cosh_(self) -> Tensor:
         """In-place cosh."""
-    @overload
-    def count_nonzero(self, dim: _int | None = None) -> Tensor:
-        """Number of elements that are not zero."""
-    @overload
-    def count_nonzero(self, *dim: _int) -> Tensor:
-        """Number of elements that are not zero."""
-    def cov(self, *, correction: _int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
-        """Covariance matrix of variables (rows) by observations (columns), with whole-number and real weights of observations."""
-    def cpu(self, memory_format: _memory_format = ...) -> Tensor:
-        """The tensor on the CPU; itself if it is there in that memory format."""
-    def cross(self, other: Tensor, dim: _int | None = None) -> Tensor:
-        """The cross product along a dimension of size 3; by default the first such."""
-    def cuda(self, device: _device | str | _int | None = None, non_blocking: _bool = False, memory_format: _memory_format = ...) -> Tensor:
-        """The tensor on a CUDA device; itself if it is there. From pinned memory with `non_blocking` the program does not wait for the copy."""
-    def cummax(self, dim: _int) -> return_types.cummax:
-        """(values, indices): the greatest element so far along a dimension, and its last place."""
-    def cummin(self, dim: _int) -> return_types.cummin:
-        """(values, indices): the least element so far along a dimension, and its last place."""
-    def cumprod(self, dim: _int, *, dtype: _dtype | None = None) -> Tensor:
-        """Running product along a dimension; integers and bool give int64."""
-    def cumprod_(self, dim: _int, *, dtype: _dtype | None = None) -> Tensor:
-        """In-place cumprod."""
-    def cumsum(self, dim: _int, *, dtype: _dtype | None = None) -> Tensor:
-        """Running sum along a dimension; integers and bool give int64."""
-    def cumsum_(self, dim: _int, *, dtype: _dtype | None = None) -> Tensor:
-        """In-place cumsum."""
-    @property
-    def data(self) -> Tensor:
-        """A detached tensor over the same memory, whose writes autograd does not notice. Assigning replaces memory, shape and dtype but keeps the tensor's identity."""
-    @data.setter
-    def data(self, value: Tensor) -> None: ...
-    def data_ptr(self) -> _int:
-        """Address of the first element."""
     def deg2rad(self) -> Tensor:
         """deg2rad of every element."""
     def deg2rad_(self) -> Tensor:
         """In-place deg2rad."""
-    def dense_dim(self) -> _int:
-        """The number of dimensions."""
-    def det(self) -> Tensor:
-        """Determinants of square matrices."""
-    def detach(self) -> Tensor:
-        """A tensor over the same memory, detached from the graph."""
-    def detach_(self) -> Tensor:
-        """Detach this tensor itself from the graph."""
-    @property
-    def device(self) -> _device:
-        """The device the elements are on."""
-    def diag(self, diagonal: _int = 0) -> Tensor:
-        """A matrix with a vector on a diagonal, or the diagonal of a matrix."""
-    def diag_embed(self, offset: _int = 0, dim1: _int = -2, dim2: _int = -1) -> Tensor:
-        """Matrices, in dimensions dim1 and dim2 of the result, with the last dimension of `input` on a diagonal and 0 elsewhere."""
-    def diagflat(self, offset: _int = 0) -> Tensor:
-        """The matrix with all elements of `input` on a diagonal."""
-    def diagonal(self, offset: _int = 0, dim1: _int = 0, dim2: _int = 1) -> Tensor:
-        """The diagonal of two dimensions, as the last dimension of a view."""
-    def diagonal_scatter(self, src: Tensor, offset: _int = 0, dim1: _int = 0, dim2: _int = 1) -> Tensor:
-        """A copy of input with a diagonal replaced by src."""
-    def diff(self, n: _int = 1, dim: _int = -1, prepend: Tensor | None = None, append: Tensor | None = None) -> Tensor:
-        """n-th differences of neighbours along a dimension; `prepend` and `append` are concatenated first. Of bool: whether neighbours differ."""
     def digamma(self) -> Tensor:
         """digamma of every element."""
     def digamma_(self) -> Tensor:
         """In-place digamma."""
-    def dim(self) -> _int:
-        """The number of dimensions."""
-    def dim_order(self, *, ambiguity_check: _bool | Sequence[_memory_format] = False) -> tuple[_int, ...]:
-        """The dimensions ordered from the outermost to the innermost in memory."""
-    def dist(self, other: Tensor, p: _float | complex = 2) -> Tensor:
-        """The p-norm of input - other."""
-    def div(self, other: Tensor | _float | complex, *, rounding_mode: str | None = None) -> Tensor:
-        """input / other; `rounding_mode` "floor" or "trunc" rounds the quotient."""
-    def div_(self, other: Tensor | _float | complex, *, rounding_mode: str | None = None) -> Tensor:
-        """Divide by `other`; `rounding_mode` "floor" or "trunc" rounds the quotient. Raises RuntimeError where the dtype cannot hold a true quotient."""
-    @overload
-    def divide(self, other: Tensor | _float | complex) -> Tensor:
-        """input / other; `rounding_mode` "floor" or "trunc" rounds the quotient."""
-    @overload
-    def divide(self, other: Tensor | _float | complex, *, rounding_mode: str | None) -> Tensor:
-        """input / other; `rounding_mode` "floor" or "trunc" rounds the quotient."""
-    @overload
-    def divide_(self, other: Tensor | _float | complex) -> Tensor:
-        """Divide by `other`; `rounding_mode` "floor" or "trunc" rounds the quotient. Raises RuntimeError where the dtype cannot hold a true quotient."""
-    @overload
-    def divide_(self, other: Tensor | _float | complex, *, rounding_mode: str | None) -> Tensor:
-        """Divide by `other`; `rounding_mode` "floor" or "trunc" rounds the quotient. Raises RuntimeError where the dtype cannot hold a true quotient."""
-    def dot(self, tensor: Tensor) -> Tensor:
-        """Product of two vectors."""
-    def double(self) -> Tensor:
-        """Converted to float64; the tensor itself if it has that dtype."""
-    @overload
-    def dsplit(self, sections: _int) -> tuple[Tensor, ...]:
-        """`tensor_split` along dimension 2."""
-    @overload
-    def dsplit(self, indices: Sequence[_int]) -> tuple[Tensor, ...]:
-        """`tensor_split` along dimension 2."""
-    @overload
-    def dsplit(self, *indices: _int) -> tuple[Tensor, ...]:
-        """`tensor_split` along dimension 2."""
-    @property
-    def dtype(self) -> _dtype:
-        """The type of the elements."""
-    def element_size(self) -> _int:
-        """Bytes per element."""
     def eq(self, other: Tensor | _float | complex) -> Tensor:
         """eq(x, y), element by element, with broadcasting and type promotion."""
     def eq_(self, other: Tensor | _float | complex) -> Tensor:
         """In-place eq."""
-    def equal(self, other: Tensor) -> _bool:
-        """Whether shapes and all elements agree."""
     def erf(self) -> Tensor:
         """erf of every element."""
     def erf_(self) -> Tensor:
@@ -402,14 +1308,6 @@ class Tensor:
         """In-place exp2."""
     def exp_(self) -> Tensor:
         """In-place exp."""
-    @overload
-    def expand(self, size: Sequence[_int], *, implicit: _bool = False) -> Tensor:
-        """Dimensions of size 1 expanded without copying; -1 keeps a size."""
-    @overload
-    def expand(self, *size: _int, implicit: _bool = False) -> Tensor:
-        """Dimensions of size 1 expanded without copying; -1 keeps a size."""
-    def expand_as(self, other: Tensor) -> Tensor:
-        """Expanded to the shape of `other`."""
     def expit(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         """sigmoid of every element."""
     def expit_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -418,42 +1316,14 @@ class Tensor:
         """expm1 of every element."""
     def expm1_(self) -> Tensor:
         """In-place expm1."""
-    def exponential_(self, lambd: _float = 1, *, generator: Generator | None = None) -> Tensor:
-        """Fill with exponentially distributed numbers of rate `lambd`."""
-    def fill_(self, value: Tensor | _float | complex) -> Tensor:
-        """Fill with `value`. Raises RuntimeError for a number that the dtype does not hold."""
-    def fill_diagonal_(self, fill_value: _float | complex, wrap: _bool = False) -> Tensor:
-        """Write a number on the main diagonal; with `wrap` it restarts below the square part of a tall matrix."""
     def fix(self) -> Tensor:
         """trunc of every element."""
     def fix_(self) -> Tensor:
         """In-place trunc."""
-    def flatten(self, start_dim: _int = 0, end_dim: _int = -1) -> Tensor:
-        """Dimensions start_dim to end_dim (inclusive) as one."""
-    @overload
-    def flip(self, dims: Sequence[_int]) -> Tensor:
-        """Elements in reverse order along dimensions; a copy, in the order in memory that a turned tensor has."""
-    @overload
-    def flip(self, *dims: _int) -> Tensor:
-        """Elements in reverse order along dimensions; a copy, in the order in memory that a turned tensor has."""
-    def fliplr(self) -> Tensor:
-        """Left-right flip: dimension 1 in reverse order."""
-    def flipud(self) -> Tensor:
-        """Up-down flip: dimension 0 in reverse order."""
-    def float(self) -> Tensor:
-        """Converted to float32; the tensor itself if it has that dtype."""
-    def float_power(self, exponent: Tensor | _float | complex) -> Tensor:
-        """input ** exponent in float64, or complex128."""
-    def float_power_(self, exponent: Tensor | _float | complex) -> Tensor:
-        """In-place float_power, of a tensor that has the result's dtype: float64 or complex128."""
     def floor(self) -> Tensor:
         """floor of every element."""
     def floor_(self) -> Tensor:
         """In-place floor."""
-    def floor_divide(self, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
-        """Quotient rounded towards minus infinity."""
-    def floor_divide_(self, other: Tensor | _float | complex) -> Tensor:
-        """Divide by `other`, rounded towards minus infinity. Raises RuntimeError for an integer division by zero."""
     def fmax(self, other: Tensor) -> Tensor:
         """fmax(x, y), element by element, with broadcasting and type promotion."""
     def fmax_(self, other: Tensor) -> Tensor:
@@ -462,18 +1332,10 @@ class Tensor:
         """fmin(x, y), element by element, with broadcasting and type promotion."""
     def fmin_(self, other: Tensor) -> Tensor:
         """In-place fmin."""
-    def fmod(self, other: Tensor | _float | complex) -> Tensor:
-        """Remainder with the sign of `input`."""
-    def fmod_(self, other: Tensor | _float | complex) -> Tensor:
-        """The same with the sign of `self`."""
     def frac(self) -> Tensor:
         """frac of every element."""
     def frac_(self) -> Tensor:
         """In-place frac."""
-    def frexp(self) -> return_types.frexp:
-        """(mantissa, exponent) with input = mantissa * 2 ** exponent and 0.5 <= |mantissa| < 1; the exponent is int32."""
-    def gather(self, dim: _int, index: Tensor, *, sparse_grad: _bool = False) -> Tensor:
-        """out[i][j] = input[index[i][j]][j] for dim 0, and so on: shaped like `index`, which may not exceed input in other dimensions."""
     def gcd(self, other: Tensor) -> Tensor:
         """gcd(x, y), element by element, with broadcasting and type promotion."""
     def gcd_(self, other: Tensor) -> Tensor:
@@ -482,27 +1344,6 @@ class Tensor:
         """ge(x, y), element by element, with broadcasting and type promotion."""
     def ge_(self, other: Tensor | _float | complex) -> Tensor:
         """In-place ge."""
-    def geometric_(self, p: _float, *, generator: Generator | None = None) -> Tensor:
-        """Fill with the number of trials until the first success of probability `p`."""
-    def geqrf(self) -> return_types.geqrf:
-        """(a, tau): R on and above the diagonal, the Householder vectors of Q below it, and their scales; `householder_product` computes Q."""
-    def ger(self, vec2: Tensor) -> Tensor:
-        """All products of elements of two vectors."""
-    def get_device(self) -> _int:
-        """Index of the tensor's CUDA device; -1 on the CPU."""
-    @property
-    def grad(self) -> Tensor | None:
-        """The accumulated gradient of a leaf, or of a tensor with `retain_grad()`. For other tensors it is None, with a warning."""
-    @grad.setter
-    def grad(self, value: Tensor | None) -> None: ...
-    @property
-    def grad_dtype(self) -> _dtype | None:
-        """The dtype of a leaf's gradient, its own unless it was set; None allows any."""
-    @grad_dtype.setter
-    def grad_dtype(self, value: _dtype | None) -> None: ...
-    @property
-    def grad_fn(self) -> object | None:
-        """The tape's node that made this tensor, of a class that bears its name (`AddBackward0`); None for leaves."""
     def greater(self, other: Tensor | _float | complex) -> Tensor:
         """gt(x, y), element by element, with broadcasting and type promotion."""
     def greater_(self, other: Tensor | _float | complex) -> Tensor:
@@ -515,35 +1356,12 @@ class Tensor:
         """gt(x, y), element by element, with broadcasting and type promotion."""
     def gt_(self, other: Tensor | _float | complex) -> Tensor:
         """In-place gt."""
-    def half(self) -> Tensor:
-        """Converted to float16; the tensor itself if it has that dtype."""
     def hardshrink(self, lambd: _float | complex = 0.5) -> Tensor:
         """hardshrink(x, lambd), element by element, with broadcasting and type promotion."""
-    @overload
-    def hash_tensor(self, dim: _int | Sequence[_int] = ..., *, keepdim: _bool = False, mode: _int = 0) -> Tensor:
-        """The exclusive or of the bits of all elements, or along dimensions, as float64 or int64. PyTorch's uint64 is an int64 of the same bits here."""
-    @overload
-    def hash_tensor(self, *dim: _int, keepdim: _bool = False, mode: _int = 0) -> Tensor:
-        """The exclusive or of the bits of all elements, or along dimensions, as float64 or int64. PyTorch's uint64 is an int64 of the same bits here."""
     def heaviside(self, values: Tensor) -> Tensor:
         """heaviside(x, values), element by element, with broadcasting and type promotion."""
     def heaviside_(self, values: Tensor) -> Tensor:
         """In-place heaviside."""
-    def histc(self, bins: _int = 100, min: _float | complex = 0, max: _float | complex = 0) -> Tensor:
-        """Histogram of `bins` equal bins over [min, max], by default the data's range; elements outside are not counted."""
-    def histogram(
-        self, bins: _int = 100, *, range: Sequence[_float] | None = None, weight: Tensor | None = None, density: _bool = False
-    ) -> return_types.histogram:
-        """(hist, bin_edges): counts, or sums of weights, between edges (given, or `bins` equal parts of `range`); as a `density` its integral is 1."""
-    @overload
-    def hsplit(self, sections: _int) -> tuple[Tensor, ...]:
-        """`tensor_split` into columns: along dimension 1, or 0 of a vector."""
-    @overload
-    def hsplit(self, indices: Sequence[_int]) -> tuple[Tensor, ...]:
-        """`tensor_split` into columns: along dimension 1, or 0 of a vector."""
-    @overload
-    def hsplit(self, *indices: _int) -> tuple[Tensor, ...]:
-        """`tensor_split` into columns: along dimension 1, or 0 of a vector."""
     def hypot(self, other: Tensor) -> Tensor:
         """hypot(x, y), element by element, with broadcasting and type promotion."""
     def hypot_(self, other: Tensor) -> Tensor:
@@ -552,110 +1370,6 @@ class Tensor:
         """i0 of every element."""
     def i0_(self) -> Tensor:
         """In-place i0."""
-    def igamma(self, other: Tensor) -> Tensor:
-        """Regularised lower incomplete gamma function P(input, other). There is no gradient for `input`."""
-    def igamma_(self, other: Tensor) -> Tensor:
-        """In-place igamma."""
-    def igammac(self, other: Tensor) -> Tensor:
-        """Regularised upper incomplete gamma function Q(input, other) = 1 - P(input, other). There is no gradient for `input`."""
-    def igammac_(self, other: Tensor) -> Tensor:
-        """In-place igammac."""
-    @property
-    def imag(self) -> Any:
-        """The imaginary parts, as a view."""
-    @imag.setter
-    def imag(self, value: Any) -> None: ...
-    def index_add(self, dim: _int, index: Tensor, source: Tensor, *, alpha: _float | complex = 1) -> Tensor:
-        """A copy of `input` after index_add_."""
-    def index_add_(self, dim: _int, index: Tensor, source: Tensor, *, alpha: _float | complex = 1) -> Tensor:
-        """self[index[k]] += alpha * source[k] along a dimension, in order."""
-    def index_copy(self, dim: _int, index: Tensor, source: Tensor) -> Tensor:
-        """A copy of `input` after index_copy_."""
-    def index_copy_(self, dim: _int, index: Tensor, source: Tensor) -> Tensor:
-        """self[index[k]] = source[k] along a dimension, in order."""
-    def index_fill(self, dim: _int, index: Tensor, value: Tensor | _float | complex) -> Tensor:
-        """A copy of `input` after index_fill_."""
-    def index_fill_(self, dim: _int, index: Tensor, value: Tensor | _float | complex) -> Tensor:
-        """self[index[k]] = value along a dimension."""
-    def index_put(self, indices: Any, values: Tensor, accumulate: _bool = False) -> Tensor:
-        """A copy of input with values written (or added) at indices."""
-    def index_put_(self, indices: Any, values: Tensor, accumulate: _bool = False) -> Tensor:
-        """self[indices] = values, or += with `accumulate` (repeated indices add up)."""
-    def index_reduce(self, dim: _int, index: Tensor, source: Tensor, reduce: str, *, include_self: _bool = True) -> Tensor:
-        """input with the slices of source reduced into those selected by a vector of indices, by prod, mean, amax or amin."""
-    def index_reduce_(self, dim: _int, index: Tensor, source: Tensor, reduce: str, *, include_self: _bool = True) -> Tensor:
-        """In-place index_reduce."""
-    def index_select(self, dim: _int, index: Tensor) -> Tensor:
-        """The slices of a dimension selected by a vector of indices."""
-    def inner(self, other: Tensor) -> Tensor:
-        """Sums of products over the last dimension of both; a number multiplies."""
-    def int(self) -> Tensor:
-        """Converted to int32; the tensor itself if it has that dtype."""
-    def inverse(self) -> Tensor:
-        """The inverse of square matrices (..., N, N). Raises LinAlgError for singular ones."""
-    def is_complex(self) -> _bool:
-        """Whether the dtype is a complex one."""
-    def is_conj(self) -> _bool:
-        """False: conjugates and negatives are computed at once here, never put off."""
-    def is_contiguous(self, memory_format: _memory_format = ...) -> _bool:
-        """Whether the elements lie in row-major order, or that of a memory format, without gaps."""
-    @property
-    def is_cpu(self) -> Any: ...
-    @property
-    def is_cuda(self) -> _bool:
-        """Whether it is on a CUDA device."""
-    def is_distributed(self) -> _bool:
-        """False: a tensor lies on one device."""
-    def is_floating_point(self) -> _bool:
-        """Whether the dtype is a floating one."""
-    def is_inference(self) -> _bool:
-        """Whether it was created in inference mode."""
-    @property
-    def is_ipu(self) -> Any: ...
-    @property
-    def is_leaf(self) -> _bool:
-        """Whether it is not the result of a recorded operation."""
-    @property
-    def is_maia(self) -> Any: ...
-    @property
-    def is_meta(self) -> _bool:
-        """Whether it is on the device `meta`: it has a shape and dtype, but no data."""
-    @property
-    def is_mkldnn(self) -> Any: ...
-    @property
-    def is_mps(self) -> Any: ...
-    @property
-    def is_mtia(self) -> Any: ...
-    def is_neg(self) -> _bool:
-        """False: conjugates and negatives are computed at once here, never put off."""
-    @property
-    def is_nested(self) -> Any: ...
-    def is_nonzero(self) -> _bool:
-        """Whether a tensor of one element is not zero. Raises RuntimeError for others."""
-    def is_pinned(self, device: _device | str | _int | None = None) -> _bool:
-        """Whether the tensor lies in page-locked host memory."""
-    @property
-    def is_quantized(self) -> Any: ...
-    def is_same_size(self, other: Tensor) -> _bool:
-        """Whether the shapes are equal."""
-    def is_set_to(self, tensor: Tensor) -> _bool:
-        """Whether both have the same storage, offset, sizes and strides."""
-    def is_shared(self) -> _bool:
-        """Whether the memory is shared with forked processes; always True on CUDA."""
-    def is_signed(self) -> _bool:
-        """Whether the dtype has negative numbers."""
-    @property
-    def is_sparse(self) -> Any: ...
-    @property
-    def is_sparse_csr(self) -> Any: ...
-    @property
-    def is_vulkan(self) -> Any: ...
-    @property
-    def is_xla(self) -> Any: ...
-    @property
-    def is_xpu(self) -> Any: ...
-    def isclose(self, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> Tensor:
-        """|input - other| <= atol + rtol * |other|, or equal infinities, or both NaN where `equal_nan`."""
     def isfinite(self) -> Tensor:
         """isfinite of every element."""
     def isinf(self) -> Tensor:
@@ -666,40 +1380,10 @@ class Tensor:
         """isneginf of every element."""
     def isposinf(self) -> Tensor:
         """isposinf of every element."""
-    def isreal(self) -> Tensor:
-        """Whether each element's imaginary part is 0."""
-    def istft(
-        self,
-        n_fft: _int,
-        hop_length: _int | None = None,
-        win_length: _int | None = None,
-        window: Tensor | None = None,
-        center: _bool = True,
-        normalized: _bool = False,
-        onesided: _bool | None = None,
-        length: _int | None = None,
-        return_complex: _bool = False,
-    ) -> Tensor:
-        """The signal that has this short-time transform: frames are added where they overlap, over the windows' squares (Griffin and Lim, 1984)."""
-    def item(self) -> _float | complex:
-        """The value of a tensor of one element, as a Python number."""
-    @property
-    def itemsize(self) -> _int:
-        """Bytes per element."""
-    def kron(self, other: Tensor) -> Tensor:
-        """The Kronecker product: every element of `input` times all of `other`."""
-    def kthvalue(self, k: _int, dim: _int = -1, keepdim: _bool = False) -> return_types.kthvalue:
-        """(values, indices) of the k-th smallest element (from 1) along a dimension."""
-    @property
-    def layout(self) -> Any: ...
     def lcm(self, other: Tensor) -> Tensor:
         """lcm(x, y), element by element, with broadcasting and type promotion."""
     def lcm_(self, other: Tensor) -> Tensor:
         """In-place lcm."""
-    def ldexp(self, other: Tensor) -> Tensor:
-        """input * 2 ** other; with integers `other`, in the dtype of a floating `input`."""
-    def ldexp_(self, other: Tensor) -> Tensor:
-        """In-place ldexp."""
     def le(self, other: Tensor | _float | complex) -> Tensor:
         """le(x, y), element by element, with broadcasting and type promotion."""
     def le_(self, other: Tensor | _float | complex) -> Tensor:
@@ -736,10 +1420,6 @@ class Tensor:
         """In-place log2."""
     def log_(self) -> Tensor:
         """In-place log."""
-    def log_normal_(self, mean: _float = 1, std: _float = 2, *, generator: Generator | None = None) -> Tensor:
-        """Fill with numbers whose logarithms are normal with this mean and standard deviation."""
-    def log_softmax(self, dim: _int, dtype: _dtype | None = None) -> Tensor:
-        """log(softmax(x)) along a dimension, computed directly."""
     def logaddexp(self, other: Tensor) -> Tensor:
         """logaddexp(x, y), element by element, with broadcasting and type promotion."""
     def logaddexp2(self, other: Tensor) -> Tensor:
@@ -748,10 +1428,6 @@ class Tensor:
         """In-place logaddexp2."""
     def logaddexp_(self, other: Tensor) -> Tensor:
         """In-place logaddexp."""
-    def logcumsumexp(self, dim: _int) -> Tensor:
-        """Logarithm of the running sum of exponentials along a dimension, without overflow."""
-    def logdet(self) -> Tensor:
-        """The logarithm of determinants; NaN for negative ones of real matrices."""
     def logical_and(self, other: Tensor) -> Tensor:
         """logical_and(x, y), element by element, with broadcasting and type promotion."""
     def logical_and_(self, other: Tensor) -> Tensor:
@@ -768,139 +1444,26 @@ class Tensor:
         """logical_xor(x, y), element by element, with broadcasting and type promotion."""
     def logical_xor_(self, other: Tensor) -> Tensor:
         """In-place logical_xor."""
-    def logit(self, eps: _float | None = None) -> Tensor:
-        """log(x / (1 - x)), x kept within [eps, 1 - eps] where eps is given."""
-    def logit_(self, eps: _float | None = None) -> Tensor:
-        """In-place logit."""
-    def logsumexp(self, dim: _int | Sequence[_int], keepdim: _bool = False) -> Tensor:
-        """log(sum(exp(x))) over dimensions, shifted by the maximum so that nothing overflows."""
-    def long(self) -> Tensor:
-        """Converted to int64; the tensor itself if it has that dtype."""
     def lt(self, other: Tensor | _float | complex) -> Tensor:
         """lt(x, y), element by element, with broadcasting and type promotion."""
     def lt_(self, other: Tensor | _float | complex) -> Tensor:
         """In-place lt."""
-    def lu(self, pivot: Any = True, get_infos: Any = False) -> tuple[Tensor, ...]:
-        """(L and U in one matrix, pivots), and infos if requested; `numod.linalg.lu_factor_ex` is the newer form."""
-    def lu_solve(self, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
-        """X with A X = b, from `lu_factor` of A: the older order of arguments."""
-    @property
-    def mH(self) -> Tensor: ...
-    @property
-    def mT(self) -> Tensor:
-        """The last two dimensions swapped; a view. Raises RuntimeError for a vector."""
-    def map_(self, other: Tensor, callable: Callable) -> Tensor:
-        """Replace each element by a Python function of it and another tensor's element; slow, and only on the CPU."""
-    def masked_fill(self, mask: Tensor, value: Tensor | _float | complex) -> Tensor:
-        """`value` where mask is true, else `input`; the dtype is that of input. The result is row-major, as PyTorch's."""
-    def masked_fill_(self, mask: Tensor, value: Tensor | _float | complex) -> Tensor:
-        """Write `value` where mask is true."""
-    def masked_scatter(self, mask: Tensor, source: Tensor) -> Tensor:
-        """A copy of input, broadcast with mask, with the elements of source written where mask is true."""
-    def masked_scatter_(self, mask: Tensor, source: Tensor) -> Tensor:
-        """Write the elements of source, in order, where mask (which broadcasts) is true."""
-    def masked_select(self, mask: Tensor) -> Tensor:
-        """The elements where mask is true, in one dimension."""
-    def matmul(self, other: Tensor) -> Tensor:
-        """Product with PyTorch's broadcasting: (..., M, K) @ (..., K, N) -> (..., M, N); vectors are rows on the left, columns on the right."""
-    def matrix_exp(self) -> Tensor:
-        """1 + A + A^2 / 2! + ..., by scaling, a Padé approximant and squaring. Higham, The scaling and squaring method, 2005."""
-    def matrix_power(self, n: _int) -> Tensor:
-        """A to the n-th power; of its inverse for negative n."""
-    @overload
-    def max(self) -> Tensor:
-        """The greatest element; with `dim`, (values, indices) along it; with a tensor, the elementwise maximum."""
-    @overload
-    def max(self, other: Tensor) -> Tensor:
-        """The greatest element; with `dim`, (values, indices) along it; with a tensor, the elementwise maximum."""
-    @overload
-    def max(self, dim: _int, keepdim: _bool = False) -> return_types.max:
-        """The greatest element; with `dim`, (values, indices) along it; with a tensor, the elementwise maximum."""
     def maximum(self, other: Tensor) -> Tensor:
         """maximum(x, y), element by element, with broadcasting and type promotion."""
     def maximum_(self, other: Tensor) -> Tensor:
         """In-place maximum."""
-    @overload
-    def mean(self, *, dtype: _dtype | None = None) -> Tensor:
-        """Mean over dimensions (all by default) of a floating tensor."""
-    @overload
-    def mean(self, dim: _int | Sequence[_int] | None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> Tensor:
-        """Mean over dimensions (all by default) of a floating tensor."""
-    @overload
-    def median(self) -> Tensor:
-        """The median (of an even number of elements the lower), NaN if there is one; with `dim`, (values, indices) along it."""
-    @overload
-    def median(self, dim: _int, keepdim: _bool = False) -> return_types.median:
-        """The median (of an even number of elements the lower), NaN if there is one; with `dim`, (values, indices) along it."""
-    @overload
-    def min(self) -> Tensor:
-        """The least element; with `dim`, (values, indices) along it; with a tensor, the elementwise minimum."""
-    @overload
-    def min(self, other: Tensor) -> Tensor:
-        """The least element; with `dim`, (values, indices) along it; with a tensor, the elementwise minimum."""
-    @overload
-    def min(self, dim: _int, keepdim: _bool = False) -> return_types.min:
-        """The least element; with `dim`, (values, indices) along it; with a tensor, the elementwise minimum."""
     def minimum(self, other: Tensor) -> Tensor:
         """minimum(x, y), element by element, with broadcasting and type promotion."""
     def minimum_(self, other: Tensor) -> Tensor:
         """In-place minimum."""
-    def mm(self, mat2: Tensor) -> Tensor:
-        """Product of two matrices."""
-    def mode(self, dim: _int = -1, keepdim: _bool = False) -> return_types.mode:
-        """(values, indices): the most frequent element along a dimension (of several the smallest), and its last position."""
-    def module_load(self, other: Any, assign: Any = False) -> Tensor:
-        """What `load_state_dict` puts in the place of this parameter or buffer: `other` detached where it assigns, else this tensor with other's values."""
-    def moveaxis(self, source: _int | Sequence[_int], destination: _int | Sequence[_int]) -> Tensor:
-        """Dimensions moved to other positions, the others in their order; a view."""
-    def movedim(self, source: _int | Sequence[_int], destination: _int | Sequence[_int]) -> Tensor:
-        """Dimensions moved to other positions, the others in their order; a view."""
-    def msort(self) -> Tensor:
-        """Sorted along the first dimension."""
     def mul(self, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
         """mul(x, y), element by element, with broadcasting and type promotion."""
     def mul_(self, other: Tensor | _float | complex) -> Tensor:
         """In-place mul."""
-    def multinomial(self, num_samples: _int, replacement: _bool = False, *, generator: Generator | None = None) -> Tensor:
-        """Indices drawn with probabilities in proportion to a row of weights: (n,) -> (num_samples,), (m, n) -> (m, num_samples)."""
     def multiply(self, other: Tensor | _float | complex) -> Tensor:
         """mul(x, y), element by element, with broadcasting and type promotion."""
     def multiply_(self, other: Tensor | _float | complex) -> Tensor:
         """In-place mul."""
-    def mv(self, vec: Tensor) -> Tensor:
-        """Matrix times vector."""
-    def mvlgamma(self, p: _int) -> Tensor:
-        """Logarithm of the multivariate gamma function of dimension p: log gamma(x - k / 2) summed over k < p, and p (p - 1) / 4 * log(pi)."""
-    def mvlgamma_(self, p: _int) -> Tensor:
-        """In-place mvlgamma."""
-    def nan_to_num(self, nan: _float | None = None, posinf: _float | None = None, neginf: _float | None = None) -> Tensor:
-        """NaN and infinities replaced, in both parts of complex numbers; by default by 0 and the greatest and least finite numbers."""
-    def nan_to_num_(self, nan: _float | None = None, posinf: _float | None = None, neginf: _float | None = None) -> Tensor:
-        """In-place nan_to_num."""
-    def nanmean(self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> Tensor:
-        """Mean over dimensions (all by default) of the elements that are not NaN."""
-    @overload
-    def nanmedian(self) -> Tensor:
-        """The median of the elements that are not NaN; with `dim`, (values, indices) along it."""
-    @overload
-    def nanmedian(self, dim: _int, keepdim: _bool = False) -> return_types.nanmedian:
-        """The median of the elements that are not NaN; with `dim`, (values, indices) along it."""
-    def nanquantile(self, q: Tensor | _float, dim: _int | None = None, keepdim: _bool = False, *, interpolation: str = "linear") -> Tensor:
-        """`quantile` of the elements that are not NaN."""
-    def nansum(self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> Tensor:
-        """Sum over dimensions (all by default) of the elements that are not NaN."""
-    def narrow(self, dim: _int, start: Tensor | _int, length: _int) -> Tensor:
-        """`length` elements of a dimension from `start` on."""
-    def narrow_copy(self, dim: _int, start: _int, length: _int) -> Tensor:
-        """A copy of `length` elements of a dimension from `start` on."""
-    @property
-    def nbytes(self) -> _int:
-        """Size of all elements in bytes."""
-    @property
-    def ndim(self) -> _int:
-        """The number of dimensions."""
-    def ndimension(self) -> _int:
-        """The number of dimensions."""
     def ne(self, other: Tensor | _float | complex) -> Tensor:
         """ne(x, y), element by element, with broadcasting and type promotion."""
     def ne_(self, other: Tensor | _float | complex) -> Tensor:
@@ -913,355 +1476,28 @@ class Tensor:
         """neg of every element."""
     def negative_(self) -> Tensor:
         """In-place neg."""
-    def nelement(self) -> _int:
-        """The number of elements."""
-    @overload
-    def new(cls, *args: Any, device: _device | str | _int | None = None) -> Tensor:
-        """PyTorch's old constructor, with this tensor's dtype and device."""
-    @overload
-    def new(cls, storage: Any) -> Tensor:
-        """PyTorch's old constructor, with this tensor's dtype and device."""
-    @overload
-    def new(cls, other: Tensor) -> Tensor:
-        """PyTorch's old constructor, with this tensor's dtype and device."""
-    @overload
-    def new(cls, size: Sequence[_int], *, device: _device | str | _int | None = None) -> Tensor:
-        """PyTorch's old constructor, with this tensor's dtype and device."""
-    def new_arange(self: Tensor, n: _int) -> Tensor:
-        """0 .. n - 1 on the tensor's device; for gradients."""
-    @overload
-    def new_empty(
-        self,
-        size: Sequence[_int],
-        *,
-        dtype: _dtype | None = None,
-        layout: _layout | None = None,
-        device: _device | str | _int | None = None,
-        pin_memory: _bool | None = False,
-        requires_grad: _bool | None = False,
-    ) -> Tensor:
-        """As numod.empty, of this tensor's dtype and on its device."""
-    @overload
-    def new_empty(
-        self,
-        *size: _int,
-        dtype: _dtype | None = None,
-        layout: _layout | None = None,
-        device: _device | str | _int | None = None,
-        pin_memory: _bool | None = False,
-        requires_grad: _bool | None = False,
-    ) -> Tensor:
-        """As numod.empty, of this tensor's dtype and on its device."""
-    def new_empty_strided(
-        self,
-        size: Sequence[_int],
-        stride: Sequence[_int],
-        *,
-        dtype: _dtype | None = None,
-        layout: _layout | None = None,
-        device: _device | str | _int | None = None,
-        pin_memory: _bool | None = False,
-        requires_grad: _bool | None = False,
-    ) -> Tensor:
-        """As numod.empty_strided, of this tensor's dtype and on its device."""
-    def new_full(
-        self,
-        size: Sequence[_int],
-        fill_value: _float | complex,
-        *,
-        dtype: _dtype | None = None,
-        layout: _layout | None = None,
-        device: _device | str | _int | None = None,
-        pin_memory: _bool | None = False,
-        requires_grad: _bool | None = False,
-    ) -> Tensor:
-        """As numod.full, of this tensor's dtype and on its device."""
-    def new_identity(self: Tensor, n: _int) -> Tensor:
-        """The identity as a bool matrix on the tensor's device; for gradients."""
-    @overload
-    def new_ones(
-        self,
-        size: Sequence[_int],
-        dtype: _dtype | None = None,
-        device: _device | str | _int | None = None,
-        requires_grad: _bool = False,
-        pin_memory: _bool = False,
-    ) -> Tensor:
-        """As numod.ones, of this tensor's dtype and on its device."""
-    @overload
-    def new_ones(
-        self,
-        size: Sequence[_int],
-        *,
-        dtype: _dtype | None = None,
-        layout: _layout | None = None,
-        device: _device | str | _int | None = None,
-        pin_memory: _bool | None = False,
-        requires_grad: _bool | None = False,
-    ) -> Tensor:
-        """As numod.ones, of this tensor's dtype and on its device."""
-    @overload
-    def new_ones(
-        self,
-        *size: _int,
-        dtype: _dtype | None = None,
-        layout: _layout | None = None,
-        device: _device | str | _int | None = None,
-        pin_memory: _bool | None = False,
-        requires_grad: _bool | None = False,
-    ) -> Tensor:
-        """As numod.ones, of this tensor's dtype and on its device."""
-    def new_tensor(
-        self, data: Any, dtype: _dtype | None = None, device: _device | str | _int | None = None, requires_grad: _bool = False, pin_memory: _bool = False
-    ) -> Tensor:
-        """As numod.tensor, of this tensor's dtype and on its device."""
-    @overload
-    def new_zeros(
-        self,
-        size: Sequence[_int],
-        *,
-        dtype: _dtype | None = None,
-        layout: _layout | None = None,
-        device: _device | str | _int | None = None,
-        pin_memory: _bool | None = False,
-        requires_grad: _bool | None = False,
-    ) -> Tensor:
-        """As numod.zeros, of this tensor's dtype and on its device."""
-    @overload
-    def new_zeros(
-        self,
-        *size: _int,
-        dtype: _dtype | None = None,
-        layout: _layout | None = None,
-        device: _device | str | _int | None = None,
-        pin_memory: _bool | None = False,
-        requires_grad: _bool | None = False,
-    ) -> Tensor:
-        """As numod.zeros, of this tensor's dtype and on its device."""
-    def nextafter(self, other: Tensor) -> Tensor:
-        """The next number of the tensor's own dtype towards `other`."""
-    def nextafter_(self, other: Tensor) -> Tensor:
-        """In-place nextafter."""
-    def nonzero(self, *, as_tuple: Any = False) -> Tensor:
-        """Indices of the nonzero elements, (count, ndim), or with `as_tuple` a vector per dimension."""
-    def nonzero_static(self, *, size: _int, fill_value: _int = -1) -> Tensor:
-        """Indices of the first `size` nonzero elements, (size, ndim), padded with `fill_value`."""
-    def norm(self, p: _float | str | None = "fro", dim: Any = None, keepdim: Any = False, dtype: Any = None) -> Tensor:
-        """The vector norm of all elements, or over dimensions; "nuc" the sum of singular values. Matrix norms are in `numod.linalg`."""
-    def normal_(self, mean: _float = 0, std: _float = 1, *, generator: Generator | None = None) -> Tensor:
-        """Fill with normal numbers."""
     def not_equal(self, other: Tensor | _float | complex) -> Tensor:
         """ne(x, y), element by element, with broadcasting and type promotion."""
     def not_equal_(self, other: Tensor | _float | complex) -> Tensor:
         """In-place not_equal."""
-    def numel(self) -> _int:
-        """The number of elements."""
-    def numpy(self, *, force: _bool = False) -> np.ndarray:
-        """The memory as a NumPy array. Raises RuntimeError for tensors that require gradients and TypeError off the CPU, unless `force` copies."""
-    def orgqr(self, input2: Tensor) -> Tensor:
-        """The first columns of the product of Householder reflections 1 - tau v v^H, with v below the diagonal of A."""
-    def ormqr(self, input2: Tensor, input3: Tensor, left: _bool = True, transpose: _bool = False) -> Tensor:
-        """Q @ other (or other @ Q), with Q, all its columns, from `geqrf`; or with Q^H."""
-    def outer(self, vec2: Tensor) -> Tensor:
-        """All products of elements of two vectors."""
-    @property
-    def output_nr(self) -> _int:
-        """The index of this tensor among its node's results."""
-    @overload
-    def permute(self, dims: Sequence[_int]) -> Tensor:
-        """Dimensions in the given order; a view."""
-    @overload
-    def permute(self, *dims: _int) -> Tensor:
-        """Dimensions in the given order; a view."""
-    def pin_memory(self, device: _device | str | _int | None = None) -> Tensor:
-        """A copy in page-locked host memory, from which copies to a CUDA device are asynchronous. Itself if it is pinned. Raises RuntimeError where there is no CUDA device."""
-    def pinverse(self, rcond: _float = 1e-15) -> Tensor:
-        """The Moore-Penrose inverse; `numod.linalg.pinv` is the newer form."""
-    def polygamma(self, n: _int) -> Tensor:
-        """The n-th derivative of digamma, element by element."""
-    def polygamma_(self, n: _int) -> Tensor:
-        """In-place polygamma."""
-    def positive(self) -> Tensor:
-        """The tensor itself."""
-    def pow(self, exponent: Tensor | _float | complex) -> Tensor:
-        """input ** exponent. Raises RuntimeError for an integer to a negative integer number."""
-    def pow_(self, exponent: Tensor | _float | complex) -> Tensor:
-        """In-place pow."""
-    def prelu(self, weight: Tensor) -> Tensor:
-        """x where positive, else weight * x; one weight, or one per channel (dimension 1)."""
-    @overload
-    def prod(self, *, dtype: _dtype | None = None) -> Tensor:
-        """Product over a dimension (all by default); integers and bool give int64."""
-    @overload
-    def prod(self, dim: _int, keepdim: _bool = False, *, dtype: _dtype | None = None) -> Tensor:
-        """Product over a dimension (all by default); integers and bool give int64."""
-    def put(self, index: Tensor, source: Tensor, accumulate: _bool = False) -> Tensor:
-        """A copy of `input` after put_."""
-    def put_(self, index: Tensor, source: Tensor, accumulate: _bool = False) -> Tensor:
-        """Write (or add) the elements of source at indices of the flattened tensor."""
-    def qr(self, some: _bool = True) -> return_types.qr:
-        """(Q, R), reduced where `some`, else complete."""
-    def quantile(self, q: Tensor | _float, dim: _int | None = None, keepdim: _bool = False, *, interpolation: str = "linear") -> Tensor:
-        """Quantiles `q` (in [0, 1]) along a dimension or of all elements, NaN if there is one; a vector q adds a first dimension."""
     def rad2deg(self) -> Tensor:
         """rad2deg of every element."""
     def rad2deg_(self) -> Tensor:
         """In-place rad2deg."""
-    @overload
-    def random_(self, *, generator: Generator | None = None) -> Tensor:
-        """Fill with integers in [from_, to); `random_(to)` starts at 0; where `to` is None, and without bounds, up to what the dtype holds exactly. PyTorch's keyword is `from`."""
-    @overload
-    def random_(self, from_: _int, to: _int | None, *, generator: Generator | None = None) -> Tensor:
-        """Fill with integers in [from_, to); `random_(to)` starts at 0; where `to` is None, and without bounds, up to what the dtype holds exactly. PyTorch's keyword is `from`."""
-    @overload
-    def random_(self, to: _int, *, generator: Generator | None = None) -> Tensor:
-        """Fill with integers in [from_, to); `random_(to)` starts at 0; where `to` is None, and without bounds, up to what the dtype holds exactly. PyTorch's keyword is `from`."""
-    def ravel(self) -> Tensor:
-        """All elements in one dimension; a view only where they lie one after the other."""
-    @property
-    def real(self) -> Tensor:
-        """The real parts, as a view; a real tensor itself."""
-    @real.setter
-    def real(self, value: Tensor) -> None: ...
     def reciprocal(self) -> Tensor:
         """reciprocal of every element."""
     def reciprocal_(self) -> Tensor:
         """In-place reciprocal."""
-    def record_stream(self, s: Any) -> None:
-        """Mark the tensor as used by another `numod.cuda.Stream` than the one it was made on: its memory is not reused before that stream's pending work is done."""
-    def register_hook(self, hook: Any) -> Any:
-        """Call `hook(grad)` when this tensor's gradient is computed; what it returns (unless None) replaces the gradient."""
-    def register_post_accumulate_grad_hook(self, hook: Any) -> Any:
-        """Call `hook(self)` when a gradient has been added to this leaf's `.grad`. What it returns is not used."""
     def relu(self) -> Tensor:
         """relu of every element."""
     def relu_(self) -> Tensor:
         """In-place relu."""
-    def remainder(self, other: Tensor | _float | complex) -> Tensor:
-        """Remainder with the sign of `other`."""
-    def remainder_(self, other: Tensor | _float | complex) -> Tensor:
-        """Replace by the remainder of a division by `other`, with the sign of `other`. Raises RuntimeError for an integer division by zero."""
-    def renorm(self, p: _float | complex, dim: _int, maxnorm: _float | complex) -> Tensor:
-        """Slices of a dimension whose p-norm exceeds `maxnorm` scaled down to it."""
-    def renorm_(self, p: _float | complex, dim: _int, maxnorm: _float | complex) -> Tensor:
-        """In-place renorm."""
-    @overload
-    def repeat(self, repeats: Sequence[_int]) -> Tensor:
-        """A copy repeated along each dimension (new ones in front)."""
-    @overload
-    def repeat(self, *repeats: _int) -> Tensor:
-        """A copy repeated along each dimension (new ones in front)."""
-    def repeat_interleave(self, repeats: Tensor | _int, dim: _int | None = None, *, output_size: _int | None = None) -> Tensor:
-        """Each element repeated `repeats` times (a number, or one per element) along a dimension, or flattened."""
-    @property
-    def requires_grad(self) -> _bool:
-        """Whether gradients are computed for this tensor. Can be set on leaves of floating or complex dtype."""
-    @requires_grad.setter
-    def requires_grad(self, value: _bool) -> None: ...
-    def requires_grad_(self: Tensor, requires_grad: _bool = True) -> Tensor:
-        """Set `requires_grad` and return self."""
-    @overload
-    def reshape(self, shape: Sequence[_int]) -> Tensor:
-        """The same elements in another shape; a view where possible. One size may be -1."""
-    @overload
-    def reshape(self, *shape: _int) -> Tensor:
-        """The same elements in another shape; a view where possible. One size may be -1."""
-    def reshape_as(self, other: Tensor) -> Tensor:
-        """Reshaped to the shape of `other`."""
-    @overload
-    def resize_(self, size: Sequence[_int], *, memory_format: _memory_format | None = None) -> Tensor:
-        """Resize in place, to another shape row-major from the tensor's first element on; the storage grows if it is too small, and new elements are uninitialised."""
-    @overload
-    def resize_(self, *size: _int, memory_format: _memory_format | None = None) -> Tensor:
-        """Resize in place, to another shape row-major from the tensor's first element on; the storage grows if it is too small, and new elements are uninitialised."""
-    def resize_as_(self, the_template: Tensor, *, memory_format: _memory_format | None = None) -> Tensor:
-        """`resize_` to the shape of another tensor."""
-    def resolve_conj(self) -> Tensor:
-        """The tensor: conjugates and negatives are computed at once here, never put off."""
-    def resolve_neg(self) -> Tensor:
-        """The tensor: conjugates and negatives are computed at once here, never put off."""
-    def retain_grad(self) -> None:
-        """Keep the gradient of a computed tensor in `.grad`."""
-    @property
-    def retains_grad(self) -> _bool:
-        """Whether a computed tensor keeps its gradient."""
-    def roll(self, shifts: _int | Sequence[_int], dims: _int | Sequence[_int] = ...) -> Tensor:
-        """Elements shifted cyclically along dimensions; without dims, along the flattened tensor."""
-    def rot90(self, k: _int = 1, dims: Sequence[_int] = None) -> Tensor:
-        """Rotated k times by 90 degrees in the plane of two dimensions, from the first towards the second."""
-    @overload
-    def round(self) -> Tensor:
-        """Nearest integer (or multiple of 10^-decimals), halves to even."""
-    @overload
-    def round(self, *, decimals: _int) -> Tensor:
-        """Nearest integer (or multiple of 10^-decimals), halves to even."""
-    @overload
-    def round_(self) -> Tensor:
-        """Round to the nearest integer (or multiple of 10^-decimals), halves to even."""
-    @overload
-    def round_(self, *, decimals: _int) -> Tensor:
-        """Round to the nearest integer (or multiple of 10^-decimals), halves to even."""
     def rsqrt(self) -> Tensor:
         """rsqrt of every element."""
     def rsqrt_(self) -> Tensor:
         """In-place rsqrt."""
-    def rsub(input: Tensor, other: _float | complex, alpha: _float | complex = 1) -> Tensor:
-        """other - alpha * input."""
-    @overload
-    def scatter(self, dim: _int, index: Tensor, src: Tensor) -> Tensor:
-        """A copy of `input` after scatter_."""
-    @overload
-    def scatter(self, dim: _int, index: Tensor, src: Tensor, *, reduce: str) -> Tensor:
-        """A copy of `input` after scatter_."""
-    @overload
-    def scatter(self, dim: _int, index: Tensor, value: _float | complex, *, reduce: str) -> Tensor:
-        """A copy of `input` after scatter_."""
-    @overload
-    def scatter(self, dim: _int, index: Tensor, value: _float | complex) -> Tensor:
-        """A copy of `input` after scatter_."""
-    @overload
-    def scatter_(self, dim: _int, index: Tensor, src: Tensor) -> Tensor:
-        """self[index[i][j]][j] = src[i][j] for dim 0, and so on; `reduce` "add" or "multiply" combines. A number is written everywhere."""
-    @overload
-    def scatter_(self, dim: _int, index: Tensor, src: Tensor, *, reduce: str) -> Tensor:
-        """self[index[i][j]][j] = src[i][j] for dim 0, and so on; `reduce` "add" or "multiply" combines. A number is written everywhere."""
-    @overload
-    def scatter_(self, dim: _int, index: Tensor, value: _float | complex, *, reduce: str) -> Tensor:
-        """self[index[i][j]][j] = src[i][j] for dim 0, and so on; `reduce` "add" or "multiply" combines. A number is written everywhere."""
-    @overload
-    def scatter_(self, dim: _int, index: Tensor, value: _float | complex) -> Tensor:
-        """self[index[i][j]][j] = src[i][j] for dim 0, and so on; `reduce` "add" or "multiply" combines. A number is written everywhere."""
-    def scatter_add(self, dim: _int, index: Tensor, src: Tensor) -> Tensor:
-        """A copy of `input` after scatter_add_."""
-    def scatter_add_(self, dim: _int, index: Tensor, src: Tensor) -> Tensor:
-        """self[index[i][j]][j] += src[i][j] for dim 0, and so on, in order."""
-    def scatter_reduce(self, dim: _int, index: Tensor, src: Tensor, reduce: str, *, include_self: _bool = True) -> Tensor:
-        """input with src reduced into it at index along a dimension, by sum, prod, mean, amax or amin; with the values of input, unless `include_self` is false."""
-    def scatter_reduce_(self, dim: _int, index: Tensor, src: Tensor, reduce: str, *, include_self: _bool = True) -> Tensor:
-        """In-place scatter_reduce."""
-    def select(self, dim: _int, index: _int) -> Tensor:
-        """One index of a dimension, which is removed; a view."""
-    def select_scatter(self, src: Tensor, dim: _int, index: _int) -> Tensor:
-        """A copy of input with one slice of a dimension replaced by src."""
     def selu_(input: Tensor) -> Tensor:
         """In-place selu."""
-    @overload
-    def set_(self, source: Any, storage_offset: _int, size: Sequence[_int], stride: Sequence[_int]) -> Tensor:
-        """Refer to the storage, sizes and strides of another tensor, or to a storage with those given; without arguments, to no elements."""
-    @overload
-    def set_(self, source: Any) -> Tensor:
-        """Refer to the storage, sizes and strides of another tensor, or to a storage with those given; without arguments, to no elements."""
-    def sgn(self) -> Tensor:
-        """The direction: x / |x| of a complex number, the sign of a real one, 0 of 0."""
-    def sgn_(self) -> Tensor:
-        """In-place sgn."""
-    @property
-    def shape(self) -> _Size:
-        """Sizes of the dimensions."""
-    def share_memory_(self) -> Tensor:
-        """Move the storage, with all views of it, into memory shared with processes forked later; nothing on CUDA. A tensor sent to a process is still copied."""
-    def short(self) -> Tensor:
-        """Converted to int16; the tensor itself if it has that dtype."""
     def sigmoid(self) -> Tensor:
         """sigmoid of every element."""
     def sigmoid_(self) -> Tensor:
@@ -1284,26 +1520,6 @@ class Tensor:
         """sinh of every element."""
     def sinh_(self) -> Tensor:
         """In-place sinh."""
-    def size(self, dim: None = None) -> _Size | _int:
-        """All sizes, or the size of one dimension."""
-    def slice_scatter(self, src: Tensor, dim: _int = 0, start: _int | None = None, end: _int | None = None, step: _int = 1) -> Tensor:
-        """A copy of input with every `step`-th slice from `start` to `end` of a dimension replaced by src."""
-    def slogdet(self) -> return_types.slogdet:
-        """(sign, logarithm of the absolute value) of determinants."""
-    def softmax(self, dim: _int, dtype: _dtype | None = None) -> Tensor:
-        """exp(x) / sum(exp(x)) along a dimension."""
-    @overload
-    def sort(self, *, stable: _bool | None, dim: _int = -1, descending: _bool = False) -> return_types.sort:
-        """(values, indices) sorted along a dimension. NaN sorts as the largest; the order is always stable."""
-    @overload
-    def sort(self, dim: _int = -1, descending: _bool = False) -> return_types.sort:
-        """(values, indices) sorted along a dimension. NaN sorts as the largest; the order is always stable."""
-    def sparse_dim(self) -> _int:
-        """0: all tensors are dense."""
-    def split(self, split_size: Any, dim: Any = 0) -> tuple[Tensor, ...]:
-        """Parts of a given size (the last may be smaller), or of several sizes, along a dimension; views. (The method's argument is called `split_size`.)"""
-    def split_with_sizes(self, split_sizes: Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
-        """Parts of the given sizes along a dimension; views."""
     def sqrt(self) -> Tensor:
         """sqrt of every element."""
     def sqrt_(self) -> Tensor:
@@ -1312,96 +1528,6 @@ class Tensor:
         """square of every element."""
     def square_(self) -> Tensor:
         """In-place square."""
-    @overload
-    def squeeze(self, dim: _int | Sequence[_int]) -> Tensor:
-        """Dimensions of size 1 removed, all or the given ones."""
-    @overload
-    def squeeze(self, *dim: _int) -> Tensor:
-        """Dimensions of size 1 removed, all or the given ones."""
-    @overload
-    def squeeze_(self, dim: _int | Sequence[_int]) -> Tensor:
-        """In-place squeeze."""
-    @overload
-    def squeeze_(self, *dim: _int) -> Tensor:
-        """In-place squeeze."""
-    @overload
-    def std(self, dim: _int | Sequence[_int] | None, unbiased: _bool = True, keepdim: _bool = False) -> Tensor:
-        """Square root of `var`, also of one beyond the dtype's range."""
-    @overload
-    def std(self, dim: _int | Sequence[_int] | None = None, *, correction: _float | complex | None = None, keepdim: _bool = False) -> Tensor:
-        """Square root of `var`, also of one beyond the dtype's range."""
-    @overload
-    def std(self, unbiased: _bool = True) -> Tensor:
-        """Square root of `var`, also of one beyond the dtype's range."""
-    @overload
-    def std_mean(input: Tensor, dim: _int | Sequence[_int] | None, unbiased: _bool = True, keepdim: _bool = False) -> tuple[Tensor, Tensor]:
-        """(standard deviation, mean) over dimensions."""
-    @overload
-    def std_mean(
-        input: Tensor, dim: _int | Sequence[_int] | None = None, *, correction: _float | complex | None = None, keepdim: _bool = False
-    ) -> tuple[Tensor, Tensor]:
-        """(standard deviation, mean) over dimensions."""
-    @overload
-    def std_mean(input: Tensor, unbiased: _bool = True) -> tuple[Tensor, Tensor]:
-        """(standard deviation, mean) over dimensions."""
-    def stft(
-        self,
-        n_fft: _int,
-        hop_length: _int | None = None,
-        win_length: _int | None = None,
-        window: Tensor | None = None,
-        center: _bool = True,
-        pad_mode: str = "reflect",
-        normalized: _bool = False,
-        onesided: _bool | None = None,
-        return_complex: _bool | None = None,
-        align_to_window: _bool | None = None,
-    ) -> Tensor:
-        """Transforms of frames of `n_fft` samples, `hop_length` apart, times `window`: signals (T,) or (B, T) -> (B, frequencies, frames), complex, or pairs of real numbers where `return_complex` is False."""
-    def storage(self) -> Any:
-        """The storage that the tensor shares with its views, as elements of its dtype."""
-    def storage_offset(self) -> _int:
-        """Offset of the first element in the storage, in elements."""
-    def stride(self, dim: None = None) -> Sequence[_int]:
-        """Strides of the dimensions, or of one, in elements."""
-    def sub(self, other: Tensor | _float | complex, *, alpha: _float | complex | None = 1, out: Tensor | None = None) -> Tensor:
-        """input - alpha * other."""
-    def sub_(self, other: Tensor | _float | complex, *, alpha: _float | complex | None = 1) -> Tensor:
-        """In-place sub."""
-    def subtract(self, other: _float | complex, alpha: _float | complex = 1) -> Tensor:
-        """input - alpha * other."""
-    def subtract_(self, other: _float | complex, alpha: _float | complex = 1) -> Tensor:
-        """In-place sub."""
-    @overload
-    def sum(self, *, dtype: _dtype | None = None) -> Tensor:
-        """Sum over dimensions (all by default); integers and bool give int64."""
-    @overload
-    def sum(self, dim: _int | Sequence[_int] | None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> Tensor:
-        """Sum over dimensions (all by default); integers and bool give int64."""
-    @overload
-    def sum_to_size(self, size: Sequence[_int]) -> Tensor:
-        """Summed over the dimensions along which a tensor of `size` would be broadcast (the reverse of `broadcast_to`)."""
-    @overload
-    def sum_to_size(self, *size: _int) -> Tensor:
-        """Summed over the dimensions along which a tensor of `size` would be broadcast (the reverse of `broadcast_to`)."""
-    def svd(self, some: _bool = True, compute_uv: _bool = True) -> return_types.svd:
-        """(U, S, V) with input = U diag(S) V^H; V itself, not transposed. `numod.linalg.svd` is the newer form."""
-    def swapaxes(self, axis0: _int, axis1: _int) -> Tensor:
-        """Two dimensions swapped; a view."""
-    def swapaxes_(self, axis0: _int, axis1: _int) -> Tensor:
-        """In-place swapaxes."""
-    def swapdims(self, dim0: _int, dim1: _int) -> Tensor:
-        """Two dimensions swapped; a view."""
-    def swapdims_(self, dim0: _int, dim1: _int) -> Tensor:
-        """In-place transpose."""
-    def t(self) -> Tensor:
-        """A matrix transposed; a vector or scalar as it is; a view."""
-    def t_(self) -> Tensor:
-        """In-place t."""
-    def take(self, index: Tensor) -> Tensor:
-        """The elements at indices of the flattened tensor; shaped like `index`."""
-    def take_along_dim(self, indices: Tensor, dim: _int | None = None) -> Tensor:
-        """As gather, with input and indices broadcast in all other dimensions; without `dim` the flattened tensor is read."""
     def tan(self) -> Tensor:
         """tan of every element."""
     def tan_(self) -> Tensor:
@@ -1410,152 +1536,17 @@ class Tensor:
         """tanh of every element."""
     def tanh_(self) -> Tensor:
         """In-place tanh."""
-    @overload
-    def tensor_split(self, indices: Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
-        """A number of nearly equal parts along a dimension, or the parts between indices; views."""
-    @overload
-    def tensor_split(self, tensor_indices_or_sections: Tensor, dim: _int = 0) -> tuple[Tensor, ...]:
-        """A number of nearly equal parts along a dimension, or the parts between indices; views."""
-    @overload
-    def tensor_split(self, sections: _int, dim: _int = 0) -> tuple[Tensor, ...]:
-        """A number of nearly equal parts along a dimension, or the parts between indices; views."""
-    @overload
-    def tile(self, dims: Sequence[_int]) -> Tensor:
-        """The tensor repeated along each dimension; where fewer are given, the leading ones are not repeated."""
-    @overload
-    def tile(self, *dims: _int) -> Tensor:
-        """The tensor repeated along each dimension; where fewer are given, the leading ones are not repeated."""
-    @overload
-    def to(self, dtype: _dtype, non_blocking: _bool = False, copy: _bool = False, *, memory_format: _memory_format | None = None) -> Tensor:
-        """In another dtype and on another device: to(dtype), to(device), to(device, dtype), to(other). Itself where nothing changes, unless `copy`."""
-    @overload
-    def to(
-        self,
-        device: _device | str | _int | None = None,
-        dtype: _dtype | None = None,
-        non_blocking: _bool = False,
-        copy: _bool = False,
-        *,
-        memory_format: _memory_format | None = None,
-    ) -> Tensor:
-        """In another dtype and on another device: to(dtype), to(device), to(device, dtype), to(other). Itself where nothing changes, unless `copy`."""
-    @overload
-    def to(self, other: Tensor, non_blocking: _bool = False, copy: _bool = False, *, memory_format: _memory_format | None = None) -> Tensor:
-        """In another dtype and on another device: to(dtype), to(device), to(device, dtype), to(other). Itself where nothing changes, unless `copy`."""
-    def to_dense(self, dtype: _dtype | None = None, *, masked_grad: _bool | None = None) -> Tensor:
-        """The tensor itself: all tensors are dense."""
-    @overload
-    def to_sparse(self, *, layout: _layout | None = None, blocksize: _int | Sequence[_int] | None = None, dense_dim: _int | None = None) -> Tensor:
-        """Raises NotImplementedError: all tensors are dense."""
-    @overload
-    def to_sparse(self, sparse_dim: _int) -> Tensor:
-        """Raises NotImplementedError: all tensors are dense."""
-    def tolist(self) -> Sequence[Any]:
-        """Nested lists of Python numbers."""
-    def topk(self, k: _int, dim: _int = -1, largest: _bool = True, sorted: _bool = True) -> return_types.topk:
-        """(values, indices) of the k largest (or smallest) elements along a dimension, in order if `sorted`."""
-    def trace(self) -> Tensor:
-        """The sum of the diagonal of a matrix."""
-    def transpose(self, dim0: _int, dim1: _int) -> Tensor:
-        """Two dimensions swapped; a view."""
-    def transpose_(self, dim0: _int, dim1: _int) -> Tensor:
-        """In-place transpose."""
-    def triangular_solve(self, A: Tensor, upper: _bool = True, transpose: _bool = False, unitriangular: _bool = False) -> return_types.triangular_solve:
-        """(X with A X = b, a copy of A): the older form of `linalg.solve_triangular`."""
-    def tril(self, diagonal: _int = 0) -> Tensor:
-        """Matrices (..., M, N) with 0 above a diagonal."""
-    def tril_(self, diagonal: _int = 0) -> Tensor:
-        """In-place tril."""
-    def triu(self, diagonal: _int = 0) -> Tensor:
-        """Matrices (..., M, N) with 0 below a diagonal."""
-    def triu_(self, diagonal: _int = 0) -> Tensor:
-        """In-place triu."""
-    def true_divide(self, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
-        """input / other; `rounding_mode` "floor" or "trunc" rounds the quotient."""
-    def true_divide_(self, other: Tensor | _float | complex) -> Tensor:
-        """Divide by `other`; `rounding_mode` "floor" or "trunc" rounds the quotient. Raises RuntimeError where the dtype cannot hold a true quotient."""
     def trunc(self) -> Tensor:
         """trunc of every element."""
     def trunc_(self) -> Tensor:
         """In-place trunc."""
-    def type(self, dtype: None = None, non_blocking: _bool = False) -> str:
-        """`type()`: the tensor type's name, such as "numod.FloatTensor" or "numod.cuda.FloatTensor". `type(dtype)`: the tensor converted to a dtype."""
-    def type_as(self, other: Tensor) -> Tensor:
-        """In the dtype, and on the device, of another tensor."""
-    def unbind(self, dim: _int = 0) -> tuple[Tensor, ...]:
-        """The slices along a dimension; views. Where gradients are recorded they cannot be written to."""
-    def unflatten(self, dim: Any, sizes: Any) -> Tensor:
-        """One dimension as several."""
-    def unfold(self, dimension: _int, size: _int, step: _int) -> Tensor:
-        """All windows of `size` neighbours along a dimension, every `step`-th; a view with the windows as a last dimension."""
-    def uniform_(self, from_: _float = 0, to: _float = 1, *, generator: Generator | None = None) -> Tensor:
-        """Fill with uniform numbers in [from_, to); of a complex number both parts. PyTorch's keyword is `from`."""
-    def unique(self, sorted: Any = True, return_inverse: Any = False, return_counts: Any = False, dim: Any = None) -> Tensor | tuple[Tensor, ...]:
-        """The distinct elements (or slices of a dimension), sorted; with `return_inverse` the index of each input among them, with `return_counts` their counts."""
-    def unique_consecutive(self, return_inverse: Any = False, return_counts: Any = False, dim: Any = None) -> Tensor | tuple[Tensor, ...]:
-        """The first of each run of equal elements (or slices of a dimension), in order; results as those of `unique`."""
-    def unsafe_chunk(self, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
-        """The same parts, as views that can be written to."""
-    def unsafe_split(self, split_size: _int, dim: _int = 0) -> tuple[Tensor, ...]:
-        """The same parts, as views that can be written to."""
-    def unsafe_split_with_sizes(self, split_sizes: Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
-        """The same parts, as views that can be written to."""
-    def unsqueeze(self, dim: _int) -> Tensor:
-        """A dimension of size 1 inserted before `dim`."""
-    def unsqueeze_(self, dim: _int) -> Tensor:
-        """In-place unsqueeze."""
-    def untyped_storage(self) -> Any:
-        """The storage that the tensor shares with its views."""
-    @overload
-    def var(self, dim: _int | Sequence[_int] | None, unbiased: _bool = True, keepdim: _bool = False) -> Tensor:
-        """Variance over dimensions, divided by n - correction (1 by default). Mean and squares are of float64, so that a large mean costs no accuracy."""
-    @overload
-    def var(self, dim: _int | Sequence[_int] | None = None, *, correction: _float | complex | None = None, keepdim: _bool = False) -> Tensor:
-        """Variance over dimensions, divided by n - correction (1 by default). Mean and squares are of float64, so that a large mean costs no accuracy."""
-    @overload
-    def var(self, unbiased: _bool = True) -> Tensor:
-        """Variance over dimensions, divided by n - correction (1 by default). Mean and squares are of float64, so that a large mean costs no accuracy."""
-    @overload
-    def var_mean(input: Tensor, dim: _int | Sequence[_int] | None, unbiased: _bool = True, keepdim: _bool = False) -> tuple[Tensor, Tensor]:
-        """(variance, mean) over dimensions."""
-    @overload
-    def var_mean(
-        input: Tensor, dim: _int | Sequence[_int] | None = None, *, correction: _float | complex | None = None, keepdim: _bool = False
-    ) -> tuple[Tensor, Tensor]:
-        """(variance, mean) over dimensions."""
-    @overload
-    def var_mean(input: Tensor, unbiased: _bool = True) -> tuple[Tensor, Tensor]:
-        """(variance, mean) over dimensions."""
-    def vdot(self, other: Tensor) -> Tensor:
-        """The product of two vectors, the first conjugated."""
-    @overload
-    def view(self, dtype: _dtype) -> Tensor:
-        """The same memory in another shape, or read as another dtype."""
-    @overload
-    def view(self, size: Sequence[_int]) -> Tensor:
-        """The same memory in another shape, or read as another dtype."""
-    @overload
-    def view(self, *size: _int) -> Tensor:
-        """The same memory in another shape, or read as another dtype."""
-    def view_as(self, other: Tensor) -> Tensor:
-        """A view with the shape of `other`."""
-    @overload
-    def vsplit(self, sections: _int) -> tuple[Tensor, ...]:
-        """`tensor_split` into rows: along dimension 0."""
-    @overload
-    def vsplit(self, indices: Sequence[_int]) -> tuple[Tensor, ...]:
-        """`tensor_split` into rows: along dimension 0."""
-    @overload
-    def vsplit(self, *indices: _int) -> tuple[Tensor, ...]:
-        """`tensor_split` into rows: along dimension 0."""
-    def where(self, condition: Tensor, other: Tensor | _float | complex) -> Tensor:
-        """The tensor where condition is true, else `other`."""
     def xlogy(self, other: Tensor | _float | complex) -> Tensor:
         """xlogy(x, y), element by element, with broadcasting and type promotion."""
     def xlogy_(self, other: Tensor | _float | complex) -> Tensor:
         """In-place xlogy."""
-    def zero_(self) -> Tensor:
-        """Fill with zeros."""
+
+    # ---- operators, defined in core/operators.py
+
     def __eq__(self, other: Any) -> Tensor: ...  # type: ignore[override]
     def __ne__(self, other: Any) -> Tensor: ...  # type: ignore[override]
     def __lt__(self, other: Any) -> Tensor: ...

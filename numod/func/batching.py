@@ -1,9 +1,7 @@
-"""vmap: a function of one example as a function of a batch.
+"""vmap: converts a function of one example to a function of a batch.
 
-It is called once, with tensors that stand for each example (`examples`).
-
-Where it asks for what differs from example to example (a branch on a value, a memory), or draws a random number for
-each, it is called for each instead, and the results are stacked: so anything may be batched.
+The function is called once, with batched tensors (`examples`). If it needs values that differ between examples, such as
+a branch on a value, it is called for each example and the results are stacked, so any function can be batched.
 """
 
 from __future__ import annotations
@@ -13,25 +11,25 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from ..autograd import engine, function
 from ..core import Tensor, cat, stack
 from ..core.apply import listeners, state
-from .examples import Batch, DataDependentError, Made, active, numbers_require_grad, rewind, undo, watch_writes
+from ..core.extensions import extensions
+from .examples import Batch, DataDependentError, CreatedMemory, active, numbers_require_grad, rewind, undo, vmap_running
 from .trees import leaves, map_leaves
 
 __all__ = ["vmap"]
 
 
-def _matched(dims: Any, tree: Any, name: str) -> list[int | None]:
-    """A dimension for each leaf of `tree`: `dims` is a number or None for all below, or of the tree's structure."""
+def _matched_dims(dims: Any, tree: Any, name: str) -> list[int | None]:
+    """A dimension for each leaf of `tree`. `dims` has the structure of the tree, or a number or None for a subtree."""
     if dims is None or (isinstance(dims, int) and not isinstance(dims, bool)):
         return [dims for _ in leaves(tree)]
     if isinstance(dims, dict) and isinstance(tree, dict) and dims.keys() == tree.keys():
-        return [each for key in tree for each in _matched(dims[key], tree[key], name)]
+        return [matched_dim for key in tree for matched_dim in _matched_dims(dims[key], tree[key], name)]
     if isinstance(dims, (tuple, list)) and isinstance(tree, (tuple, list)) and len(dims) == len(tree):
-        return [each for dim, part in zip(dims, tree) for each in _matched(dim, part, name)]
+        return [matched_dim for dim, part in zip(dims, tree) for matched_dim in _matched_dims(dim, part, name)]
     if name == "out_dims" and isinstance(dims, tuple) and len(dims) == 1 and not isinstance(tree, (tuple, list, dict)):
-        return _matched(dims[0], tree, name)
+        return _matched_dims(dims[0], tree, name)
     raise ValueError(f"vmap: {name} is not compatible with the structure of what it is for: got {dims!r}")
 
 
@@ -61,8 +59,8 @@ def _batch_size(values: list[Any], dims: list[int | None]) -> int:
     return sizes.pop()
 
 
-def _mapped(args: tuple, in_dims: Any) -> tuple[list[Any], list[int | None], int]:
-    """The leaves of the arguments, the dimension of each that is mapped over, and its size."""
+def _mapped_inputs(args: tuple, in_dims: Any) -> tuple[list[Any], list[int | None], int]:
+    """The leaves of the arguments, the mapped dimension of each, and the batch size."""
     if not args:
         raise ValueError("vmap: there are no inputs to map over")
     if not isinstance(in_dims, (int, tuple)):
@@ -70,29 +68,30 @@ def _mapped(args: tuple, in_dims: Any) -> tuple[list[Any], list[int | None], int
             "vmap: expected `in_dims` to be int or a (potentially nested) tuple matching the structure of inputs, "
             f"got: {type(in_dims)}."
         )
-    values, dims = leaves(args), _matched(in_dims, args, "in_dims")
+    values, dims = leaves(args), _matched_dims(in_dims, args, "in_dims")
     return values, dims, _batch_size(values, dims)
 
 
-def _arguments(args: tuple, values: list[Any], dims: list[int | None], of: Callable[[Tensor, int], Tensor]) -> tuple:
+def _arguments(
+    args: tuple, values: list[Any], dims: list[int | None], select: Callable[[Tensor, int], Tensor]
+) -> tuple:
     """The arguments of a call: `of` each tensor and its dimension."""
-    parts = iter([value if dim is None else of(value, dim) for value, dim in zip(values, dims)])
+    parts = iter([value if dim is None else select(value, dim) for value, dim in zip(values, dims)])
     return map_leaves(lambda _: next(parts), args)
 
 
 def vmap(
     func: Callable, in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", *, chunk_size: int | None = None
 ) -> Callable:
-    """The function that gives what `func` returns for each slice of the arguments along `in_dims`, stacked along
-    `out_dims`.
+    """A function that maps `func` over slices of its arguments along `in_dims` and stacks the results along `out_dims`.
 
-    `func` is called once, with tensors that stand for all slices. If it needs a value that differs between slices (to
-    branch on, say), it is called for each.
+    `func` is called once, with batched tensors. If it needs a value that differs between slices, to branch on for
+    example, it is called for each slice.
 
-    A dimension is a number, None for what is passed whole, or the structure of the arguments (or results) with one for
-    each tensor. Keyword arguments are passed whole. `randomness`: "error" refuses random ops, "different" and "same"
-    say what the examples draw. `chunk_size`: for how many examples at most the function is called at once. Raises
-    ValueError for dimensions that do not fit, RuntimeError for random ops that are refused.
+    A dimension is a number, None for arguments that are not mapped, or a structure like that of the arguments (or
+    results) with one for each tensor. Keyword arguments are not mapped. `randomness`: "error" refuses random ops; with
+    "different" or "same" the slices draw different or the same numbers. `chunk_size`: the largest number of slices per
+    call. Raises ValueError for dimensions that do not match, RuntimeError for refused random ops.
     """
     if randomness not in ("error", "different", "same"):
         raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")
@@ -102,7 +101,7 @@ def vmap(
 
     @functools.wraps(func)
     def batched(*args: Any, **kwargs: Any) -> Any:
-        values, dims, size = _mapped(args, in_dims)
+        values, dims, size = _mapped_inputs(args, in_dims)
         step = size if chunk_size is None else chunk_size
         if step >= size:
             return _run(func, args, values, dims, size, kwargs, randomness, out_dims)
@@ -112,9 +111,11 @@ def vmap(
                 if randomness == "same":
                     rewind(drawn)
                 count = min(step, size - first)
-                parts = [value if dim is None else value.narrow(dim, first, count) for value, dim in zip(values, dims)]
-                chunks.append(_run(func, args, parts, dims, count, kwargs, randomness, out_dims))
-        return _joined(chunks, out_dims)
+                chunk_values = [
+                    value if dim is None else value.narrow(dim, first, count) for value, dim in zip(values, dims)
+                ]
+                chunks.append(_run(func, args, chunk_values, dims, count, kwargs, randomness, out_dims))
+        return _joined_chunks(chunks, out_dims)
 
     return batched
 
@@ -127,7 +128,7 @@ _DIFFERENT = (
 
 @contextmanager
 def _draws() -> Iterator[dict]:
-    """The generators that are drawn from inside the block, and the place each had in its stream before."""
+    """The generators that code in the block draws from, with their positions before the first draw."""
     active.drawn.append(drawn := {})
     try:
         yield drawn
@@ -145,35 +146,30 @@ def _run(
     randomness: str,
     out_dims: Any,
 ) -> Any:
-    """The results for `size` examples, of one call if that can be."""
-    state.examples += 1  # a graph from outside, which `func` may walk, serves all examples
-    watch_writes(1)
-    try:
-        found = _tried_at_once(func, args, values, dims, size, kwargs, randomness)
-        if found is None:
-            with _refused_outside([value for value, dim in zip(values, dims) if dim is not None]):
-                return _stacked(_in_turn(func, args, values, dims, size, kwargs, randomness), size, out_dims)
-        batch, result = found
-        chosen = _matched(out_dims, result, "out_dims")
-        _require_tensors(result, chosen)
-        places = iter(chosen)
-        return map_leaves(lambda each: _placed(each, batch, next(places)), result)
-    finally:
-        watch_writes(-1)
-        state.examples -= 1
+    """The results for `size` examples, from one call if possible."""
+    with vmap_running():
+        batch_and_result = _try_at_once(func, args, values, dims, size, kwargs, randomness)
+        if batch_and_result is None:
+            with _refusing_outside_writes([value for value, dim in zip(values, dims) if dim is not None]):
+                return _stacked(_one_by_one(func, args, values, dims, size, kwargs, randomness), size, out_dims)
+        batch, result = batch_and_result
+        result_dims = _matched_dims(out_dims, result, "out_dims")
+        _require_tensors(result, result_dims)
+        dims_left = iter(result_dims)
+        return map_leaves(lambda output: _with_batch_dim(output, batch, next(dims_left)), result)
 
 
-def _tried_at_once(
+def _try_at_once(
     func: Callable, args: tuple, values: list[Any], dims: list[int | None], size: int, kwargs: dict, randomness: str
 ) -> tuple[Batch, Any] | None:
-    """What `_at_once` gives; None, with all as it was before, where the function must be called for each example."""
+    """The result of `_call_once`. None, with all writes undone, if the function must be called for each example."""
     active.written.append(written := {})
     try:
         with _draws() as drawn:
-            found = _at_once(func, args, values, dims, size, kwargs, randomness)
+            batch_and_result = _call_once(func, args, values, dims, size, kwargs, randomness)
             _refuse_random(drawn, randomness)
-            return found
-    except (DataDependentError, Exception):  # an error of the function's own comes again, from the example it is of
+            return batch_and_result
+    except (DataDependentError, Exception):  # an error of the function is raised again by the example that causes it
         undo(written)
         _refuse_random(drawn, randomness)
         rewind(drawn)
@@ -183,26 +179,24 @@ def _tried_at_once(
 
 
 @contextmanager
-def _refused_outside(batched: list[Tensor]) -> Iterator[None]:
-    """Inside the block nothing writes to memory that was there before, but to that of `batched`: the next example would
-    find what is of the last.
-    """
-    made = Made(batched)
-    active.made.append(made)
-    listeners.append(made)
+def _refusing_outside_writes(mapped_inputs: list[Tensor]) -> Iterator[None]:
+    """Inside the block, only `mapped_inputs` and new tensors may be written to: the next example would see the write."""
+    created = CreatedMemory(mapped_inputs)
+    active.made.append(created)
+    listeners.append(created)
     try:
         yield
     finally:
-        listeners.remove(made)
+        listeners.remove(created)
         active.made.pop()
 
 
-def _in_turn(
+def _one_by_one(
     func: Callable, args: tuple, values: list[Any], dims: list[int | None], size: int, kwargs: dict, randomness: str
 ) -> list[Any]:
     """The results of a call for each example."""
     if not size:
-        return _of_no_examples(func, args, values, dims, kwargs)
+        return _example_of_zeros(func, args, values, dims, kwargs)
     results = []
     with _draws() as drawn:
         for number in range(size):
@@ -214,8 +208,10 @@ def _in_turn(
     return results
 
 
-def _of_no_examples(func: Callable, args: tuple, values: list[Any], dims: list[int | None], kwargs: dict) -> list[Any]:
-    """What the results of each example would be like: tensors without examples are called for one of zeros."""
+def _example_of_zeros(
+    func: Callable, args: tuple, values: list[Any], dims: list[int | None], kwargs: dict
+) -> list[Any]:
+    """The result for an example of zeros, for the shapes of the results of an empty batch."""
     zeros = _arguments(args, values, dims, lambda value, dim: value.movedim(dim, 0).sum(0))
     with _draws() as drawn:
         result = func(*zeros, **kwargs)
@@ -223,12 +219,12 @@ def _of_no_examples(func: Callable, args: tuple, values: list[Any], dims: list[i
     return [result]
 
 
-def _at_once(
+def _call_once(
     func: Callable, args: tuple, values: list[Any], dims: list[int | None], size: int, kwargs: dict, randomness: str
 ) -> tuple[Batch, Any]:
     """The batch, and the results of one call for all its examples."""
     batch = Batch.of(size)
-    # some ops ask for it
+    # some ops depend on requires_grad
     examples = _arguments(
         args, values, dims, lambda value, dim: batch.wrap(value.movedim(dim, 0)).requires_grad_(value.requires_grad)
     )
@@ -242,19 +238,19 @@ def _at_once(
     return batch, result
 
 
-def _placed(each: Any, batch: Batch, dim: int | None) -> Any:
-    """A result with its examples along `dim`; those of None, which need not be tensors, are the same for all."""
+def _with_batch_dim(value: Any, batch: Batch, dim: int | None) -> Any:
+    """A result with the batch dimension at `dim`. With None it must be equal for all examples and may be any value."""
     if dim is None:
-        if isinstance(each, Tensor) and each._layout.batch is batch:
+        if isinstance(value, Tensor) and value._layout.batch is batch:
             raise ValueError(_DIFFERENT)
-        return each
-    numbers, apart = batch.numbers(each)
-    return (numbers if apart else numbers.expand((batch.size, *numbers.shape)).clone()).movedim(0, dim)
+        return value
+    numbers, is_batched = batch.numbers(value)
+    return (numbers if is_batched else numbers.expand((batch.size, *numbers.shape)).clone()).movedim(0, dim)
 
 
-def _joined(chunks: list[Any], out_dims: Any) -> Any:
+def _joined_chunks(chunks: list[Any], out_dims: Any) -> Any:
     """The results of all chunks, leaf by leaf."""
-    dims = iter(_matched(out_dims, chunks[0], "out_dims"))
+    dims = iter(_matched_dims(out_dims, chunks[0], "out_dims"))
     columns = iter(zip(*map(leaves, chunks)))
 
     def gathered(_: Tensor) -> Tensor:
@@ -275,13 +271,10 @@ def _refuse_random(drawn: dict, randomness: str) -> None:
 
 
 def _stacked(results: list[Any], size: int, out_dims: Any) -> Any:
-    """The results of all `size` examples, leaf by leaf.
-
-    Of no examples `results` holds what those of one would be like.
-    """
-    chosen = _matched(out_dims, results[0], "out_dims")
-    _require_tensors(results[0], chosen)
-    dims = iter(chosen)
+    """The results of all `size` examples, stacked leaf by leaf. For no examples, `results` has one of zeros."""
+    result_dims = _matched_dims(out_dims, results[0], "out_dims")
+    _require_tensors(results[0], result_dims)
+    dims = iter(result_dims)
     columns = iter(zip(*map(leaves, results)))
 
     def gathered(_: Tensor) -> Tensor:
@@ -289,7 +282,7 @@ def _stacked(results: list[Any], size: int, out_dims: Any) -> Any:
         if dim is not None:
             return stack(column, dim).narrow(dim, 0, size)
         if isinstance(column[0], Tensor) and any(
-            each is not column[0] and not each.equal(column[0]) for each in column
+            value is not column[0] and not value.equal(column[0]) for value in column
         ):
             raise ValueError(_DIFFERENT)
         return column[0]
@@ -308,17 +301,17 @@ def _require_tensors(result: Any, dims: list[int | None]) -> None:
 
 
 class VmapInfo(NamedTuple):
-    """What an autograd Function's own `vmap` is told of the call: the number of examples, and what the examples
-    draw.
-    """
+    """The argument `info` of an autograd Function's `vmap`: the number of examples and the randomness mode."""
 
     batch_size: int
     randomness: str
 
 
 def _batched(function: type, arguments: tuple) -> tuple[Callable, bool] | None:
-    """What computes a Function's results by its own `vmap`, and whether gradients are those of all examples alone, so
-    that ops inside are recorded; None where no argument stands for examples.
+    """The function that computes a Function's results with its own `vmap`, and whether its ops are recorded.
+
+    They are recorded instead of the Function if only gradients of the whole batch are needed. None if no argument is
+    batched.
     """
     if function.generate_vmap_rule:
         raise RuntimeError(
@@ -332,35 +325,33 @@ def _batched(function: type, arguments: tuple) -> tuple[Callable, bool] | None:
     if not layouts:
         return None
     batch = max((layout.batch for layout in layouts), key=lambda batch: batch.depth)
-    own = any(
+    outer_gradients = any(
         isinstance(argument, Tensor) and argument.requires_grad and not numbers_require_grad(argument)
         for argument in arguments
     )
-    alone = not own and all(depth <= batch.depth for depth in active.differentiated)
-    if not alone and function.setup_context is None:
+    records_inside = not outer_gradients and all(depth <= batch.depth for depth in active.differentiated)
+    if not records_inside and function.setup_context is None:
         raise RuntimeError(
             f"{function.__name__}: gradients of each example need setup_context, and forward without ctx, beside its "
             "own vmap"
         )
 
     def compute(*arguments: Any) -> Any:
-        parts = [batch.numbers(argument) for argument in arguments]
+        pairs = [batch.numbers(argument) for argument in arguments]
         info = VmapInfo(batch.size, active.randomness[batch.depth])
-        dims = tuple([0 if each else None for _, each in parts])
-        with _outside(batch):
-            outputs, dims = function.vmap(info, dims, *[part for part, _ in parts])
-        places = iter(_matched(dims, outputs, "out_dims"))
-        return map_leaves(lambda each: _standing(each, batch, next(places)), outputs)
+        dims = tuple([0 if is_batched else None for _, is_batched in pairs])
+        with _outside_batch(batch):
+            outputs, dims = function.vmap(info, dims, *[part for part, _ in pairs])
+        dims_left = iter(_matched_dims(dims, outputs, "out_dims"))
+        return map_leaves(lambda is_batched: _rewrapped(is_batched, batch, next(dims_left)), outputs)
 
-    return compute, alone
+    return compute, records_inside
 
 
 @contextmanager
-def _outside(batch: Batch) -> Iterator[None]:
-    """Inside the block the calls of a batch, and those in it, are not active: it is given the numbers of all
-    examples.
-    """
-    depth, inside = batch.depth, (active.batches, active.randomness)
+def _outside_batch(batch: Batch) -> Iterator[None]:
+    """Inside the block, the call of a batch and the calls nested in it are not active."""
+    depth, saved = batch.depth, (active.batches, active.randomness)
     count = len(active.batches) - depth
     active.batches, active.randomness = active.batches[:depth], active.randomness[:depth]
     state.examples -= count
@@ -368,16 +359,16 @@ def _outside(batch: Batch) -> Iterator[None]:
         yield
     finally:
         state.examples += count
-        active.batches, active.randomness = inside
+        active.batches, active.randomness = saved
 
 
-def _standing(each: Any, batch: Batch, dim: int | None) -> Any:
-    """What stands for the examples that a result has along `dim`."""
-    return each if dim is None else batch.wrap(each.movedim(dim, 0)).requires_grad_(each.requires_grad)
+def _rewrapped(value: Any, batch: Batch, dim: int | None) -> Any:
+    """A result with the batch dimension at `dim`, as a batched tensor."""
+    return value if dim is None else batch.wrap(value.movedim(dim, 0)).requires_grad_(value.requires_grad)
 
 
-in_turn = engine.over_rows
-function.batched = _batched
-engine.over_rows = lambda function, columns: (
-    vmap(function)(*columns) if len(columns[0]) > 1 else in_turn(function, columns)
-)
+def _map_rows(function: Callable, columns: tuple[Tensor, ...]) -> tuple[Tensor, ...] | None:
+    return vmap(function)(*columns) if len(columns[0]) > 1 else None
+
+
+extensions.provide(batched_function=_batched, map_rows=_map_rows)

@@ -1,22 +1,25 @@
-"""Tensors that stand for each example of a batch: what `vmap` gives the function it calls once.
+"""Batched tensors: the arguments of a function that `vmap` calls once for all examples.
 
-Such a tensor has the shape of one example, and a layout of its own class, which names the `Batch`. Its storage holds
-the numbers of all examples, one after the other, in a tensor; so views of it, detached and aliased ones, are views of
-one example, and need no rules. An op finds no plan for such a layout, and asks `planned`: that gives one whose run
-takes the numbers of all examples, has a rule compute on them, by ordinary ops, and wraps what comes. The tape above
-sees tensors of one example, the one below all of them, so that gradients per example and gradients through `vmap` nest.
+A batched tensor has the shape of one example. Its layout is a `_BatchedLayout`, which names the `Batch`; its storage, a
+`_BatchedTensor`, holds the numbers of all examples in one tensor. Views, detached and aliased tensors are those of one
+example and need no batching rules. For other ops, dispatch calls `plan_batched` when it finds no plan for the layouts.
+That plan takes the numbers of all examples, computes with the op's batching rule and wraps the results. The outer tape
+records tensors of one example, the inner one tensors of all, so that gradients per example and gradients through `vmap`
+can be nested.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from math import prod
 from weakref import WeakSet
 
-from ..autograd import engine, no_grad
+from ..autograd import no_grad
 from ..core import apply as dispatch
 from ..core.create import random
+from ..core.extensions import extensions
 from ..core.tensor import Tensor, wrap
 from ..device import Layout, Storage
 from ..device.layout import layout
@@ -24,43 +27,45 @@ from ..ops import view as v
 from ..ops.op import Op, Plan
 from ..ops.pointwise import broadcast_shapes
 
-_LIMIT = 1 << 12  # layouts a batch remembers
+_LIMIT = 1 << 12  # layouts that a batch caches
 
 
 class DataDependentError(BaseException):
-    """What the function asks has no single answer for all examples: it must be called for each.
+    """The function needs a value that differs between examples, so it must be called for each.
 
-    No user's `except Exception` may take it.
+    Not an Exception, so that `except Exception` in user code does not catch it.
     """
 
 
 class _Active(threading.local):
-    """The batches of the calls of `vmap` that are running, the outermost first."""
+    """The running calls of `vmap` in this thread, the outermost first."""
 
     def __init__(self) -> None:
         self.batches: list[Batch] = []
-        self.randomness: list[str] = []  # of each, as `vmap` was told
-        self.differentiated: list[int] = []  # of each running call of `grad` and its like, how many batches were active
-        # of each, what was there before it wrote to it, see `_before_write`
+        self.randomness: list[str] = []  # the argument `randomness` of each
+        self.differentiated: list[int] = []  # for each running `grad` or similar call, the number of active batches
+        # for each, the contents before its writes, see `_before_write`
         self.written: list[dict[tuple, tuple]] = []
-        self.made: list[Made] = []  # of each call for one example after the other, the memory that it may write to
-        # of each, and of all its chunks, where generators were before it drew from them
+        self.made: list[
+            CreatedMemory
+        ] = []  # of each call for one example after the other, the memory that it may write to
+        # for each call and all its chunks, the positions of generators before its first draw
         self.drawn: list[dict[random.Generator, tuple[int, int]]] = []
 
 
 active = _Active()
 
 
-class _ExampleLayout(Layout):
+class _BatchedLayout(Layout):
     """The layout of one example of a batch."""
 
     __slots__ = ("batch",)
 
 
 class Batch:
-    """`size` examples, at a depth of calls of `vmap` in one another.
+    """`size` examples of a call of `vmap` at some nesting depth.
 
-    Calls of the same size and depth share one batch, so that its plans are used again.
+    Calls of the same size and depth share one batch, so that its plans are reused.
     """
 
     _known: dict[tuple[int, int], Batch] = {}
@@ -70,68 +75,75 @@ class Batch:
 
     @classmethod
     def of(cls, size: int) -> Batch:
-        """The batch of a call of `vmap` inside those that are active."""
+        """The batch of a new call of `vmap` inside the active ones."""
         if len(cls._known) >= _LIMIT:
             cls._known.clear()
         key = len(active.batches), size
         return cls._known.get(key) or cls._known.setdefault(key, cls(*key))
 
-    def layout(self, own: Layout) -> Layout:
-        """The same layout, of one example of this batch."""
-        found = self.layouts.get(own)
-        if found is None:
+    def layout(self, example_layout: Layout) -> Layout:
+        """The batched form of a layout."""
+        batched = self.layouts.get(example_layout)
+        if batched is None:
             if len(self.layouts) >= _LIMIT:
                 self.layouts.clear()
-            made = _ExampleLayout(own.shape, own.strides, own.dtype, own.device)
-            made.batch = self
-            found = self.layouts.setdefault(own, made)  # that of another thread, where this was later
-        return found
+            new_layout = _BatchedLayout(
+                example_layout.shape, example_layout.strides, example_layout.dtype, example_layout.device
+            )
+            new_layout.batch = self
+            batched = self.layouts.setdefault(
+                example_layout, new_layout
+            )  # another thread's, if that was first
+        return batched
 
-    def wrap(self, numbers: Tensor, each: bool = True) -> Tensor:
-        """A tensor of one example, of dense or other `numbers` (size, *shape), or where not `each`, (*shape), the same
-        for all.
-        """
-        shape, storage = numbers.shape[1:] if each else numbers.shape, object.__new__(_BatchedTensor)
-        storage.numbers, storage.each = numbers.reshape((self.size, prod(shape)) if each else (prod(shape),)), each
+    def wrap(self, numbers: Tensor, is_batched: bool = True) -> Tensor:
+        """A batched tensor of `numbers` (size, *shape), or (*shape), equal for all examples, if not `is_batched`."""
+        shape, storage = numbers.shape[1:] if is_batched else numbers.shape, object.__new__(_BatchedTensor)
+        storage.numbers, storage.each = (
+            numbers.reshape((self.size, prod(shape)) if is_batched else (prod(shape),)),
+            is_batched,
+        )
         storage.apart = not numbers._layout.dense
         return wrap(storage, self.layout(layout(shape, numbers.dtype, numbers.device)), 0)
 
     def numbers(self, x: object) -> tuple[object, bool]:
-        """(the numbers of all examples, with a dimension for these in front; True), or (x, False) for what is the same
-        for all of them.
-        """
+        """(numbers of all examples with the batch dimension first, True), or (x, False) if x is equal for all."""
         if not isinstance(x, Tensor) or x._layout.batch is not self:
             return x, False
         return _part(x._storage, x._layout, x._offset), x._storage.each
 
     def whole(self, x: Tensor) -> Tensor:
-        """The numbers of all examples, (size, *shape), also of what is the same for all."""
-        numbers, each = self.numbers(x)
-        return numbers if each else numbers.expand((self.size, *numbers.shape))
+        """The numbers of all examples, (size, *shape), expanded if x is equal for all."""
+        numbers, is_batched = self.numbers(x)
+        return numbers if is_batched else numbers.expand((self.size, *numbers.shape))
 
     def detached(self, x: Tensor) -> Tensor:
         """A tensor over the same memory without the history of its numbers."""
-        result, own = x._alias(Tensor), x._storage
-        if own.numbers.requires_grad:
+        result, batched_storage = x._alias(Tensor), x._storage
+        if batched_storage.numbers.requires_grad:
             result._storage = storage = object.__new__(_BatchedTensor)
-            storage.numbers, storage.each, storage.apart = own.numbers.detach(), own.each, own.apart
+            storage.numbers, storage.each, storage.apart = (
+                batched_storage.numbers.detach(),
+                batched_storage.each,
+                batched_storage.apart,
+            )
         return result
 
-    def agreed(self, x: Tensor) -> float | int | bool | complex:
-        """The number of a tensor of one element, where it is the same for all examples: else raises Disagreement."""
+    def common_value(self, x: Tensor) -> float | int | bool | complex:
+        """The value of a one-element tensor. Raises DataDependentError if it differs between examples."""
         numbers = self.whole(x).detach().reshape(-1)
         first = numbers[0]
         if not bool(((numbers == first) | ((numbers != numbers) & (first != first))).all()):
-            raise _no_answer()
+            raise _data_dependent()
         return first.item()
 
-    def alike(self, x: Tensor) -> Tensor:
-        """A tensor that is the same for all examples, as one of this batch; one of this batch over the same memory."""
-        return x._alias(Tensor) if x._layout.batch is self else self.wrap(x, each=False)
+    def as_batched(self, x: Tensor) -> Tensor:
+        """A tensor as a batched one of this batch, or its alias if it is one."""
+        return x._alias(Tensor) if x._layout.batch is self else self.wrap(x, is_batched=False)
 
 
-def _no_answer() -> BaseException:
-    """What to raise where there is no single memory or number."""
+def _data_dependent() -> BaseException:
+    """The error for code that needs one memory or number for all examples."""
     ended = (
         "this tensor stands for the examples of a call of vmap that has ended; return it from the function "
         "instead of keeping it"
@@ -140,17 +152,17 @@ def _no_answer() -> BaseException:
 
 
 class _BatchedTensor(Storage):
-    """The numbers of all examples, (size, n), or where not `each`, (n,), the same for all until one is written to.
+    """The storage of a batched tensor: `numbers` (size, n), or (n,), equal for all examples, if not `each`.
 
-    `apart`: they are a copy of what the caller holds.
+    `apart`: whether they are a copy of the caller's tensor, which a write would not reach.
     """
 
     __slots__ = ("numbers", "each", "apart")
 
     @property
     def data(self) -> object:
-        """Raises Disagreement: each example has its own memory, so code that needs a memory must be called for each."""
-        raise _no_answer()
+        """Raises DataDependentError: code that reads memory must be called for each example."""
+        raise _data_dependent()
 
     def nbytes(self) -> int:
         """The size of one example's numbers in bytes."""
@@ -158,56 +170,62 @@ class _BatchedTensor(Storage):
 
     @property
     def version(self) -> int:
-        """That of the numbers' own storage."""
+        """The version of the numbers' storage."""
         return (self.numbers._own or self.numbers._storage).version
 
     @version.setter
     def version(self, count: int) -> None:
-        """Nothing: the write to the numbers has counted."""
+        """Does nothing: the write to the numbers incremented it."""
 
 
-def _part(storage: _BatchedTensor, own: Layout, offset: int) -> Tensor:
-    """The numbers at the places that a layout names, as a view.
+def _part(storage: _BatchedTensor, view_layout: Layout, offset: int) -> Tensor:
+    """The numbers that a layout covers, as a view.
 
-    Where a gradient may come, of views whose gradients are views too, if these give it.
+    If they require a gradient, composed of views with cheap gradients where possible.
     """
     flat = storage.numbers
     *lead, n = flat.shape
-    if own.dense and own.size == n and offset == 0:
-        return flat.reshape((*lead, *own.shape))
+    if view_layout.dense and view_layout.size == n and offset == 0:
+        return flat.reshape((*lead, *view_layout.shape))
     if flat.requires_grad:
-        places = sorted(
-            (d for d in range(own.ndim) if own.shape[d] != 1 and own.strides[d]), key=lambda d: -own.strides[d]
+        dims = sorted(
+            (d for d in range(view_layout.ndim) if view_layout.shape[d] != 1 and view_layout.strides[d]),
+            key=lambda d: -view_layout.strides[d],
         )
-        sizes = [own.shape[d] for d in places]
-        if [own.strides[d] for d in places] == [prod(sizes[k + 1 :]) for k in range(len(sizes))] and own.size:
-            part = flat.narrow(-1, offset, prod(sizes)).reshape((*lead, *sizes))
+        sizes = [view_layout.shape[d] for d in dims]
+        if [view_layout.strides[d] for d in dims] == [
+            prod(sizes[k + 1 :]) for k in range(len(sizes))
+        ] and view_layout.size:
+            view = flat.narrow(-1, offset, prod(sizes)).reshape((*lead, *sizes))
             first = len(lead)
-            part = part.permute((*range(first), *(first + places.index(d) for d in sorted(places))))
-            part = part.reshape((*lead, *(own.shape[d] if d in places else 1 for d in range(own.ndim))))
-            return part.expand((*lead, *own.shape))
+            view = view.permute((*range(first), *(first + dims.index(d) for d in sorted(dims))))
+            view = view.reshape((*lead, *(view_layout.shape[d] if d in dims else 1 for d in range(view_layout.ndim))))
+            return view.expand((*lead, *view_layout.shape))
         flat = flat.contiguous()
-    *across, step = flat._layout.strides  # those of an expanded or transposed argument are its own
-    strides = tuple([step * stride for stride in own.strides])
-    return dispatch.apply(v.as_strided, (flat,), ((*lead, *own.shape), (*across, *strides), step * offset))
+    *across, step = flat._layout.strides  # an expanded or transposed argument has other strides
+    strides = tuple([step * stride for stride in view_layout.strides])
+    return dispatch.apply(v.as_strided, (flat,), ((*lead, *view_layout.shape), (*across, *strides), step * offset))
 
 
-def _innermost(layouts: tuple) -> Batch:
+def _innermost_batch(layouts: tuple) -> Batch:
     return max(
         (layout.batch for layout in layouts if isinstance(layout, Layout) and layout.batch is not None),
         key=lambda batch: batch.depth,
     )
 
 
-def planned(op: Op, layouts: tuple, parameters: tuple) -> Plan:
-    """The plan of an op on tensors some of which stand for examples."""
-    from .rules import rule_of  # which compute with ops, and these with plans
+def plan_batched(op: Op, layouts: tuple, parameters: tuple) -> Plan:
+    """The plan of an op with batched tensors among its inputs."""
+    from .rules import rule_of  # rules use ops, which use plans
 
-    batch = _innermost(layouts)
+    batch = _innermost_batch(layouts)
     if op.is_view:
-        (own,) = layouts
-        found = op.plan([layout(own.shape, own.dtype, own.device, own.strides)], parameters)
-        plan = Plan(batch.layout(found.layout), None, offset=found.offset)
+        (layout_of_view,) = layouts
+        plan_of_numbers = op.plan(
+            [layout(layout_of_view.shape, layout_of_view.dtype, layout_of_view.device, layout_of_view.strides)],
+            parameters,
+        )
+        plan = Plan(batch.layout(plan_of_numbers.layout), None, offset=plan_of_numbers.offset)
         plan.run = dispatch.viewer(plan)
         return plan
     rule, plan = rule_of(op), Plan(None, None)
@@ -216,46 +234,58 @@ def planned(op: Op, layouts: tuple, parameters: tuple) -> Plan:
         for x in inputs:
             if x.__class__ is random.Draw:
                 _require_drawn(x.count, [input for input in inputs if isinstance(input, Tensor)])
-        given, each = zip(*map(batch.numbers, inputs))
-        if differs := any(each):
-            found = rule(op, batch.size, given, each, parameters)
+        values, is_batched = zip(*map(batch.numbers, inputs))
+        if differs := any(is_batched):
+            outputs = rule(op, batch.size, values, is_batched, parameters)
         else:
-            found = dispatch.apply(
-                op, tuple([x.contiguous() if isinstance(x, Tensor) else x for x in given]), parameters
+            outputs = dispatch.apply(
+                op, tuple([x.contiguous() if isinstance(x, Tensor) else x for x in values]), parameters
             )
-        return tuple([batch.wrap(one, differs) for one in found]) if op.outputs else batch.wrap(found, differs)
+        return (
+            tuple([batch.wrap(output, differs) for output in outputs]) if op.outputs else batch.wrap(outputs, differs)
+        )
 
     plan.run = run
     return plan
 
 
-def planned_into(op: Op, layouts: tuple, parameters: tuple) -> Plan:
-    """The plan of an op that writes over tensors, where some of all stand for examples."""
+def plan_batched_into(op: Op, layouts: tuple, parameters: tuple) -> Plan:
+    """The plan of an op that writes to targets, with batched tensors among inputs and targets."""
     from .rules import write_each
 
-    batch, plan = _innermost(layouts), Plan(None, None)
+    batch, plan = _innermost_batch(layouts), Plan(None, None)
 
     def run(inputs: tuple, targets: tuple) -> None:
-        for each in targets:
-            if each._layout.batch is not batch:
+        for written_target in targets:
+            if written_target._layout.batch is not batch:
                 raise DataDependentError
-            if each._storage.apart:
+            if written_target._storage.apart:
                 raise DataDependentError
-            if not each._storage.each:
-                each._storage.numbers, each._storage.each = each._storage.numbers.expand((batch.size, -1)).clone(), True
+            if not written_target._storage.each:
+                written_target._storage.numbers, written_target._storage.each = (
+                    written_target._storage.numbers.expand((batch.size, -1)).clone(),
+                    True,
+                )
         written = tuple(batch.numbers(target)[0] for target in targets)
-        given = [
+        values = [
             next(((whole, True) for whole, target in zip(written, targets) if target is x), None) or batch.numbers(x)
             for x in inputs
         ]
-        write_each(op, batch.size, tuple(x for x, _ in given), tuple(each for _, each in given), written, parameters)
+        write_each(
+            op,
+            batch.size,
+            tuple(x for x, _ in values),
+            tuple(written_target for _, written_target in values),
+            written,
+            parameters,
+        )
 
     plan.run = run
     return plan
 
 
 def numbers_require_grad(x: object) -> bool:
-    """Whether a tensor stands for examples whose numbers something outside of `vmap` wants the gradient of."""
+    """Whether x is a batched tensor whose numbers require a gradient outside of `vmap`."""
     return (
         isinstance(x, Tensor)
         and x._layout.batch is not None
@@ -263,8 +293,8 @@ def numbers_require_grad(x: object) -> bool:
     )
 
 
-def _stands_for(x: Tensor, batch: Batch) -> bool:
-    """Whether a tensor's numbers differ by example of a batch, which need not be the innermost."""
+def _varies_in(x: Tensor, batch: Batch) -> bool:
+    """Whether a tensor differs between the examples of a batch, which need not be the innermost."""
     while x._layout.batch is not None:
         if x._layout.batch is batch:
             return x._storage.each
@@ -272,8 +302,8 @@ def _stands_for(x: Tensor, batch: Batch) -> bool:
     return False
 
 
-def _made(make: Callable, shape: tuple) -> Tensor:
-    """A random tensor, for each example of the batches whose examples are to differ."""
+def _random_tensor(make: Callable, shape: tuple) -> Tensor:
+    """A random tensor, batched for the batches with randomness "different"."""
     batches = [batch for batch, randomness in zip(active.batches, active.randomness) if randomness == "different"]
     result = make((*(batch.size for batch in batches), *shape))
     for batch in batches:
@@ -281,14 +311,14 @@ def _made(make: Callable, shape: tuple) -> Tensor:
     return result
 
 
-def _count(x: Tensor, in_place: bool) -> int:
-    """How many numbers an op draws for a tensor.
+def _random_count(x: Tensor, in_place: bool) -> int:
+    """How many random numbers an op draws for a tensor.
 
-    Raises Disagreement where examples would share what is to differ, or the reverse.
+    Raises DataDependentError if examples would share numbers that have to differ, or the reverse.
     """
     count = x.numel()
     for batch, randomness in zip(active.batches, active.randomness):
-        differs = _stands_for(x, batch)
+        differs = _varies_in(x, batch)
         if (in_place and differs) or differs != (randomness == "different"):
             raise DataDependentError
         count *= batch.size if differs else 1
@@ -296,13 +326,11 @@ def _count(x: Tensor, in_place: bool) -> int:
 
 
 def _require_drawn(count: int, tensors: list[Tensor]) -> None:
-    """Raises Disagreement where an op, a gradient of dropout say, would take other numbers for an example than were
-    drawn for it.
-    """
-    wanted = prod(broadcast_shapes("vmap", [tensor.shape for tensor in tensors]))
+    """Raises DataDependentError if an op, such as the gradient of dropout, would use other numbers than were drawn."""
+    needed = prod(broadcast_shapes("vmap", [tensor.shape for tensor in tensors]))
     for batch in active.batches:
-        wanted *= batch.size if any(_stands_for(tensor, batch) for tensor in tensors) else 1
-    if wanted != count:
+        needed *= batch.size if any(_varies_in(tensor, batch) for tensor in tensors) else 1
+    if needed != count:
         raise DataDependentError
 
 
@@ -312,41 +340,39 @@ def _before_draw(generator: random.Generator) -> None:
 
 
 def rewind(drawn: dict[random.Generator, tuple[int, int]]) -> None:
-    """Put generators back to where they were before a call drew from them."""
-    for generator, place in drawn.items():
-        generator._restart(*place)
+    """Reset generators to their positions before a call drew from them."""
+    for generator, position in drawn.items():
+        generator._restart(*position)
 
 
-# ---- what a call that is given up must not leave behind
-# -----------------------------------------------------------------
+# ---- undoing the writes of an abandoned call ---------------------------------------------------------------------------
 
 
-class Made:
-    """Listens at the waist for what a function makes: `storages` are those of that and of the tensors `own`."""
+class CreatedMemory:
+    """A listener that collects the storages a function creates, in addition to those of `writable` tensors."""
 
-    def __init__(self, own: Iterable[Tensor]) -> None:
-        self.storages, self.thread = WeakSet(map(_memory, own)), threading.get_ident()
+    def __init__(self, writable: Iterable[Tensor]) -> None:
+        self.storages, self.thread = WeakSet(map(_memory, writable)), threading.get_ident()
 
     def __call__(self, op: Op, inputs: tuple, parameters: tuple, outputs: tuple, in_place: bool) -> None:
         if not (in_place or op.is_view):
             self.storages.update(map(_memory, outputs))
 
     def made(self, tensor: Tensor, how: str) -> None:
-        """A tensor came to be without an op."""
+        """A tensor was created without an op."""
         self.storages.add(_memory(tensor))
 
 
 def _memory(x: Tensor) -> Storage:
-    """The storage that has a tensor's numbers, or those of the examples that it stands for."""
+    """The storage of a tensor's numbers, through all levels of batching."""
     while x._layout.batch is not None:
         x = x._storage.numbers
     return x._storage
 
 
 def _before_write(target: Tensor) -> None:
-    """Keep what a write changes while a call is for all examples: memory, and the history of the tensor that has it."""
-    check_write(target)
-    if active.made and not all(_memory(target) in made.storages for made in active.made):
+    """Save the memory and history that a write changes, or refuse the write."""
+    if active.made and not all(_memory(target) in created.storages for created in active.made):
         raise RuntimeError(
             "vmap: an in-place write of values that differ by example is not possible in a tensor that is the same "
             "for all examples, nor any write to one in "
@@ -356,27 +382,31 @@ def _before_write(target: Tensor) -> None:
         )
     if not active.written:
         return
-    place = (id(target._storage), target._offset, target._layout)
+    key = (id(target._storage), target._offset, target._layout)
     owner = target if target._base is None else target._base
-    if any(place not in written for written in active.written):
+    if any(key not in written for written in active.written):
         with no_grad():
-            # else the write to the numbers comes here too
+            # a write to a batched tensor writes to its numbers, which are saved then
             content = target.detach().clone() if target._layout.batch is None else None
         before = target.detach(), content, owner, owner._node, owner._output, owner._requires_grad
         for written in active.written:
-            written.setdefault(place, before)
+            written.setdefault(key, before)
 
 
-def watch_writes(calls: int) -> None:
-    """So many more calls want to know of writes: where none does, these do not pay for it."""
-    global _watching
-    with _lock:
-        _watching += calls
-        dispatch.before_write = _before_write if _watching else check_write
+@contextmanager
+def vmap_running() -> Iterator[None]:
+    """Inside the block, this thread runs a call of `vmap`, and `_before_write` sees every in-place write."""
+    dispatch.state.examples += 1  # a graph from outside the call is traversed for each example
+    extensions.write_watchers.append(_before_write)
+    try:
+        yield
+    finally:
+        extensions.write_watchers.remove(_before_write)
+        dispatch.state.examples -= 1
 
 
 def undo(written: dict[tuple, tuple]) -> None:
-    """Give back what a call has written to, the latest first."""
+    """Restore what a call has written to, the last write first."""
     for target, content, owner, *history in reversed(written.values()):
         if content is not None:
             with no_grad():
@@ -384,10 +414,8 @@ def undo(written: dict[tuple, tuple]) -> None:
         owner._node, owner._output, owner._requires_grad = history
 
 
-def _require_own(tensors: Iterable[object]) -> None:
-    """Raises Disagreement where something outside of `vmap` wants gradients of a tensor: what is to happen with these
-    happens with those of each example.
-    """
+def _check_leaves(tensors: Iterable[object]) -> None:
+    """Raises DataDependentError if a tensor requires gradients outside of `vmap`, which differ between examples."""
     if active.batches and any(
         isinstance(tensor, Tensor)
         and (numbers_require_grad(tensor) or tensor.requires_grad and tensor._layout.batch is not active.batches[-1])
@@ -396,7 +424,5 @@ def _require_own(tensors: Iterable[object]) -> None:
         raise DataDependentError
 
 
-_watching, _lock, check_write = 0, threading.Lock(), dispatch.before_write
-engine.require_own = _require_own
-random.made_for_examples, random.count_for_examples, random.drawn_for_examples = _made, _count, _before_draw
-dispatch.plan_batched, dispatch.planned_into_for_examples = planned, planned_into
+extensions.provide(plan_batched=plan_batched, plan_batched_into=plan_batched_into, check_leaves=_check_leaves)
+extensions.provide(random_tensor=_random_tensor, random_count=_random_count, before_draw=_before_draw)

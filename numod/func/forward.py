@@ -13,7 +13,7 @@ from typing import Any
 from .. import autograd
 from ..autograd import enable_grad, inference_mode
 from ..autograd.forward_ad import pulled
-from ..autograd.tape import edge_to, joined
+from ..autograd.tape import edge_to, with_edge
 from ..core import Tensor, zeros_like
 from .gradients import Argnums, _Call, _places, _tensors_of, jacrev
 from .trees import leaves, map_leaves
@@ -23,7 +23,7 @@ __all__ = ["jacfwd", "jvp", "linearize"]
 
 def _writable(primals: Any) -> Any:
     """The arguments as results, which may be modified in place."""
-    return map_leaves(lambda each: joined(each, edge_to(each)), primals)
+    return map_leaves(lambda each: with_edge(each, edge_to(each)), primals)
 
 
 def _called(name: str, func: Callable, primals: tuple, has_aux: bool) -> _Call:

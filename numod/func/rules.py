@@ -1,9 +1,9 @@
-"""How each kind of op computes for all examples of a batch at once.
+"""Batching rules: how each kind of op computes all examples of a batch at once.
 
-A rule is (op, size, inputs, each, parameters) -> results with the batch in front.
+A rule is (op, size, inputs, each, attributes) -> results with the batch dimension first.
 
-`inputs` are tensors, those of them for which `each` is true with the batch in front, or numbers. An op without a rule
-runs for each example.
+`inputs` are numbers and tensors. Where `each` is true, the tensor has the batch dimension first. An op without a rule
+runs once per example.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from ..ops.op import Op
 from ..ops.pointwise import OverComplex, Pointwise
 from .examples import DataDependentError
 
-Given = tuple[object, ...]
-Which = tuple[bool, ...]
+Inputs = tuple[object, ...]
+IsBatched = tuple[bool, ...]
 
 
 # ---- shapes
 # ------------------------------------------------------------------------------------------------------------
 
 
-def _all(size: int, inputs: Given, each: Which) -> list:
-    """Every tensor dense and with the batch in front."""
+def _all(size: int, inputs: Inputs, each: IsBatched) -> list:
+    """The inputs as dense tensors with the batch dimension first."""
     return [
         (x if has else x.expand((size, *x.shape))).contiguous() if isinstance(x, Tensor) else x
         for x, has in zip(inputs, each)
@@ -52,12 +52,12 @@ def _all(size: int, inputs: Given, each: Which) -> list:
 
 
 def _aligned(x: Tensor, ndim: int) -> Tensor:
-    """With dimensions of size 1 after the batch, so that an example has `ndim`."""
+    """Insert dimensions of size 1 after the batch, so that an example has `ndim` dimensions."""
     return x if x.ndim > ndim else x.reshape((x.shape[0], *(1,) * (ndim + 1 - x.ndim), *x.shape[1:]))
 
 
 def _folded(x: object) -> object:
-    """The batch and the dimension after it as one."""
+    """Merge the batch dimension and the one after it."""
     return x.reshape((x.shape[0] * x.shape[1], *x.shape[2:])) if isinstance(x, Tensor) else x
 
 
@@ -71,7 +71,7 @@ def _beside(x: Tensor) -> Tensor:
 
 
 def _apart(x: Tensor, size: int) -> Tensor:
-    """The reverse of `_beside`."""
+    """The inverse of `_beside`."""
     return x.reshape((x.shape[0], size, x.shape[1] // size, *x.shape[2:])).transpose(0, 1)
 
 
@@ -83,25 +83,28 @@ def _ndim(x: Tensor, has: bool) -> int:
 # ------------------------------------------------------------------------------------------------------------
 
 
-def _slices(size: int, inputs: Given, each: Which) -> list[tuple]:
+def _slices(size: int, inputs: Inputs, each: IsBatched) -> list[tuple]:
     columns = [x.unbind() if has else (x,) * size for x, has in zip(inputs, each)]
     return list(zip(*columns))
 
 
-def for_each(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> object:
+def for_each(op: Op, size: int, inputs: Inputs, each: IsBatched, attributes: tuple) -> object:
     """One call for each example."""
-    rows = [apply(op, row, parameters) for row in _slices(size, inputs, each)]
+    rows = [apply(op, row, attributes) for row in _slices(size, inputs, each)]
     return tuple(map(stack, zip(*rows))) if op.outputs else stack(rows)
 
 
-def write_each(op: Op, size: int, inputs: Given, each: Which, targets: tuple[Tensor, ...], parameters: tuple) -> None:
-    """Write over all examples at once, where the op is pointwise or writes by index (slices only where all share it);
-    else over each.
+def write_each(
+    op: Op, size: int, inputs: Inputs, each: IsBatched, targets: tuple[Tensor, ...], attributes: tuple
+) -> None:
+    """Write to all examples at once if the op is pointwise or writes by index, else to each example.
+
+    Slices are written at once only if all examples share the index.
     """
     if isinstance(op, (Pointwise, OverComplex)) and len(targets) == 1:
         (target,) = targets
         aligned = [x if x is target else _aligned(x, target.ndim - 1) if has else x for x, has in zip(inputs, each)]
-        return apply_into(op, tuple(aligned), targets, parameters)
+        return apply_into(op, tuple(aligned), targets, attributes)
     if (
         isinstance(op, indexing.Scatter)
         and inputs[0] is targets[0]
@@ -112,10 +115,10 @@ def write_each(op: Op, size: int, inputs: Given, each: Which, targets: tuple[Ten
         slices = op in (indexing.index_add, indexing.index_copy)
         if not slices or not each[1]:
             _, spread, source = _all(size, inputs, each)
-            return apply_into(op, (x, index if slices else spread, source), targets, (parameters[0] + 1,))
+            return apply_into(op, (x, index if slices else spread, source), targets, (attributes[0] + 1,))
     for row, parts in zip(_slices(size, inputs, each), zip(*(target.unbind() for target in targets))):
         same = [next((part for part, target in zip(parts, targets) if target is x), one) for x, one in zip(inputs, row)]
-        apply_into(op, tuple(same), parts, parameters)
+        apply_into(op, tuple(same), parts, attributes)
     return None
 
 
@@ -123,7 +126,7 @@ def write_each(op: Op, size: int, inputs: Given, each: Which, targets: tuple[Ten
 # ----------------------------------------------------------------------------------------
 
 
-def _pointwise(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> Tensor:
+def _pointwise(op: Op, size: int, inputs: Inputs, each: IsBatched, attributes: tuple) -> Tensor:
     ndims = [_ndim(x, has) if isinstance(x, Tensor) else -1 for x, has in zip(inputs, each)]
     top = max(ndims)
     if top and 0 in ndims:
@@ -132,13 +135,11 @@ def _pointwise(op: Op, size: int, inputs: Given, each: Which, parameters: tuple)
         )
     elif not top:
         inputs = tuple(x.reshape(1) if isinstance(x, Tensor) and not has else x for x, has in zip(inputs, each))
-    return apply(op, tuple(_aligned(x, top) if has else x for x, has in zip(inputs, each)), parameters)
+    return apply(op, tuple(_aligned(x, top) if has else x for x, has in zip(inputs, each)), attributes)
 
 
-def _as_scalar(x: Tensor, others: Given, ndims: Sequence[int]) -> Tensor:
-    """Numbers of no dimensions do not widen the dtype of tensors with dimensions and of their kind: converted to it, as
-    the batch gives them one.
-    """
+def _as_scalar(x: Tensor, others: Inputs, ndims: Sequence[int]) -> Tensor:
+    """A batched scalar in the dtype that type promotion gives a 0-d tensor: the batch dimension must not widen it."""
     wide = [each.dtype for each, ndim in zip(others, ndims) if ndim > 0]
     common = wide[0]
     for each in wide[1:]:
@@ -149,8 +150,8 @@ def _as_scalar(x: Tensor, others: Given, ndims: Sequence[int]) -> Tensor:
 def _along(*places: int, contiguous: bool = True) -> Callable:
     """The rule of ops whose parameters at `places` are dimensions, counted from the front, or tuples of them."""
 
-    def rule(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> object:
-        moved = list(parameters)
+    def rule(op: Op, size: int, inputs: Inputs, each: IsBatched, attributes: tuple) -> object:
+        moved = list(attributes)
         for place in places:
             moved[place] = tuple(d + 1 for d in moved[place]) if isinstance(moved[place], tuple) else moved[place] + 1
         return apply(op, tuple(_all(size, inputs, each)) if contiguous else inputs, tuple(moved))
@@ -158,9 +159,9 @@ def _along(*places: int, contiguous: bool = True) -> Callable:
     return rule
 
 
-def _leading(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> object:
+def _leading(op: Op, size: int, inputs: Inputs, each: IsBatched, attributes: tuple) -> object:
     """The rule of ops that take any dimensions in front."""
-    return apply(op, tuple(_all(size, inputs, each)), parameters)
+    return apply(op, tuple(_all(size, inputs, each)), attributes)
 
 
 def _rows(*shared: int) -> Callable:
@@ -169,62 +170,62 @@ def _rows(*shared: int) -> Callable:
     The inputs at places `shared` have none: where they differ by example, each runs.
     """
 
-    def rule(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> object:
+    def rule(op: Op, size: int, inputs: Inputs, each: IsBatched, attributes: tuple) -> object:
         if any(each[k] for k in shared):
-            return for_each(op, size, inputs, each, parameters)
+            return for_each(op, size, inputs, each, attributes)
         whole = _all(size, inputs, each)
-        found = apply(op, tuple(inputs[k] if k in shared else _folded(x) for k, x in enumerate(whole)), parameters)
+        found = apply(op, tuple(inputs[k] if k in shared else _folded(x) for k, x in enumerate(whole)), attributes)
         return tuple(_unfolded(x, size) for x in found) if op.outputs else _unfolded(found, size)
 
     return rule
 
 
-def _in_rows(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> object:
+def _in_rows(op: Op, size: int, inputs: Inputs, each: IsBatched, attributes: tuple) -> object:
     """Ops of one input on the last dimension of a vector or matrix; a number is a vector of one."""
     if inputs[0].ndim == 1:
-        return tuple([result.squeeze(1) for result in _leading(op, size, (inputs[0].unsqueeze(1),), each, parameters)])
+        return tuple([result.squeeze(1) for result in _leading(op, size, (inputs[0].unsqueeze(1),), each, attributes)])
     return (
-        _rows()(op, size, inputs, each, parameters)
+        _rows()(op, size, inputs, each, attributes)
         if inputs[0].ndim > 2
-        else _leading(op, size, inputs, each, parameters)
+        else _leading(op, size, inputs, each, attributes)
     )
 
 
-def _resampled(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> object:
+def _resampled(op: Op, size: int, inputs: Inputs, each: IsBatched, attributes: tuple) -> object:
     x, *tables = inputs
     return (_along(0, contiguous=False) if each == (True, False, False) else for_each)(
-        op, size, (x.contiguous(), *tables), each, parameters
+        op, size, (x.contiguous(), *tables), each, attributes
     )
 
 
-def _padded(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> object:
-    before, after, mode = parameters
+def _padded(op: Op, size: int, inputs: Inputs, each: IsBatched, attributes: tuple) -> object:
+    before, after, mode = attributes
     return apply(op, tuple(_all(size, inputs, each)), ((0, *before), (0, *after), mode))
 
 
-def _closing(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> Tensor:
+def _closing(op: Op, size: int, inputs: Inputs, each: IsBatched, attributes: tuple) -> Tensor:
     found = _pointwise(op.row, size, inputs, each, ())
     total = found.reshape((size, -1)).sum(1) if found.ndim > 1 else found
-    return total if parameters[0] == 1 else total * parameters[0]
+    return total if attributes[0] == 1 else total * attributes[0]
 
 
-def _norm(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> tuple:
+def _norm(op: Op, size: int, inputs: Inputs, each: IsBatched, attributes: tuple) -> tuple:
     """Images as further ones; weights and biases that differ by example come after, by ops, for elements along
     dimension 2.
     """
     x, weight, bias = inputs
     if not any(each[1:]):
-        return _rows(1, 2)(op, size, inputs, each, parameters)
-    out, *others = _rows(1, 2)(op, size, (x, None, None), (each[0], False, False), parameters)
+        return _rows(1, 2)(op, size, inputs, each, attributes)
+    out, *others = _rows(1, 2)(op, size, (x, None, None), (each[0], False, False), attributes)
     shaped = lambda x, has: x.reshape((size if has else 1, 1, x.shape[-1], *(1,) * (out.ndim - 3)))  # noqa: E731
     out = out if weight is None else out * shaped(weight, each[1])
     return (out if bias is None else out + shaped(bias, each[2]), *others)
 
 
-def _row_norm(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> tuple:
+def _row_norm(op: Op, size: int, inputs: Inputs, each: IsBatched, attributes: tuple) -> tuple:
     """As `_norm`, of rows."""
     x, *others = inputs
-    out, mean, rstd = _norm(op, size, (_in_rows_of(x, each[0]), *others), each, parameters)
+    out, mean, rstd = _norm(op, size, (_in_rows_of(x, each[0]), *others), each, attributes)
     return out.reshape((size, *x.shape[each[0] :])), mean, rstd
 
 
@@ -233,7 +234,7 @@ def _in_rows_of(x: Tensor, has: bool) -> Tensor:
     return x.reshape((*x.shape[:has], prod(x.shape[has:-1]), x.shape[-1]))
 
 
-def _row_norm_gradient(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> tuple:
+def _row_norm_gradient(op: Op, size: int, inputs: Inputs, each: IsBatched, attributes: tuple) -> tuple:
     """All rows in one, and the parts of weight's and bias's gradients, which that would add up over examples, by
     ops.
     """
@@ -243,60 +244,60 @@ def _row_norm_gradient(op: Op, size: int, inputs: Given, each: Which, parameters
     d_x, _ = apply(
         op, (_folded(weighted), _folded(x), None if each[2] else inputs[2], _folded(mean), _folded(rstd)), (False,)
     )
-    if not parameters[0]:
+    if not attributes[0]:
         return d_x.reshape(shape), g.new_zeros((size, 1, 2, g.shape[-1]))
     normal = (x - mean.unsqueeze(-1)) * rstd.unsqueeze(-1)
     return d_x.reshape(shape), stack(((g * normal).sum(1), g.sum(1)), 1).unsqueeze(1)
 
 
-def _group_norm_gradient(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> tuple:
+def _group_norm_gradient(op: Op, size: int, inputs: Inputs, each: IsBatched, attributes: tuple) -> tuple:
     """As images; where weights differ by example, the gradient of x from what comes through them, and that of weight
     and bias from what comes.
     """
     if not each[2]:
-        return _rows(2)(op, size, inputs, each, parameters)
+        return _rows(2)(op, size, inputs, each, attributes)
     g, x, weight, *others = _all(size, inputs, each)
-    of = lambda g: _rows(2)(op, size, (g, x, None, *others), (True, True, False, True, True), parameters)  # noqa: E731
+    of = lambda g: _rows(2)(op, size, (g, x, None, *others), (True, True, False, True, True), attributes)  # noqa: E731
     return of(g * weight.reshape((size, 1, weight.shape[1], *(1,) * (g.ndim - 3))))[0], of(g)[1]
 
 
-def _channel_norm(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> tuple:
+def _channel_norm(op: Op, size: int, inputs: Inputs, each: IsBatched, attributes: tuple) -> tuple:
     """Examples as further channels, of which each has numbers of its own."""
     whole = [
         _beside(x).contiguous() if isinstance(x, Tensor) and x.ndim > 2 else _folded(x)
         for x in _all(size, inputs, each)
     ]
-    return tuple([_apart(x, size) if x.ndim > 1 else _unfolded(x, size) for x in apply(op, tuple(whole), parameters)])
+    return tuple([_apart(x, size) if x.ndim > 1 else _unfolded(x, size) for x in apply(op, tuple(whole), attributes)])
 
 
 # ---- products
 # ----------------------------------------------------------------------------------------------------------
 
 
-def _product(a: Tensor, b: Tensor, each: Which, turned: tuple = (False, False)) -> Tensor:
+def _product(a: Tensor, b: Tensor, each: IsBatched, turned: tuple = (False, False)) -> Tensor:
     """The product of matrices; each may have the batch in front."""
     ndim = max(_ndim(a, each[0]), _ndim(b, each[1]))
     a, b = (_aligned(x, ndim) if has else x for x, has in zip((a, b), each))
     return apply(matmul.matmul, (a, b), turned)
 
 
-def _matmul(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> Tensor:
+def _matmul(op: Op, size: int, inputs: Inputs, each: IsBatched, attributes: tuple) -> Tensor:
     a, b = inputs
     row, column = (_ndim(x, has) == 1 for x, has in zip(inputs, each))
-    found = _product(a.unsqueeze(-2) if row else a, b.unsqueeze(-1) if column else b, each, parameters)
+    found = _product(a.unsqueeze(-2) if row else a, b.unsqueeze(-1) if column else b, each, attributes)
     found = found.squeeze(-1) if column else found
     return found.squeeze(-1 if column else -2) if row else found
 
 
-def _linear(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> Tensor:
+def _linear(op: Op, size: int, inputs: Inputs, each: IsBatched, attributes: tuple) -> Tensor:
     x, weight, bias = inputs
     if each == (True, False, False):
-        return _unfolded(apply(op, (_folded(x.contiguous()), weight, bias), parameters), size)
+        return _unfolded(apply(op, (_folded(x.contiguous()), weight, bias), attributes), size)
     found = _product(x, weight, each[:2], (False, True))
     return found if bias is None else found + (_aligned(bias, _ndim(x, each[0])) if each[2] else bias)
 
 
-def _linear_gradient(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> tuple:
+def _linear_gradient(op: Op, size: int, inputs: Inputs, each: IsBatched, attributes: tuple) -> tuple:
     g, x, weight = inputs
     found = [] if weight is None else [(_product(g, weight, (each[0], each[2])), each[0] or each[2])]
     g, x = map(_in_rows_of, (g, x), each)
@@ -304,9 +305,9 @@ def _linear_gradient(op: Op, size: int, inputs: Given, each: Which, parameters: 
     return tuple(x if has else x.expand((size, *x.shape)) for x, has in found)
 
 
-def _convolution(op: convolution.Convolution, size: int, inputs: Given, each: Which, parameters: tuple) -> Tensor:
+def _convolution(op: convolution.Convolution, size: int, inputs: Inputs, each: IsBatched, attributes: tuple) -> Tensor:
     """Examples as further images, or, where weights differ by example, as groups of channels."""
-    stride, padding, dilation, groups, shape = parameters
+    stride, padding, dilation, groups, shape = attributes
     first, second = _all(size, inputs, each)
     if op.inputs[1] == "weight" and not each[1]:
         shape = shape and (size * shape[0], *shape[1:])
@@ -325,16 +326,16 @@ def _convolution(op: convolution.Convolution, size: int, inputs: Given, each: Wh
 # -----------------------------------------------------------------------------------------------------------
 
 
-def _read(op: indexing.Gather, size: int, inputs: Given, each: Which, parameters: tuple) -> Tensor:
-    (x, index), (dim,) = inputs, parameters
+def _read(op: indexing.Gather, size: int, inputs: Inputs, each: IsBatched, attributes: tuple) -> Tensor:
+    (x, index), (dim,) = inputs, attributes
     if op.kernel is indexing.gather_kernel:
         return apply(op, tuple(_all(size, inputs, each)), (dim + 1,))
     if op.kernel is not indexing.index_select_kernel:
-        return for_each(op, size, inputs, each, parameters)
+        return for_each(op, size, inputs, each, attributes)
     if not each[1]:
         return apply(op, (x.contiguous(), index), (dim + 1,))
     if not each[0]:
-        return apply(op, (x, index.contiguous()), parameters).movedim(dim, 0)
+        return apply(op, (x, index.contiguous()), attributes).movedim(dim, 0)
     lines = x.movedim(dim + 1, 1)
     n = lines.shape[1]
     places = index + (arange(size, device=index.device) * lines.shape[1]).reshape((size, *(1,) * (index.ndim - 1)))
@@ -354,8 +355,8 @@ def _targets(target: Tensor, classes: int, ignored: int) -> tuple[Tensor, Tensor
     return target.clamp(0, classes - 1).masked_fill(~kept, ignored), kept, wrong
 
 
-def _cross_entropy_total(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> tuple:
-    ignored, mean = parameters
+def _cross_entropy_total(op: Op, size: int, inputs: Inputs, each: IsBatched, attributes: tuple) -> tuple:
+    ignored, mean = attributes
     x, target = _all(size, inputs, each)
     safe, kept, wrong = _targets(target, x.shape[2], ignored)
     kept = kept.reshape((size, -1)).sum(1)
@@ -367,18 +368,18 @@ def _cross_entropy_total(op: Op, size: int, inputs: Given, each: Which, paramete
     return (total / kept if mean else total), kept, wrong
 
 
-def _cross_entropy_gradient(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> Tensor:
-    (ignored, mean), (g, x, target, kept) = parameters, _all(size, inputs, each)
+def _cross_entropy_gradient(op: Op, size: int, inputs: Inputs, each: IsBatched, attributes: tuple) -> Tensor:
+    (ignored, mean), (g, x, target, kept) = attributes, _all(size, inputs, each)
     if kept is not None:  # one number for all targets of an example
         g = (g / kept if mean else g).reshape((size, *(1,) * (target.ndim - 1))).expand(target.shape).contiguous()
     return _unfolded(apply(op, (_folded(g), _folded(x), _folded(target), None), (ignored, False)), size)
 
 
-def _nll(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> tuple:
+def _nll(op: Op, size: int, inputs: Inputs, each: IsBatched, attributes: tuple) -> tuple:
     """The loss of each target, and for each example the sum of these and of their weights."""
-    (x, target, weight), (ignored, reduction) = inputs, parameters
+    (x, target, weight), (ignored, reduction) = inputs, attributes
     if each[2]:
-        return for_each(op, size, inputs, each, parameters)
+        return for_each(op, size, inputs, each, attributes)
     x, target, _ = _all(size, inputs, each)
     safe, kept, wrong = _targets(target, x.shape[2], ignored)
     share = kept.double() if weight is None else kept * weight.double()[safe * kept]
@@ -389,10 +390,10 @@ def _nll(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> tu
     return (loss / share).to(x.dtype) if reduction == "mean" else loss, share, wrong
 
 
-def _nll_gradient(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> Tensor:
-    ignored, reduction, shape = parameters
+def _nll_gradient(op: Op, size: int, inputs: Inputs, each: IsBatched, attributes: tuple) -> Tensor:
+    ignored, reduction, shape = attributes
     if each[2]:
-        return for_each(op, size, inputs, each, parameters)
+        return for_each(op, size, inputs, each, attributes)
     g, target, _, kept = _all(size, inputs, each)
     if reduction != "none":  # one number for all targets of an example
         g = (g / kept).to(g.dtype) if reduction == "mean" else g
@@ -403,20 +404,20 @@ def _nll_gradient(op: Op, size: int, inputs: Given, each: Which, parameters: tup
     )
 
 
-def _attention(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> tuple:
+def _attention(op: Op, size: int, inputs: Inputs, each: IsBatched, attributes: tuple) -> tuple:
     """One more dimension in front, or where the kernels take no more, further heads.
 
     Random numbers go by place, and would be each example's.
     """
-    if parameters[2]:
+    if attributes[2]:
         raise DataDependentError
     at = op.inputs.index("mask")
     mask, whole = inputs[at], _all(size, (*inputs[:at], None, *inputs[at + 1 :]), each)
     if isinstance(mask, Tensor):
         whole[at] = mask if each[at] else mask.expand((size, *mask.shape))  # which may be of any steps, and large
     if whole[at - 1].ndim <= attention.LEADS + 2:
-        return apply(op, tuple(whole), parameters)
-    return tuple([_unfolded(x, size) for x in apply(op, tuple(map(_folded, whole)), parameters)])
+        return apply(op, tuple(whole), attributes)
+    return tuple([_unfolded(x, size) for x in apply(op, tuple(map(_folded, whole)), attributes)])
 
 
 RULES: dict[type, Callable] = {

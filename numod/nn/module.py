@@ -18,12 +18,13 @@ from .conversion import Convertible
 from .hooks import *  # PyTorch has the registration of global hooks here
 from .hooks import KINDS, Hookable, Hooks, passed_through
 from .parameter import Buffer, Parameter
+from .registry import fields_of
 from .state import EXTRA_STATE as _EXTRA_STATE_KEY_SUFFIX, _IncompatibleKeys  # noqa: F401  libraries read the key
 
 __all__ = ["Module"]
 
 
-class Module(Hookable, Convertible):
+class Module(Hookable, Convertible, registry.ModuleBase):
     """Base class of all neural network modules.
 
     Assigning a Parameter, Buffer or Module to an attribute registers it, in `_parameters`, `_buffers` or `_modules`, in
@@ -35,21 +36,26 @@ class Module(Hookable, Convertible):
     dump_patches: bool = False  # a deprecated attribute of PyTorch; nothing reads it
     # whether Module.__init__ passes its arguments on to the next class, for multiple inheritance
     call_super_init: bool = False
+    __dict__ = registry.visible_attributes
     _version: int = 1  # saved in `_metadata`, so that `_load_from_state_dict` can recognise older state dicts
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if not self.call_super_init and (args or kwargs):
             raise TypeError(_unexpected_arguments(type(self).__name__, args, kwargs))
-        own = self.__dict__
-        own["training"] = True
-        own["_non_persistent_buffers_set"] = set()
-        own["_is_full_backward_hook"] = None
+        fields = fields_of(self)
+        fields["training"] = True
         for name in registry.NAMES:
             registry.adopt(self, name, {})
+        fields["_non_persistent_buffers_set"] = set()
+        fields["_is_full_backward_hook"] = None
         for name in KINDS:
-            own[name] = Hooks()
+            fields[name] = Hooks()
         if self.call_super_init:
             super().__init__(*args, **kwargs)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        registry.show_visible_attributes(cls)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The computation, to be defined by every subclass.
@@ -71,8 +77,8 @@ class Module(Hookable, Convertible):
 
     def __setattr__(self, name: str, value: Any) -> None:
         changes.note(name)
-        own = self.__dict__
-        if "_modules" not in own:
+        fields = fields_of(self)
+        if "_modules" not in fields:
             if isinstance(value, (Parameter, Buffer, Module)):
                 kind = (
                     "parameters"
@@ -85,12 +91,12 @@ class Module(Hookable, Convertible):
                     f"cannot assign {kind} before Module.__init__() call; begin __init__ with super().__init__()"
                 )
             super().__setattr__(name, value)
-        elif ((tensor := isinstance(value, Tensor)) and isinstance(value, Parameter)) or name in own["_parameters"]:
+        elif ((tensor := isinstance(value, Tensor)) and isinstance(value, Parameter)) or name in fields["_parameters"]:
             # the second question takes longer
             self._set_parameter(name, value)
-        elif isinstance(value, Module) or name in own["_modules"]:
+        elif isinstance(value, Module) or name in fields["_modules"]:
             self._set_module(name, value)
-        elif (tensor and isinstance(value, Buffer)) or name in own["_buffers"]:
+        elif (tensor and isinstance(value, Buffer)) or name in fields["_buffers"]:
             self._set_buffer(name, value)
         elif isinstance(value, (list, dict)):
             self._set_container(name, value)
@@ -135,33 +141,33 @@ class Module(Hookable, Convertible):
 
     def _forget(self, name: str, keep: str) -> None:
         """Remove an attribute or entry called `name`, before it becomes an entry of the registry `keep`."""
-        own = self.__dict__
+        fields = fields_of(self)
         for kind in registry.NAMES:
-            if kind != keep and name in own[kind]:
-                del own[kind][name]
-        own["_non_persistent_buffers_set"].discard(name)
-        if name not in own[keep]:
-            own.pop(name, None)
+            if kind != keep and name in fields[kind]:
+                del fields[kind][name]
+        fields["_non_persistent_buffers_set"].discard(name)
+        if name in fields and fields[name] is not fields[keep].get(name, fields):
+            del fields[name]
 
     def __getattr__(self, name: str) -> Any:
         """Called only if ordinary lookup fails: for an entry that is not in `__dict__`, a property that raised, or a
         missing attribute.
         """
-        own = self.__dict__
+        fields = fields_of(self)
         for kind in registry.NAMES:
-            if name in own.get(kind, ()):
-                return own[kind][name]
+            if name in fields.get(kind, ()):
+                return fields[kind][name]
         if hasattr(type(self), name):
             # a property that raised AttributeError raises its own error again
             return object.__getattribute__(self, name)
-        hint = "" if "_modules" in own or name.startswith("__") else "; has super().__init__() been called?"
+        hint = "" if "_modules" in fields or name.startswith("__") else "; has super().__init__() been called?"
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'{hint}")
 
     def __delattr__(self, name: str) -> None:
         changes.note()
         for kind in registry.NAMES:
-            if name in self.__dict__.get(kind, ()):
-                del self.__dict__[kind][name]
+            if name in fields_of(self).get(kind, ()):
+                del fields_of(self)[kind][name]
                 self._non_persistent_buffers_set.discard(name)
                 return
         super().__delattr__(name)
@@ -220,13 +226,13 @@ class Module(Hookable, Convertible):
         self.add_module(name, module)
 
     def _check_entry(self, kind: str, name: str) -> None:
-        own = self.__dict__
-        if "_modules" not in own:
+        fields = fields_of(self)
+        if "_modules" not in fields:
             raise AttributeError(
                 f"cannot assign {kind} before Module.__init__() call; begin __init__ with super().__init__()"
             )
         _check_name(kind, name)
-        if name not in own[f"_{kind}s"] and hasattr(self, name):
+        if name not in fields[f"_{kind}s"] and hasattr(self, name):
             raise KeyError(f"attribute '{name}' already exists")
 
     # ---- traversals --------------------------------------------------------------------------------------------------
@@ -435,25 +441,25 @@ class Module(Hookable, Convertible):
     # ---- copies ------------------------------------------------------------------------------------------------------
 
     def __getstate__(self) -> dict[str, Any]:
-        own = dict(self.__dict__)
+        fields = dict(fields_of(self))
         for kind in registry.NAMES:
-            own[kind] = dict(own.get(kind, {}))
-            for name, value in own[kind].items():
-                registry.hide(own, name, value)
-        return own
+            fields[kind] = dict(fields.get(kind, {}))
+            for name, value in fields[kind].items():
+                registry.remove_copy(fields, name, value)
+        return fields
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        own = self.__dict__
-        own.update(state)
+        fields = fields_of(self)
+        fields.update(state)
         for kind in registry.NAMES:
-            registry.adopt(self, kind, own.get(kind, {}))
+            registry.adopt(self, kind, fields.get(kind, {}))
         for kind in KINDS:
-            own.setdefault(kind, Hooks())
-        own.setdefault("_non_persistent_buffers_set", set())
+            fields.setdefault(kind, Hooks())
+        fields.setdefault("_non_persistent_buffers_set", set())
 
     def __deepcopy__(self, memo: dict) -> Self:
         """A copy with its own tensors. Non-leaf tensors kept from a call are copied without their history."""
-        detach_computed(self.__dict__, memo)
+        detach_computed(fields_of(self), memo)
         make, arguments, values, *_ = (*self.__reduce_ex__(4), None)
         result = make(*copy.deepcopy(arguments, memo))
         memo[id(self)] = result
@@ -499,9 +505,9 @@ def _unexpected_arguments(name: str, args: tuple, kwargs: dict[str, Any]) -> str
     return f"{name}.__init__() takes 1 positional argument but {len(args) + 1} were given"
 
 
-def detach_computed(own: dict[str, Any], memo: dict) -> None:
+def detach_computed(fields: dict[str, Any], memo: dict) -> None:
     """Put detached copies into a deepcopy's memo for all non-leaf tensors in `own` or its containers."""
-    seen, waiting = set(), [own]
+    seen, waiting = set(), [fields]
     while waiting:
         value = waiting.pop()
         if isinstance(value, Tensor):

@@ -1,12 +1,14 @@
 """The dictionaries in which a Module keeps its parameters, buffers and submodules, and the warning about plain lists
 and dicts of them.
 
-A `Registry` is a dictionary that mirrors its entries in the module's `__dict__`, so that `self.weight` is found by
-ordinary, fast attribute lookup. The registry is authoritative; the `__dict__` entry is only a cache.
+A `Registry` copies its entries into the dictionary of the module's fields, so that ordinary attribute lookup finds
+`self.weight`, without the Python call that `__getattr__` would cost. `vars(module)` does not show these copies.
 """
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import warnings
 import weakref
 from collections.abc import Iterable
@@ -14,11 +16,86 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ..core import changes
+from ..core.attribute_view import AttributeView
 
 if TYPE_CHECKING:
     from .module import Module
 
 NAMES = ("_parameters", "_buffers", "_modules")
+# hooks that PyTorch keeps elsewhere: `vars(module)` shows them only if there are any
+_INTERNAL = ("_state_dict_hooks_in_place", "_load_state_dict_pre_hooks_with_module")
+
+
+class ModuleBase:
+    """The object whose dictionary holds a module's attributes and copies of its registries' entries."""
+
+
+_descriptor = vars(ModuleBase)["__dict__"]
+fields_of = _descriptor.__get__  # the whole dictionary of a module
+
+
+class ModuleAttributes(AttributeView):
+    """`vars(module)`: its attributes, without the copies of its registries' entries."""
+
+    __slots__ = ("module",)
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        super().__init__(fields_of(module))
+
+    def is_hidden(self, name: str, value: object) -> bool:
+        if name in _INTERNAL:
+            return not value
+        return any(value is registry.get(name, self) for registry in _registries(self.fields))
+
+    def __setitem__(self, name: str, value: object) -> None:
+        changes.note(name)
+        if name in NAMES:
+            adopt(self.module, name, value)
+        else:
+            super().__setitem__(name, value)
+
+    def __delitem__(self, name: str) -> None:
+        changes.note(name)
+        super().__delitem__(name)
+        for registry in _registries(self.fields):  # an attribute hid an entry of this name
+            if name in registry:
+                self.fields[name] = registry[name]
+
+
+def _get_attributes(module: Module) -> ModuleAttributes:
+    return ModuleAttributes(module)
+
+
+def _set_attributes(module: Module, values: dict[str, Any]) -> None:
+    """Replace a module's dictionary. Two modules share one after `first.__dict__ = second.__dict__`."""
+    if isinstance(values, ModuleAttributes):
+        _descriptor.__set__(module, values.fields)
+        return
+    fields = dict(values)
+    for registry in _registries(fields):
+        for name, value in registry.items():
+            fields.setdefault(name, value)
+    _descriptor.__set__(module, fields)
+
+
+visible_attributes = property(_get_attributes, _set_attributes)
+
+
+def show_visible_attributes(cls: type) -> None:
+    """Give a class of modules `visible_attributes` as `__dict__`, where a base before Module brings its own.
+
+    `setattr` cannot: a class's own `__dict__` is in its way.
+    """
+    first = next(vars(base)["__dict__"] for base in cls.__mro__ if "__dict__" in vars(base))
+    if first is not visible_attributes:
+        (namespace,) = gc.get_referents(vars(cls))
+        namespace["__dict__"] = visible_attributes
+        ctypes.pythonapi.PyType_Modified(ctypes.py_object(cls))
+
+
+def _registries(fields: dict[str, Any]) -> list[dict[str, Any]]:
+    return [fields[name] for name in NAMES if name in fields]
 
 
 class Registry(dict):
@@ -30,20 +107,22 @@ class Registry(dict):
         self._module = weakref.ref(module)  # weak, so that a module dies with its last user
         self.update(entries or {})
 
-    def _shown_in(self) -> dict[str, Any]:
+    def _fields(self) -> dict[str, Any]:
         module = self._module()
-        return {} if module is None else module.__dict__
+        return {} if module is None else fields_of(module)
 
     def __setitem__(self, name: str, value: Any) -> None:
         changes.note()
+        fields = self._fields()
+        if name not in fields or fields[name] is self.get(name, fields):  # else an attribute hides the entry
+            fields[name] = value
         super().__setitem__(name, value)
-        self._shown_in()[name] = value
 
     def __delitem__(self, name: str) -> None:
         changes.note()
         value = self[name]
         super().__delitem__(name)
-        hide(self._shown_in(), name, value)
+        remove_copy(self._fields(), name, value)
 
     def pop(self, name: str, *default: Any) -> Any:
         if name not in self:
@@ -53,9 +132,8 @@ class Registry(dict):
         return value
 
     def popitem(self) -> tuple[str, Any]:
-        name, value = super().popitem()
-        hide(self._shown_in(), name, value)
-        return name, value
+        name = next(reversed(self), "")
+        return (name, self.pop(name)) if self else super().popitem()
 
     def clear(self) -> None:
         for name in list(self):
@@ -78,22 +156,21 @@ class Registry(dict):
         return dict, (dict(self),)
 
 
-def hide(attributes: dict[str, Any], name: str, value: Any) -> None:
-    """Remove the cached `value` from `__dict__`, unless the user has replaced it."""
-    if name in attributes and attributes[name] is value:
-        del attributes[name]
+def remove_copy(fields: dict[str, Any], name: str, value: Any) -> None:
+    """Remove the copy of a registry's entry from `fields`, unless an attribute has replaced it."""
+    if name in fields and fields[name] is value:
+        del fields[name]
 
 
 def adopt(module: Module, registry_name: str, entries: dict[str, Any]) -> None:
     """Make `entries` the module's registry of that name, replacing an existing one."""
-    attributes = module.__dict__
-    for name, value in attributes.get(registry_name, {}).items():
-        hide(attributes, name, value)
-    attributes[registry_name] = Registry(module, entries)
+    fields = fields_of(module)
+    for name, value in fields.get(registry_name, {}).items():
+        remove_copy(fields, name, value)
+    fields[registry_name] = Registry(module, entries)
 
 
-# ---- modules in plain containers
-# ---------------------------------------------------------------------------------------
+# ---- modules in plain containers -------------------------------------------------------------------------------------
 
 # entries of a list that are looked at: lists of modules start with modules, and assigning a long list stays cheap
 _LOOK_AT = 8
@@ -124,7 +201,7 @@ def notice_filled_containers(parts: tuple[type, ...]) -> None:
         except KeyError:  # another thread had the last one
             return
         module = reference()
-        value = None if module is None else module.__dict__.get(name)
+        value = None if module is None else fields_of(module).get(name)
         if type(value) in (list, dict) and value:
             notice_container(module, name, value, parts)
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from ..autograd import engine
 from ..autograd import function as functions
 from ..autograd.tape import Node
-from ..core import apply as dispatch
+from ..core.extensions import extensions
 from ..core.tensor import Tensor
 from ..device import Storage
 from ..graph.compile import Compiled
@@ -106,8 +106,8 @@ class Watch:
             exchange.recode(function, body, **tools)
         if self.options.memory:
             exchange.add(Storage, "__del__", self._watch_storage())
-        exchange.replace(dispatch, "record", lambda plain: around_record(plain, note))
-        exchange.replace(dispatch, "attach", lambda plain: around_attach(plain, note))
+        exchange.replace(extensions, "record", lambda plain: around_record(plain, note))
+        exchange.replace(extensions, "attach", lambda plain: around_attach(plain, note))
         exchange.replace(functions, "_recorded", lambda plain: around_recorded(plain, note))
         exchange.replace(engine, "_walk", lambda plain: watched(plain, "backward", "backward"))
         for kind in _with_own(Node, "backward"):

@@ -17,9 +17,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from ..autograd import enable_grad, engine, is_grad_enabled, no_grad
 from ..autograd.tape import Node
-from ..core import apply as dispatch, overrides
+from ..core import overrides
 from ..core.apply import state
 from ..core.create.random import default_generator
+from ..core.extensions import extensions
 from ..core.tensor import Tensor
 
 __all__ = [
@@ -285,11 +286,11 @@ def _autocast(casts: tuple) -> Iterator[None]:
     if casts == state.autocast:
         yield
         return
-    now = dispatch.enter_autocast(casts)
+    now = extensions.enter_autocast(casts)
     try:
         yield
     finally:
-        dispatch.enter_autocast(now)
+        extensions.enter_autocast(now)
 
 
 @contextlib.contextmanager

@@ -48,9 +48,9 @@ def test_assignment_registers_in_order():
     assert net.training is True
 
 
-def test_a_registered_entry_is_found_in_the_instance_dict_and_the_registry_is_the_truth():
+def test_writes_to_a_registry_change_the_attribute():
     layer = nn.Linear(2, 2)
-    assert layer.__dict__["weight"] is layer._parameters["weight"]
+    assert layer.weight is layer._parameters["weight"]
     other = nn.Parameter(numod.zeros(2, 2))
     layer._parameters["weight"] = other
     assert layer.weight is other
@@ -68,15 +68,76 @@ def test_a_registered_entry_is_found_in_the_instance_dict_and_the_registry_is_th
     assert layer.weight is other
 
 
-def test_an_entry_without_its_short_cut_is_still_found():
+class Plain:
+    """A base with a dictionary of its own, which comes before Module in the order of bases."""
+
+
+class Mixed(Plain, nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mean", numod.zeros(2))
+        self.child, self.scale, self.size = nn.ReLU(), nn.Parameter(numod.ones(2)), 3
+        self.register_parameter("bias", None)
+
+
+def test_vars_holds_the_names_that_pytorchs_holds():
+    hooks = """_backward_pre_hooks _backward_hooks _forward_hooks _forward_hooks_with_kwargs _forward_hooks_always_called
+        _forward_pre_hooks _forward_pre_hooks_with_kwargs _state_dict_hooks _state_dict_pre_hooks
+        _load_state_dict_pre_hooks _load_state_dict_post_hooks""".split()
+    others = "training _parameters _buffers _modules _non_persistent_buffers_set _is_full_backward_hook".split()
+    assert set(vars(nn.Linear(2, 3))) == {*hooks, *others, "in_features", "out_features"}
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda module: pickle.loads(pickle.dumps(module))])
+def test_vars_shows_entries_of_registries_only_there(copied):
+    for module in (Mixed(), copied(Mixed())):
+        attributes = vars(module)
+        assert {name for name in attributes if name[0] != "_"} == {"training", "size"}
+        assert list(attributes["_parameters"]) == ["scale", "bias"] and "scale" not in attributes
+        assert attributes == dict(attributes) == {**attributes} == attributes.copy() == attributes | {}
+        assert repr(attributes) == repr(dict(attributes)) and isinstance(attributes, dict)
+        module.late = 1
+        assert attributes["late"] == 1 and len(attributes) == len(vars(module)) == len([*attributes])
+        attributes["later"] = 2
+        assert module.later == 2 and attributes.pop("later") == 2 and not hasattr(module, "later")
+        with pytest.raises(KeyError, match="scale"):
+            del attributes["scale"]
+        assert "mean" in dir(module) and module.mean is module._buffers["mean"]
+
+
+def test_a_value_in_vars_hides_the_registered_entry():
     layer = nn.Linear(2, 2)
     weight = layer.weight
-    del layer.__dict__["weight"]
-    assert layer.weight is weight
-    object.__setattr__(layer, "weight", "mine")  # the user's own short cut hides it, as in PyTorch
-    assert layer.weight == "mine" and layer._parameters["weight"] is weight
+    vars(layer)["weight"] = "mine"
+    assert layer.weight == "mine" and vars(layer)["weight"] == "mine" and layer._parameters["weight"] is weight
+    layer._parameters["weight"] = weight
+    assert layer.weight == "mine" and dict(layer.named_parameters())["weight"] is weight
+    del vars(layer)["weight"]
+    assert layer.weight is weight and "weight" not in vars(layer)
+    object.__setattr__(layer, "weight", "mine")
     layer.weight = weight
-    assert layer.weight is weight
+    assert layer.weight is weight and "weight" not in vars(layer)
+
+
+def test_registries_written_in_vars():
+    layer, other = nn.Linear(2, 2), nn.Linear(2, 2, bias=False)
+    vars(layer).update(vars(other))
+    assert layer.weight is other.weight and layer.bias is None and "weight" not in vars(layer)
+    layer.weight = nn.Parameter(numod.zeros(2, 2))
+    assert other.weight is not layer.weight
+
+
+def test_compiled_functions_notice_values_written_in_vars():
+    layer, x = nn.Linear(2, 2, bias=False).requires_grad_(False), numod.ones(1, 2)
+    compiled = numod.compile(layer, fullgraph=True)
+    for change in (
+        lambda: None,
+        lambda: vars(layer).update(weight=numod.full((2, 2), 3.0)),
+        lambda: vars(layer).pop("weight"),
+        lambda: vars(layer)["_parameters"].update(weight=nn.Parameter(numod.zeros(2, 2), requires_grad=False)),
+    ):
+        change()
+        assert all(numod.equal(compiled(x), layer(x)) for _ in range(2))
 
 
 @pytest.mark.parametrize("value", [nn.Parameter(numod.zeros(1)), nn.Linear(1, 1), nn.Buffer(numod.zeros(1))])
@@ -531,7 +592,7 @@ def test_deepcopy_is_independent_and_keeps_ties():
         other[0].weight.zero_()
     assert other[1].weight.tolist() == [[0, 0], [0, 0]] != net[0].weight.tolist()
     other[0].bias = None
-    assert net[0].bias is not None and other[0].__dict__["bias"] is None
+    assert net[0].bias is not None and other[0].bias is None
 
 
 def test_deepcopy_of_a_module_that_kept_a_computed_tensor():
@@ -584,14 +645,14 @@ def test_pickle_round_trip():
         parameter.tolist() for parameter in net.parameters()
     ]
     assert other.second.tied is other.first.weight and other.first.weight.note == "kept"
-    assert other.first.__dict__["weight"] is other.first._parameters["weight"]
+    assert other.first.weight is other.first._parameters["weight"]
     other.first.weight = None
     assert net.first.weight is not None
 
 
 def test_pickle_with_the_users_own_getstate():
     other = pickle.loads(pickle.dumps(WithState()))
-    assert other.secret == "new" and other.layer.__dict__["weight"] is other.layer._parameters["weight"]
+    assert other.secret == "new" and other.layer.weight is other.layer._parameters["weight"]
     other.layer = nn.Linear(1, 1)
     assert other.layer.in_features == 1
 

@@ -9,6 +9,7 @@ import numod
 from numod import nn
 from numod.autograd import engine
 from numod.core import apply as dispatch
+from numod.core.extensions import extensions
 from numod.kernel import bind
 from numod.ops.op import Op
 from numod.profiler import profile, record_function
@@ -17,7 +18,7 @@ from numod.profiler import profile, record_function
 def test_off_is_as_if_it_had_never_been_on() -> None:
     before = (
         dispatch.apply.__code__, dispatch.apply_into.__code__, dispatch.apply_updates.__code__, engine._walk,
-        nn.Module.__call__, bind._built, numod.Tensor.item.__code__, Op.plan.__code__, dispatch.record,
+        nn.Module.__call__, bind._built, numod.Tensor.item.__code__, Op.plan.__code__, extensions.record,
     )  # fmt: skip
     step = training_step()
     # plans in place have none
@@ -35,7 +36,7 @@ def test_off_is_as_if_it_had_never_been_on() -> None:
         bind._built,
         numod.Tensor.item.__code__,
         Op.plan.__code__,
-        dispatch.record,
+        extensions.record,
     ) == before
     assert kernels <= {id(cell.cell_contents) for run in runs() for cell in run.__closure__ or ()}
     step()

@@ -19,6 +19,7 @@ from ...ops.view import View
 from .. import changes
 from ..apply import apply, active_listeners, listeners, state
 from ..create.creation import empty
+from ..extensions import extensions
 from ..tensor import Tensor, fields_of, own_attributes, wrap
 from ..create.values import from_array, from_numpy
 
@@ -41,8 +42,6 @@ def move(input: Tensor, device: Device, non_blocking: bool = False) -> Tensor:
 
     `non_blocking`: pinned memory is read asynchronously, and must not be written meanwhile.
     """
-    from .. import apply as dispatch
-
     source = input.contiguous()
     shape = layout(source.shape, source.dtype, device)
     data = source._storage.data[source._offset : source._offset + shape.size]
@@ -53,7 +52,7 @@ def move(input: Tensor, device: Device, non_blocking: bool = False) -> Tensor:
         there = device.backend.upload(host if source.device.type != "cpu" or device.type != "cpu" else host.copy())
     result = wrap(Storage(there), shape, 0)
     if state.grad_enabled and input.requires_grad:
-        dispatch.record(move_op, (input,), [input._layout], (device,), result)
+        extensions.record(move_op, (input,), [input._layout], (device,), result)
     for listener in active_listeners() if listeners else ():
         listener(move_op, (input,), (device,), (result,), False)
     return result
@@ -116,7 +115,7 @@ def value(self: Tensor, how: str) -> float | int | bool:
     if own.device.type == "meta":
         raise RuntimeError("Tensor.item() cannot be called on meta tensors")
     if own.batch is not None:
-        return own.batch.agreed(self)
+        return own.batch.common_value(self)
     for listener in active_listeners() if listeners else ():
         look = getattr(listener, "look", None)
         if look is not None:
@@ -130,7 +129,7 @@ def observe(self: Tensor) -> float | int | bool:
     """
     own = self._layout
     if own.batch is not None:
-        return own.batch.agreed(self)
+        return own.batch.common_value(self)
     if own.dtype.compute is not own.dtype:
         self = apply(table.copy, (self.detach(),), (own.dtype.compute,))
     value = peek(self)

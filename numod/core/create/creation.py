@@ -191,7 +191,7 @@ def _filled_like(
     own = input._layout
     strides = () if own.dense else (own.strides,) if own.packed else (ordered_strides(own.shape, own.strides),)
     result = constant(t.fill, (value,), own.shape, dtype or own.dtype, device or own.device, requires_grad, *strides)
-    return result if own.batch is None else own.batch.alike(result)
+    return result if own.batch is None else own.batch.as_batched(result)
 
 
 @factory

@@ -24,6 +24,7 @@ from .creation import _shape, constant, default_device, empty_like, factory
 from ..math.elementwise import to, write_result
 from ..search.searching import searchsorted
 from ..index.selection import require_all
+from ..extensions import extensions
 from ..tensor import Tensor
 from ..convert.transfer import raw
 from .values import tensor
@@ -102,7 +103,7 @@ class Generator:
 
     def draw(self, count: int) -> tuple[int, Draw]:
         """(seed, offset) for a draw of `count` elements; advances the offset."""
-        drawn_for_examples(self)
+        extensions.before_draw(self)
         seed, start = self._seed, self._offset
         # as a kernel's int64 holds it; no call lies between, where another thread could draw the same numbers
         self._offset = (start + count) % (1 << 63)
@@ -172,20 +173,6 @@ def _stream(generator: Generator | None) -> Generator:
     return generator
 
 
-def made_for_examples(make: Callable, shape: tuple) -> Tensor:
-    """What `make` gives for `shape`; replaced by `func.examples`, for each example of a call of `vmap`."""
-    return make(shape)
-
-
-def count_for_examples(input: Tensor, in_place: bool) -> int:
-    """How many numbers an op on this tensor draws; replaced likewise."""
-    return input.numel()
-
-
-def drawn_for_examples(generator: Generator) -> None:
-    """Comes before each draw; replaced likewise."""
-
-
 def _drawn(
     op: object,
     numbers: tuple,
@@ -201,13 +188,13 @@ def _drawn(
             count *= n
         return constant(op, (*_stream(generator).draw(count), *numbers), shape, dtype, device)
 
-    result = made_for_examples(make, shape)
+    result = extensions.random_tensor(make, shape)
     return result.requires_grad_() if requires_grad else result
 
 
 def draw_for(input: Tensor, generator: Generator | None = None, in_place: bool = False) -> tuple[int, int]:
     """The seed and offset for an op that takes a random number for each element of a tensor."""
-    return _stream(generator).draw(count_for_examples(input, in_place))
+    return _stream(generator).draw(extensions.random_count(input, in_place))
 
 
 @factory

@@ -13,6 +13,7 @@ from ..apply import state, tell_copied
 from .elementwise import copy_
 from ..linalg.products import dot
 from ..shape.shapes import stack, transpose
+from ..extensions import extensions
 from ..tensor import Tensor, wrap
 
 BOTH = (
@@ -105,7 +106,7 @@ def _read(op: c.ViewAsDtype, input: Tensor) -> Tensor:
     result._seen = (input._own or input._storage).version
     result._unrecorded = not state.grad_enabled
     if state.grad_enabled and input.requires_grad:
-        dispatch.record(op, (input,), [input._layout], (), result)
+        extensions.record(op, (input,), [input._layout], (), result)
     for listener in dispatch.active_listeners() if dispatch.listeners else ():
         listener(op, (input,), (), (result,), False)
     return result
@@ -195,7 +196,7 @@ def _property(get: Callable) -> property:
     return property(get, put, doc=get.__doc__)
 
 
-dispatch.as_pairs = as_pairs
+extensions.provide(as_pairs=as_pairs)
 Tensor._pairs, Tensor.real, Tensor.imag = view_as_real, _property(real_), _property(imag)
 Tensor.H = property(_matrix_adjoint)
 Tensor.mH = property(lambda self: _adjoint("tensor.mH", self))

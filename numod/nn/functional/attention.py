@@ -7,6 +7,7 @@ from math import prod, sqrt
 from ... import dtypes
 from ...core import functions as f
 from ...core.create import random
+from ...core.extensions import extensions
 from ...core.tensor import Tensor
 from ...ops.attention import attention as op
 from ...ops.pointwise import broadcast_shapes
@@ -90,7 +91,7 @@ def _attention(
     drawn = 0, 0
     if dropout_p > 0.0:
         # refuses numbers that examples of `func.vmap` would share or not, other than they are to
-        random.count_for_examples(query, False)
+        extensions.random_count(query, False)
         drawn = random.default_generator.draw(prod(lead) * query.shape[-2] * key.shape[-2])
     out, _ = op.attention.apply((*tensors, *(None,) * (4 - len(tensors)), *drawn), (scale, causal, float(dropout_p)))
     return f.in_shape(out, *lead, *out.shape[-2:]) if len(lead) > op.LEADS else out
