@@ -8,6 +8,7 @@ The first part is what a user of numod writes; the second prints it nicely.
 from __future__ import annotations
 
 import argparse
+import json
 import shutil
 import sys
 import tempfile
@@ -20,6 +21,7 @@ import numod
 import numod.nn.functional as F
 from numod import Tensor, nn, optim
 from numod.datasets import Digits
+from numod.export import browser
 from numod.kernel import build
 from numod.utils.data import DataLoader
 
@@ -82,6 +84,24 @@ def save_and_reload(network: Network, path: Path, device: str) -> Network:
     return other
 
 
+def write_page(network: Network, folder: str) -> bool:
+    """Write the network for browsers, and a page that reads the digit that a person draws; says so, or what is missing
+    for it.
+    """
+    exported = numod.export.export(network.eval(), (numod.zeros(1, 1, 8, 8),))
+    made = numod.export.aot_compile(exported, folder, name="digits", targets=("wasm",), optimize="size")
+    if "digits.html" not in made.files:
+        print("\n".join(("demo: there is no page without a linker", *made.notes)), file=sys.stderr)
+        return False
+    path = made.folder / "digits.html"
+    about = json.loads((made.folder / "digits.json").read_text(encoding="utf-8"))
+    title, prompt = "Draw a digit", "draw a digit from 0 to 9"
+    page = browser.page(made.folder, about, title, prompt, [str(digit) for digit in range(10)], fit=True)
+    path.write_text(page, encoding="utf-8", newline="\n")
+    print(f"open {path} in a browser and draw a digit ({path.stat().st_size:,} bytes, it needs no server)\n")
+    return True
+
+
 # The command
 
 
@@ -95,6 +115,9 @@ def add_command(subcommands: argparse._SubParsersAction) -> None:
         "--seed", type=_whole_number(0), default=0, metavar="N", help="of weights, order and dropout (default: 0)"
     )
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where to compute (default: cpu)")
+    parser.add_argument(
+        "--export", metavar="FOLDER", help="write the network as a page on which one draws a digit, FOLDER/digits.html"
+    )
     parser.set_defaults(run=lambda options: run(options, parser))
 
 
@@ -123,6 +146,8 @@ def run(options: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
     print(f"\naccuracy on the test digits: {100 * accuracy:.1f} %")
     _check_saving(network, images, predicted, options.device)
     print(draw_some(test, predicted, sys.stdout))
+    if options.export and not write_page(network.cpu(), options.export):
+        return 1
     print(times.table())
     if accuracy < BAR and options.epochs == EPOCHS:
         print(

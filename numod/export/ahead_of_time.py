@@ -26,7 +26,7 @@ from ..graph.ir.program import Program
 from ..graph.backend.executable import Executable
 from ..serialization import save_file
 from ..serialization.program import load_program
-from . import header, libraries, targets
+from . import browser, header, libraries, loader, targets
 from .interface import VERSION, Interface, Port, Weight
 from .module import Planned, planned, weights_of
 from .outputs import outputs_of
@@ -249,9 +249,11 @@ def _written(home: Path, job: _Job, rows: list[Target], made: list[tuple[dict, b
         "weights_bytes": interface.weights_bytes, "flops": flops,
         **dataclasses.asdict(interface),
         "targets": {row.name: {"triple": row.machine.triple, "cpu": row.machine.processor,
-            "arena_bytes": told["arena"]} for row, (told, _) in zip(rows, made)},
+            "arena_bytes": told["arena"], **loader.where_it_runs(row)} for row, (told, _) in zip(rows, made)},
     }  # fmt: skip
     put(f"{interface.name}.json", json.dumps(about, indent=1))
+    put(f"{interface.name}.py", loader.python_file(about))
+    files += browser.write(home, about)
     put("example.c", header.example(interface))
     put("README", header.readme(interface, [row.name for row in rows], arena))
     return Artifact(

@@ -1,0 +1,208 @@
+"""Runs a network that numod exported as native code. Needs only Python's standard library.
+
+network = load()
+y = network.run(x)  # NumPy arrays, buffers such as array.array, or nested lists; the outputs are of the same kind
+"""
+
+import ctypes
+import math
+import mmap
+import os
+import struct
+import sys
+
+DESCRIPTION = None  # the content of NAME.json, in a file NAME.py
+FORMATS = {"float16": "e", "bfloat16": "H", "bool": "?", "complex64": "f", "complex128": "d"} | dict(
+    float32="f", float64="d", int8="b", int16="h", int32="i", int64="q", uint8="B", uint16="H", uint32="I", uint64="Q"
+)
+BUFFERS = {"bool": "?", "int": "bhilqn", "uint": "BHILQN", "bfloat": "H", "float": "fde", "complex": ("Zf", "Zd")}
+JUMPS = {62: "ff25020000009090", 183: "5000005800021fd6"}  # to the address behind the jump; by the ELF file's machine
+LOW = {277: 0, 278: 0, 284: 1, 285: 2, 286: 3, 299: 4}  # AArch64's instructions with the low bits of a place
+
+
+def load(folder=None, target=None):
+    """The network whose files are in `folder` (None: where this file is), for this processor or a named target."""
+    return Network(DESCRIPTION, folder or os.path.dirname(os.path.abspath(__file__)), target)
+
+
+class Network:
+    """An exported network. Threads may share it. `weights`: the block of weights, or the state that runs change."""
+
+    def __init__(self, about, folder, target=None):
+        self.about, self.name, self.weights = about, about["name"], None
+        self.target, path = choice(about, folder, target)
+        self._library = Mapped(path) if path.endswith(".o") else ctypes.CDLL(path)
+        self._run, self._error, check = [self._library[f"{self.name}_{each}"] for each in ("run", "error", "check")]
+        self._error.restype = ctypes.c_char_p
+        self._raise(check(about["abi"]))
+        if about["weights_bytes"] and (about.get("stateful") or not about["embedded"]):
+            self.weights = (ctypes.c_uint64 * (about["weights_bytes"] // 8 + 1))()
+            if about["embedded"]:
+                self._raise(self._library[f"{self.name}_state_init"](self.weights))
+            else:
+                with open(os.path.join(folder, f"{self.name}.safetensors"), "rb") as file:
+                    file.seek(8 + int.from_bytes(file.read(8), "little"))
+                    if file.readinto(self.weights) != about["weights_bytes"]:
+                        raise ValueError(f"{file.name} belongs to another network: it has another number of weights")
+
+    def run(self, *inputs):
+        """The network's output for these inputs; a tuple where it has several."""
+        ports, results = self.about["inputs"], self.about["outputs"]
+        if len(inputs) != len(ports):
+            raise TypeError(f"run takes {len(ports)} inputs ({', '.join(p['name'] for p in ports)}), got {len(inputs)}")
+        outputs = [bytearray(math.prod(port["shape"]) * port["itemsize"]) for port in results]
+        blocks = [*map(read, inputs, ports), *outputs]
+        arena = (ctypes.c_uint64 * (self.about["arena_bytes"] // 8 + 1))()
+        addresses = [(ctypes.c_char * len(each)).from_buffer(each) for each in blocks]
+        self._raise(self._run(self.weights, arena, ctypes.c_size_t(ctypes.sizeof(arena)), *addresses))
+        found = tuple([shown(each, port, kind(*inputs[:1])) for each, port in zip(outputs, results)])
+        return found[0] if len(found) == 1 else found
+
+    def _raise(self, code):
+        if code:
+            raise RuntimeError(f"{self.name}: {self._error(code).decode()} (code {code})")
+
+
+def kind(value=0):
+    """How a value comes: "numpy", "list" (or a number) or "buffer"."""
+    is_array = type(value).__module__.startswith("numpy")
+    return "list" if isinstance(value, (list, tuple, int, float)) else "numpy" if is_array else "buffer"
+
+
+def read(value, port):
+    """The bytes of an input. Raises TypeError or ValueError where it does not fit."""
+    name, dtype, shape = port["name"], port["dtype"], tuple(port["shape"])
+    pairs = (*shape, 2) if dtype.startswith("complex") else shape
+    if kind(value) == "list":
+        return packed(flat(value, pairs, f"{name} must have the shape {pairs}"), name, dtype)
+    try:
+        view = memoryview(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be an array, a buffer or a list, got {type(value).__name__}") from None
+    form, size, letters = view.format.lstrip("@=<"), port["itemsize"], BUFFERS[dtype.rstrip("0123456789")]
+    if form == "B" and view.nbytes == math.prod(shape) * size and kind(value) == "buffer":
+        return bytearray(view)
+    if form not in letters or view.itemsize != size:
+        got = getattr(value, "dtype", f"elements of the format {view.format!r}")
+        raise TypeError(f"{name} must hold {dtype}, got {got}; convert it first, an array with x.astype('{dtype}')")
+    if view.shape not in (shape, (math.prod(shape),)):
+        raise ValueError(f"{name} must have the shape {shape}, got {view.shape}")
+    return bytearray(view.tobytes())
+
+
+def flat(value, shape, message):
+    """The numbers of nested lists, row by row."""
+    is_list = isinstance(value, (list, tuple))
+    if is_list != bool(shape) or (is_list and len(value) != shape[0]):
+        got, want = f"{len(value)} items" if is_list else repr(value), f"{shape[0]} items" if shape else "a number"
+        raise ValueError(f"{message}, got {got} in the place of {want}")
+    return [number for each in value for number in flat(each, shape[1:], message)] if shape else [value]
+
+
+def packed(numbers, name, dtype):
+    """Numbers as bytes."""
+    try:
+        if dtype == "bfloat16":  # the upper half of a float, rounded to even
+            bits = memoryview(struct.pack(f"{len(numbers)}f", *numbers)).cast("I")
+            numbers = [b >> 16 | 64 if b & (2**31 - 1) > 0x7F800000 else b + 32767 + (b >> 16 & 1) >> 16 for b in bits]
+        return bytearray(struct.pack(f"{len(numbers)}{FORMATS[dtype]}", *numbers))
+    except (struct.error, TypeError, OverflowError) as error:
+        raise TypeError(f"{name} must hold numbers of {dtype}: {error}") from None
+
+
+def shown(data, port, kind):
+    """An output as a NumPy array, nested lists or a memoryview, where halves are uint16 and complex numbers pairs."""
+    dtype, shape, form = port["dtype"], list(port["shape"]), FORMATS[port["dtype"]].replace("e", "H")
+    if kind == "numpy":
+        return sys.modules["numpy"].frombuffer(data, "uint16" if dtype == "bfloat16" else dtype).reshape(shape)
+    if kind == "list" and dtype in ("float16", "bfloat16"):
+        bits, form = memoryview(data).cast("H"), "f"
+        whole = [each << 16 for each in bits] if dtype == "bfloat16" else struct.unpack(f"{len(bits)}e", data)
+        data = struct.pack(f"{len(bits)}{'I' if dtype == 'bfloat16' else 'f'}", *whole)
+    view, shape = memoryview(data).cast(form), [*shape, *([2] if dtype.startswith("complex") else [])]
+    view = view if 0 in shape or len(shape) == 1 else view.cast("B").cast(form, shape)
+    return view.tolist() if kind == "list" else view
+
+
+def choice(about, folder, wanted=None):
+    """(name, file) of the target that suits this machine best. A linked library comes before an object."""
+    machine = os.uname().machine if hasattr(os, "uname") else os.environ["PROCESSOR_ARCHITECTURE"].lower()
+    machine, able, fits = {"amd64": "x86_64", "arm64": "aarch64"}.get(machine, machine), abilities(), []
+    for name, row in about["targets"].items():
+        if wanted == name or not wanted and row["system"] == [sys.platform, machine] and able >= {*row["needs"]}:
+            paths = [os.path.join(folder, f"{about['name']}-{name}{suffix}") for suffix in row["suffixes"]]
+            fits += [(len(row["needs"]), path[-2:] != ".o", name, path) for path in paths if os.path.exists(path)]
+    if fits:
+        return max(fits)[2:]
+    wanted, found = wanted or f"this machine ({sys.platform}, {machine})", ", ".join(about["targets"])
+    raise OSError(f"no library in {folder} fits {wanted}; it was exported for {found}: export it for this machine too")
+
+
+def abilities():
+    """What the processor can do, in Linux's words."""
+    if sys.platform == "win32":
+        return {"avx2"} if ctypes.windll.kernel32.IsProcessorFeaturePresent(40) else set()
+    with open("/proc/cpuinfo" if os.path.exists("/proc/cpuinfo") else os.devnull) as file:
+        return {*next((line for line in file if line.lower().startswith(("flags", "features"))), "").split()}
+
+
+class Mapped:
+    """The functions of an object file (ELF; x86-64, AArch64) in memory, which is never writable while it can run."""
+
+    def __init__(self, path):
+        with open(path, "rb") as file:
+            self.data = file.read()
+        sections = [self.at("IIQQQQIIQQ", self.at("Q", 40)[0] + 64 * k) for k in range(self.at("H", 60)[0])]
+        self.places, ends, size = {}, [0], 0
+        for executable in (4, 0):  # pages of code and jumps, then pages of constants
+            for k, (_, form, flags, _, _, length, _, _, alignment, _) in enumerate(sections):
+                if form == 1 and flags & 6 == 2 | executable:
+                    self.places[k] = -(-size // alignment) * alignment
+                    size = self.places[k] + length
+            self.jump = self.jump if len(ends) > 1 else -(-size // 16) * 16
+            ends.append(size := (size + 4096 | 65535) + 1)
+        self.memory = mmap.mmap(-1, size)
+        self.base = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
+        for k, place in self.places.items():
+            self.memory[place : place + sections[k][5]] = self.data[sections[k][4] :][: sections[k][5]]
+        table = next(each for each in sections if each[1] == 2)
+        names, places = sections[table[6]][4], range(table[4], table[4] + table[5], 24)
+        self.symbols = [self.symbol(names, *self.at("IBBHQQ", place)) for place in places]
+        for _, form, _, _, start, length, _, section, _, _ in sections:
+            for place in range(start, start + length, 24) if form == 4 and section in self.places else ():
+                offset, info, addend = self.at("QQq", place)
+                self.relocate(self.places[section] + offset, info & 0xFFFFFFFF, self.symbols[info >> 32][1] + addend)
+        for first, last, rights in zip(ends, ends[1:], (5, 1)):  # read and execute; read
+            if ctypes.CDLL(None).mprotect(ctypes.c_void_p(self.base + first), ctypes.c_size_t(last - first), rights):
+                raise OSError(f"this system does not let Python run code in memory; link {path} with cc -shared")
+
+    def __getitem__(self, name):
+        return ctypes.CFUNCTYPE(ctypes.c_int)(self.base + dict(self.symbols)[name])
+
+    def at(self, form, place):
+        return struct.unpack_from("<" + form, self.data, place)
+
+    def symbol(self, names, name, info, _, section, value, __):
+        """(name, place) of a symbol. What lies outside may be far away: it is reached by a jump in the memory."""
+        name = self.data[names + name : self.data.index(0, names + name)].decode()
+        if section or not name:
+            return name, self.places.get(section, 0) + value
+        place, address = self.jump, ctypes.cast(ctypes.CDLL(None)[name], ctypes.c_void_p).value
+        self.memory[place : place + 16] = bytes.fromhex(JUMPS[self.at("H", 18)[0]]) + struct.pack("<Q", address)
+        self.jump += 16
+        return name, place
+
+    def relocate(self, place, form, value):
+        """Write a value into an instruction or a constant. The numbers are those of the processors' ELF rules."""
+        distance, pages = value - place, (value >> 12) - (place >> 12)
+        if form in (1, 24, 257, 260):  # 64 bits
+            self.memory[place : place + 8] = struct.pack("<q", distance + (self.base + place) * (form in (1, 257)))
+        elif form in (2, 4, 261):  # 32 bits
+            self.memory[place : place + 4] = struct.pack("<i", distance)
+        elif form in LOW or form in (275, 282, 283):
+            field = (pages & 3) << 29 | (pages >> 2 & 0x7FFFF) << 5 if form == 275 else distance >> 2 & 0x3FFFFFF
+            field = (value & 4095) >> LOW[form] << 10 if form in LOW else field
+            word = int.from_bytes(self.memory[place : place + 4], "little") | field
+            self.memory[place : place + 4] = struct.pack("<I", word)
+        else:
+            raise OSError(f"this object file needs a linker (relocation {form}): link it with cc -shared")
