@@ -240,7 +240,8 @@ def _kernels(options: argparse.Namespace) -> int:
         size = store.size_of(each)
         form, origin = "parallel" if each.parallel else "serial", "cache" if each.cached else "compiled"
         print(
-            f"{each.name[:43]:<44}{form:<10}{origin:<10}{1e3 * each.seconds:>8.1f}{each.source.count(chr(10)):>14}{_size(size) if size else '-':>13}"
+            f"{each.name[:43]:<44}{form:<10}{origin:<10}{1e3 * each.seconds:>8.1f}"
+            f"{each.source.count(chr(10)):>14}{_size(size) if size else '-':>13}"
         )
     done = build.statistics
     print(

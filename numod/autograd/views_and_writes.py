@@ -231,7 +231,7 @@ def renew(view: Tensor) -> None:
         if isinstance(view._unrecorded, str):
             raise RuntimeError(f"{message}. {_SEVERAL}")
         raise RuntimeError(
-            f"{message}, which its gradient does not account for, since an autograd.Function returned the view or it was "
+            f"{message}, which its gradient does not account for, since an autograd.Function returned the view or it "
             "made in no_grad mode. Return a clone() "
             "there, or write to a clone()."
         )

@@ -345,7 +345,7 @@ def rewind(drawn: dict[random.Generator, tuple[int, int]]) -> None:
         generator._restart(*position)
 
 
-# ---- undoing the writes of an abandoned call ---------------------------------------------------------------------------
+# ---- undoing the writes of an abandoned call
 
 
 class CreatedMemory:
