@@ -114,13 +114,13 @@ class Pdist(Op):
 class CdistGradient(Op):
     """The gradient of x for distances; takes y transposed. Not differentiable: then it is composed of other ops."""
 
-    takes = "given[b n m]:f x[b n w] transposed[b w m] distance[b n m]; p=number"
-    inputs, parameters, differentiable = ("given", "x", "transposed", "distance"), ("p",), False
+    takes = "d_out[b n m]:f x[b n w] transposed[b w m] distance[b n m]; p=number"
+    inputs, parameters, differentiable = ("d_out", "x", "transposed", "distance"), ("p",), False
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
-        (given, x, *_), (p,) = arguments, parameters
+        (d_out, x, *_), (p,) = arguments, parameters
         out = layout(x.shape, x.dtype, x.device)
-        return _plan(self.name, cdist_gradient_kernel, arguments, out, out.size, 1, (*given.shape[1:], x.shape[2]), p)
+        return _plan(self.name, cdist_gradient_kernel, arguments, out, out.size, 1, (*d_out.shape[1:], x.shape[2]), p)
 
 
 def _distances(

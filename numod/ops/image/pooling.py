@@ -728,10 +728,10 @@ def _indices(x: object, g: object, windows: tuple) -> object:
 class PlaceGradient(_Pool):
     """The gradient of max pooling: g added at indices into planes of `sizes`."""
 
-    takes = "given[*s]:buif indices[*s]:any; kernel=1..^* stride=0..^* padding=0..^* dilation=1..^* sizes=0..^*"
-    inputs = ("given", "indices")
+    takes = "d_out[*s]:buif indices[*s]:any; kernel=1..^* stride=0..^* padding=0..^* dilation=1..^* sizes=0..^*"
+    inputs = ("d_out", "indices")
     gradients = {
-        "given": lambda g, indices, kernel: (
+        "d_out": lambda g, indices, kernel: (
             g.flatten(-len(kernel)).gather(-1, indices.flatten(-len(kernel)).to(dtypes.int64)).reshape(indices.shape)
         )
     }
@@ -748,11 +748,11 @@ class PlaceGradient(_Pool):
         return {1: (prod(parameters[4]), -1)}
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
-        given, indices = arguments
-        out = layout(_replaced(given.shape, parameters[4]), given.dtype, given.device)
-        kernel = place_gradient_elements if given.device.backend.is_gpu else place_gradient_kernel
+        d_out, indices = arguments
+        out = layout(_replaced(d_out.shape, parameters[4]), d_out.dtype, d_out.device)
+        kernel = place_gradient_elements if d_out.device.backend.is_gpu else place_gradient_kernel
         return self._plan(
-            kernel, (out,), (given.storage, indices.storage, given.storage), out.shape, given.shape, parameters
+            kernel, (out,), (d_out.storage, indices.storage, d_out.storage), out.shape, d_out.shape, parameters
         )
 
 
@@ -764,7 +764,7 @@ class AvgPool(_Pool):
     def __init__(self, name: str, backward: bool) -> None:
         super().__init__(name)
         self.backward = backward
-        self.inputs = ("given",) if backward else ("x",)
+        self.inputs = ("d_out",) if backward else ("x",)
 
     @property
     def takes(self) -> str:
@@ -836,4 +836,4 @@ max_pool, max_pool_values, place_gradient = (
 )
 average_pool, average_pool_gradient = AvgPool("average_pool", False), AvgPool("average_pool_gradient", True)
 average_pool.gradients = {"x": _gradient_by(lambda: average_pool_gradient)}
-average_pool_gradient.gradients = {"given": _gradient_by(lambda: average_pool)}
+average_pool_gradient.gradients = {"d_out": _gradient_by(lambda: average_pool)}

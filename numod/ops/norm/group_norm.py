@@ -134,9 +134,9 @@ class GroupNorm(Norm):
 class GroupNormGradient(Norm):
     """(dx, partial) of GroupNorm: partial (images, 2, channels) has the terms of dweight and dbias for each image."""
 
-    takes = "given[n c *s]:f x[n c *s] weight?[c] mean[r] rstd[r]; groups=1.."
+    takes = "d_out[n c *s]:f x[n c *s] weight?[c] mean[r] rstd[r]; groups=1.."
     inputs, outputs, parameters, differentiable = (
-        ("given", "x", "weight", "mean", "rstd"),
+        ("d_out", "x", "weight", "mean", "rstd"),
         ("dx", "partial"),
         ("groups",),
         False,

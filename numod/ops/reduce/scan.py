@@ -97,20 +97,20 @@ def cummax_kernel(x, values, indices, outer, n, inner, *, beats):
         place = int64(task)
         base = (place // inner) * n * inner + place % inner
         best = x[uintp(base)]
-        where = int64(0)
+        position = int64(0)
         k = int64(0)
         while k < n:
             value = x[uintp(base + k * inner)]
             if best == best or value != value:
                 best = value
-                where = k
+                position = k
             values[uintp(base + k * inner)] = best
-            indices[uintp(base + k * inner)] = where
+            indices[uintp(base + k * inner)] = position
             k += 1
             # a separate loop, so that the comparisons do not depend on each other
             while k < n and beats(best, x[uintp(base + k * inner)]):
                 values[uintp(base + k * inner)] = best
-                indices[uintp(base + k * inner)] = where
+                indices[uintp(base + k * inner)] = position
                 k += 1
 
 

@@ -77,10 +77,10 @@ def cross_entropy_kernel(x, target, out, outer, n, inner, ignored, *, greatest=g
 
 
 def cross_entropy_total_kernel(
-    x, target, loss, kept, wrong, outer, n, inner, ignored, mean, *, greatest=greatest, sum_of_exp=sum_of_exp
+    x, target, loss, count, invalid, outer, n, inner, ignored, mean, *, greatest=greatest, sum_of_exp=sum_of_exp
 ):
-    """loss () = the sum or mean of cross-entropies over the targets that are not `ignored`. `kept` () = the number of
-    these targets, `wrong` () = the number of targets outside [0, n).
+    """loss () = the sum or mean of cross-entropies over the targets that are not `ignored`. `count` () = the number of
+    these targets, `invalid` () = the number of targets outside [0, n).
     """
     total, counted, outside = float64(0), int64(0), int64(0)
     for place in range(outer * inner):
@@ -93,11 +93,11 @@ def cross_entropy_total_kernel(
                 high = greatest(x, base, n, inner)
                 total += log(sum_of_exp(x, base, n, inner, high)) + (high - x[uintp(base + chosen * inner)])
                 counted += 1
-    kept[0], wrong[0] = counted, outside
+    count[0], invalid[0] = counted, outside
     loss[0] = total / counted if mean else total
 
 
-def total_kernel(losses, target, loss, kept, wrong, places, n, ignored, mean):
+def total_kernel(losses, target, loss, count, invalid, places, n, ignored, mean):
     """`cross_entropy_total_kernel` of known losses."""
     total, counted, outside = float64(0), int64(0), int64(0)
     for place in range(places):
@@ -105,11 +105,11 @@ def total_kernel(losses, target, loss, kept, wrong, places, n, ignored, mean):
         total += losses[uintp(place)]
         counted += chosen != ignored and chosen >= 0 and chosen < n
         outside += chosen != ignored and (chosen < 0 or chosen >= n)
-    kept[0], wrong[0] = counted, outside
+    count[0], invalid[0] = counted, outside
     loss[0] = total / counted if mean else total
 
 
-def total_block(losses, target, loss, kept, wrong, places, n, ignored, mean, *, TEAM):
+def total_block(losses, target, loss, count, invalid, places, n, ignored, mean, *, TEAM):
     """`total_kernel` with one block of GPU threads."""
     shared = shared_array(TEAM, float64, SHARED)
     thread = int64(cuda.threadIdx.x)
@@ -124,18 +124,18 @@ def total_block(losses, target, loss, kept, wrong, places, n, ignored, mean, *, 
     counted = team_sum(counted, shared, thread, TEAM)
     outside = team_sum(outside, shared, thread, TEAM)
     if thread == 0:
-        kept[0], wrong[0] = int64(counted), int64(outside)
+        count[0], invalid[0] = int64(counted), int64(outside)
         loss[0] = total / counted if mean else total
 
 
 def cross_entropy_gradient_kernel(
-    g, x, target, kept, out, outer, n, inner, ignored, g_step, mean, *, write_softmax=write_softmax
+    g, x, target, count, out, outer, n, inner, ignored, g_step, mean, *, write_softmax=write_softmax
 ):
     """out (outer, n, inner) = g * (softmax(x) - one_hot(target)) along n; 0 if target is `ignored`.
 
     g_step is 0 if g has one element for all targets, else 1.
     """
-    scale = real(1.0) / real(kept[0]) if mean else real(1.0)
+    scale = real(1.0) / real(count[0]) if mean else real(1.0)
     for task in parallel_range(outer * inner):
         place = int64(task)
         chosen = target[uintp(place)]
@@ -194,10 +194,10 @@ def cross_entropy_columns(x, target, out, rows, results, highs, totals, outer, n
 
 
 def cross_entropy_gradient_columns(
-    g, x, target, kept, out, rows, results, highs, totals, outer, n, inner, ignored, g_step, mean, *, COLUMNS, LANES
+    g, x, target, count, out, rows, results, highs, totals, outer, n, inner, ignored, g_step, mean, *, COLUMNS, LANES
 ):
     """`cross_entropy_gradient_kernel`, COLUMNS neighbouring places at a time (see `softmax_columns`)."""
-    scale = real(1.0) / real(kept[0]) if mean else real(1.0)
+    scale = real(1.0) / real(count[0]) if mean else real(1.0)
     for task in parallel_range(strips(outer, inner, COLUMNS)):
         place, base, width, step = strip(x, rows, int64(task), outer, n, inner, COLUMNS, LANES)
         highest_of_columns(rows, base, n, step, width, highs, place)
@@ -253,11 +253,11 @@ def cross_entropy_block(x, target, out, outer, n, inner, ignored, *, TEAM):
                 out[uintp(row)] = log(total) + (high - x[uintp(row * n + chosen)])
 
 
-def cross_entropy_gradient_block(g, x, target, kept, out, outer, n, inner, ignored, g_step, mean, *, TEAM):
+def cross_entropy_gradient_block(g, x, target, count, out, outer, n, inner, ignored, g_step, mean, *, TEAM):
     """`cross_entropy_gradient_kernel` with a block of GPU threads for each row."""
     shared = shared_array(TEAM, real, SHARED)
     thread = int64(cuda.threadIdx.x)
-    scale = real(1.0) / real(kept[0]) if mean else real(1.0)
+    scale = real(1.0) / real(count[0]) if mean else real(1.0)
     for row in range(int64(cuda.blockIdx.x), outer, int64(cuda.gridDim.x)):
         chosen = target[uintp(row)]
         weight = g[uintp(row * g_step)] * scale if chosen != ignored else real(0.0)
@@ -341,16 +341,16 @@ class CrossEntropy(Op):
 
 
 class CrossEntropyTotal(CrossEntropy):
-    """(loss, kept, wrong): the sum of losses, or their `mean` over targets that are not ignored, the number of these
+    """(loss, count, invalid): the sum of losses, or their `mean` over targets that are not ignored, the number of these
     targets, and the number of targets outside [0, C).
     """
 
     takes = "x[n c *s]:f target[n *s]:int64; ignore_index=int mean=flag"
-    parameters, outputs = ("ignore_index", "mean"), ("loss", "kept", "wrong")
+    parameters, outputs = ("ignore_index", "mean"), ("loss", "count", "invalid")
     results_with_gradient = 1
     gradients = {
-        "x": lambda grads, x, target, kept, ignore_index, mean, recording: _total_gradient(
-            grads[0], x, target, kept, ignore_index, mean, recording
+        "x": lambda grads, x, target, count, ignore_index, mean, recording: _total_gradient(
+            grads[0], x, target, count, ignore_index, mean, recording
         )
     }
 
@@ -395,23 +395,23 @@ class CrossEntropyTotal(CrossEntropy):
 class CrossEntropyGradient(Op):
     """g * (softmax(x) - one_hot(target)) along dimension 1, for dense g and target (N, ...) and x (N, C, ...).
 
-    If `kept` is not None, g is one number for all targets, divided by `kept` if `mean`.
+    If `count` is not None, g is one number for all targets, divided by `count` if `mean`.
     """
 
-    takes = "given[*g]:f x[n c *s] target[n *s]:int64 kept?[]:int64; ignore_index=int mean=flag"
-    inputs, parameters = ("given", "x", "target", "kept"), ("ignore_index", "mean")
+    takes = "d_out[*g]:f x[n c *s] target[n *s]:int64 count?[]:int64; ignore_index=int mean=flag"
+    inputs, parameters = ("d_out", "x", "target", "count"), ("ignore_index", "mean")
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
         """As `Op.misfit`."""
         wanted = () if isinstance(arguments[3], Layout) else (sizes["n"], *sizes["s"])
-        return None if sizes["g"] == wanted else f"given must be of shape {wanted}, got {sizes['g']}"
+        return None if sizes["g"] == wanted else f"d_out must be of shape {wanted}, got {sizes['g']}"
 
     def further_limits(self, arguments: tuple, parameters: tuple, sizes: dict) -> dict[int, int | tuple[int, int]]:
         """As `Op.further_limits`."""
         return {2: (sizes["c"], parameters[0])}
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
-        (_, x, _, kept), (ignored, mean) = arguments, parameters
+        (_, x, _, count), (ignored, mean) = arguments, parameters
         out = layout(x.shape, x.dtype, x.device)
         if out.size == 0:
             return Plan(out, lambda *_: None)
@@ -419,10 +419,10 @@ class CrossEntropyGradient(Op):
         outer, n, inner = split(x.shape, 1)
         kernels = cross_entropy_gradient_kernel, cross_entropy_gradient_columns, cross_entropy_gradient_block
         launch = _launcher(x, self.name, kernels, signature, outer, n, inner)
-        constants = (outer, n, inner, ignored, int(not isinstance(kept, Layout)), int(mean))
-        if isinstance(kept, Layout):
+        constants = (outer, n, inner, ignored, int(not isinstance(count, Layout)), int(mean))
+        if isinstance(count, Layout):
             return Plan(out, launch, constants)
-        # the kernel does not read the array passed for `kept`
+        # the kernel does not read the array passed for `count`
         return Plan(out, lambda g, x, target, out: launch(g, x, target, target, out, *constants))
 
 
@@ -431,8 +431,10 @@ def _launcher(
 ) -> Callable:
     """The launcher of the kernel for single places, for neighbouring places (columns), or for blocks of threads."""
     kernel, columns, block = kernels
-    if count := block_reduce.sharing(x, n, inner):
-        return block_reduce.launcher(x, name, register_rows.form(block, n, count), signature, outer, count)
+    if threads_per_row := block_reduce.sharing(x, n, inner):
+        return block_reduce.launcher(
+            x, name, register_rows.form(block, n, threads_per_row), signature, outer, threads_per_row
+        )
     transposed = inner == 1 and n <= _SHORT and outer >= _MANY
     if not transposed and inner < _FEWEST or x.device.backend.is_gpu:
         return bind.launcher(
@@ -454,11 +456,11 @@ def _launcher(
 
 
 def _total_gradient(
-    g: object, x: object, target: object, kept: object, ignore_index: int, mean: bool, recording: bool
+    g: object, x: object, target: object, count: object, ignore_index: int, mean: bool, recording: bool
 ) -> object:
     if not recording:
-        return cross_entropy_gradient.apply((g, x, target, kept), (ignore_index, mean))
-    g_per_target = (g / kept if mean else g).expand(target.shape).contiguous()
+        return cross_entropy_gradient.apply((g, x, target, count), (ignore_index, mean))
+    g_per_target = (g / count if mean else g).expand(target.shape).contiguous()
     return cross_entropy_gradient.apply((g_per_target, x, target, None), (ignore_index, False))
 
 
@@ -469,9 +471,9 @@ def _second_by_g(g: object, x: object, target: object, ignore_index: int) -> obj
     return (g * unit).sum(1)
 
 
-def _second_by_x(g: object, given: object, x: object, target: object, ignore_index: int) -> object:
+def _second_by_x(g: object, d_out: object, x: object, target: object, ignore_index: int) -> object:
     probabilities = x.softmax(1)
-    d_loss = given.masked_fill(target == ignore_index, 0.0).unsqueeze(1)
+    d_loss = d_out.masked_fill(target == ignore_index, 0.0).unsqueeze(1)
     return d_loss * probabilities * (g - (g * probabilities).sum(1, keepdim=True))
 
 
@@ -509,4 +511,4 @@ log_softmax = Softmax(
 cross_entropy = CrossEntropy("cross_entropy")
 cross_entropy_total = CrossEntropyTotal("cross_entropy_total")
 cross_entropy_gradient = CrossEntropyGradient("cross_entropy_gradient")
-cross_entropy_gradient.gradients = {"given": _second_by_g, "x": _second_by_x}
+cross_entropy_gradient.gradients = {"d_out": _second_by_g, "x": _second_by_x}

@@ -178,11 +178,11 @@ class Select(Op):
         if results[0].size == 0:
             return Plan(results, lambda *_: None)
         n = x.shape[-1]
-        rows, flat, key = x.size // n, x.device.backend.is_gpu, key_storage(x.dtype)
-        if aim == FIRST and m <= ORDERED and not flat:
+        rows, on_gpu, key = x.size // n, x.device.backend.is_gpu, key_storage(x.dtype)
+        if aim == FIRST and m <= ORDERED and not on_gpu:
             return Plan(results, _first(x, rows, n, m, descending))
         # short digits on a GPU, since each thread has its own counts
-        tasks, (digit, passes) = min(rows, _THREADS if flat else TASKS), digits(x.dtype, 0 if flat else n)
+        tasks, (digit, passes) = min(rows, _THREADS if on_gpu else TASKS), digits(x.dtype, 0 if on_gpu else n)
         arrays = f"{x.storage.name}[], {x.storage.name}[], int64[], {key.name}[], int64[]"
         run = keyed_launcher(x, "select", select_kernel, arrays, 11, x.size * 4 if rows > 1 else 1)
         empty, flip = x.device.empty, _flip_mask(key, descending)
