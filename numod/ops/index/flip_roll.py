@@ -15,9 +15,9 @@ from ..op import Op, Plan
 
 def reversed_elements(x, out, outer, n, inner):
     """Reverse n on a GPU, with one thread per element."""
-    for place in parallel_range(outer * n * inner):
-        row = int64(place) // inner
-        out[uintp(place)] = x[uintp((row + n - 1 - 2 * (row % n)) * inner + int64(place) % inner)]
+    for element in parallel_range(outer * n * inner):
+        row = int64(element) // inner
+        out[uintp(element)] = x[uintp((row + n - 1 - 2 * (row % n)) * inner + int64(element) % inner)]
 
 
 def reversed_rows(x, out, outer, n, inner):
@@ -39,10 +39,10 @@ def reversed_lines(x, out, outer, n, inner):
 
 def rolled_elements(x, out, outer, n, inner, first):
     """out = x from element `first` of n on, then the elements before, on a GPU with one thread per element."""
-    for place in parallel_range(outer * n * inner):
-        row = int64(place) // inner
+    for element in parallel_range(outer * n * inner):
+        row = int64(element) // inner
         k = row % n + first
-        out[uintp(place)] = x[uintp((row - row % n + (k if k < n else k - n)) * inner + int64(place) % inner)]
+        out[uintp(element)] = x[uintp((row - row % n + (k if k < n else k - n)) * inner + int64(element) % inner)]
 
 
 def rolled_runs(x, out, outer, n, inner, first):

@@ -192,10 +192,10 @@ def bag_kernel(x, index, bounds, weights, out, bags, inner, mean, *, SHARES):
 def bag_bounds_kernel(offsets, out, count, total, length):
     """out (total) = offsets (count), then length. Offsets that decrease, or do not start at 0, become -1."""
     for task in parallel_range(total):
-        place = int64(task)
-        offset = offsets[uintp(place)] if place < count else length
-        previous = offsets[uintp(place - 1)] if place > 0 else int64(0)
-        out[uintp(place)] = -1 if (offset < previous) | ((place == 0) & (offset != 0)) else offset
+        bag = int64(task)
+        offset = offsets[uintp(bag)] if bag < count else length
+        previous = offsets[uintp(bag - 1)] if bag > 0 else int64(0)
+        out[uintp(bag)] = -1 if (offset < previous) | ((bag == 0) & (offset != 0)) else offset
 
 
 def nonzero_kernel(mask, before, out, n):

@@ -90,7 +90,10 @@ class Nll(Op):
 class NllGradient(Op):
     """The gradient of `Nll`, of shape `shape`. Its own gradient is the loss of its gradient."""
 
-    takes = "d_out[*g]:f target[n *s]:int64 weight?[_] weight_sum[]:float64; ignore_index=int reduction=none|mean|sum shape=0..^*"
+    takes = (
+        "d_out[*g]:f target[n *s]:int64 weight?[_] weight_sum[]:float64; ignore_index=int reduction=none|mean|sum "
+        "shape=0..^*"
+    )
     inputs, parameters = ("d_out", "target", "weight", "weight_sum"), ("ignore_index", "reduction", "shape")
     gradients = {
         "d_out": lambda g, target, weight, ignore_index, reduction: nll.apply(

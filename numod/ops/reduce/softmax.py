@@ -1,6 +1,6 @@
 """Softmax, log-softmax and cross-entropy with class indices.
 
-Dense inputs are seen as (outer, n, inner) and reduced along n. A place is one of the outer * inner results.
+Dense inputs are seen as (outer, n, inner) and reduced along n. A column is the n elements at one place (outer, inner).
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from ...kernel.specialize import has, specialized
 from . import register_rows, block_reduce
 from ..op import Op, Plan, single_device
 
-_COLUMNS = 128  # neighbouring places of a task of the column kernels, which are used on a CPU
-_FEWEST = 8  # for at least so many neighbouring places if n is not the last axis,
+_COLUMNS = 128  # neighbouring columns of a task of the column kernels, which are used on a CPU
+_FEWEST = 8  # for at least so many neighbouring columns if n is not the last axis,
 _MANY = 96  # or for at least so many rows if n is the last axis
 _SHORT = 32  # and rows have at most so many elements
 
@@ -48,15 +48,15 @@ _IN_LINE = {"greatest": greatest_in_line, "sum_of_exp": sum_of_exp_in_line, "wri
 def softmax_kernel(x, out, outer, n, inner, *, write_softmax=write_softmax):
     """out = exp(x - max) / sum(exp(x - max)) along n."""
     for task in parallel_range(outer * inner):
-        place = int64(task)
-        write_softmax(x, out, (place // inner) * n * inner + place % inner, n, inner, real(1.0))
+        column = int64(task)
+        write_softmax(x, out, (column // inner) * n * inner + column % inner, n, inner, real(1.0))
 
 
 def log_softmax_kernel(x, out, outer, n, inner, *, greatest=greatest, sum_of_exp=sum_of_exp):
     """out = x - max - log(sum(exp(x - max))) along n."""
     for task in parallel_range(outer * inner):
-        place = int64(task)
-        base = (place // inner) * n * inner + place % inner
+        column = int64(task)
+        base = (column // inner) * n * inner + column % inner
         high = greatest(x, base, n, inner)
         rest = log(float64(sum_of_exp(x, base, n, inner, high)))
         for k in range(n):  # in float64, or the compiler would add high and rest first, and lose digits of rest
@@ -66,14 +66,14 @@ def log_softmax_kernel(x, out, outer, n, inner, *, greatest=greatest, sum_of_exp
 def cross_entropy_kernel(x, target, out, outer, n, inner, ignored, *, greatest=greatest, sum_of_exp=sum_of_exp):
     """out (outer, inner) = log(sum(exp(x))) - x[target] along n; 0 if target is `ignored` or outside [0, n)."""
     for task in parallel_range(outer * inner):
-        place = int64(task)
-        chosen = target[uintp(place)]
+        column = int64(task)
+        chosen = target[uintp(column)]
         if chosen == ignored or chosen < 0 or chosen >= n:
-            out[uintp(place)] = real(0.0)
+            out[uintp(column)] = real(0.0)
         else:
-            base = (place // inner) * n * inner + place % inner
+            base = (column // inner) * n * inner + column % inner
             high = greatest(x, base, n, inner)
-            out[uintp(place)] = log(sum_of_exp(x, base, n, inner, high)) + (high - x[uintp(base + chosen * inner)])
+            out[uintp(column)] = log(sum_of_exp(x, base, n, inner, high)) + (high - x[uintp(base + chosen * inner)])
 
 
 def cross_entropy_total_kernel(
@@ -83,13 +83,13 @@ def cross_entropy_total_kernel(
     these targets, `invalid` () = the number of targets outside [0, n).
     """
     total, counted, outside = float64(0), int64(0), int64(0)
-    for place in range(outer * inner):
-        chosen = target[uintp(place)]
+    for column in range(outer * inner):
+        chosen = target[uintp(column)]
         if chosen != ignored:
             if chosen < 0 or chosen >= n:
                 outside += 1
             else:
-                base = (place // inner) * n * inner + place % inner
+                base = (column // inner) * n * inner + column % inner
                 high = greatest(x, base, n, inner)
                 total += log(sum_of_exp(x, base, n, inner, high)) + (high - x[uintp(base + chosen * inner)])
                 counted += 1
@@ -97,27 +97,27 @@ def cross_entropy_total_kernel(
     loss[0] = total / counted if mean else total
 
 
-def total_kernel(losses, target, loss, count, invalid, places, n, ignored, mean):
+def total_kernel(losses, target, loss, count, invalid, column_count, n, ignored, mean):
     """`cross_entropy_total_kernel` of known losses."""
     total, counted, outside = float64(0), int64(0), int64(0)
-    for place in range(places):
-        chosen = target[uintp(place)]
-        total += losses[uintp(place)]
+    for column in range(column_count):
+        chosen = target[uintp(column)]
+        total += losses[uintp(column)]
         counted += chosen != ignored and chosen >= 0 and chosen < n
         outside += chosen != ignored and (chosen < 0 or chosen >= n)
     count[0], invalid[0] = counted, outside
     loss[0] = total / counted if mean else total
 
 
-def total_block(losses, target, loss, count, invalid, places, n, ignored, mean, *, TEAM):
+def total_block(losses, target, loss, count, invalid, column_count, n, ignored, mean, *, TEAM):
     """`total_kernel` with one block of GPU threads."""
     shared = shared_array(TEAM, float64, SHARED)
     thread = int64(cuda.threadIdx.x)
     total, counted, outside = float64(0), float64(0), float64(0)
-    for place in range(thread, places, TEAM):
-        chosen = target[uintp(place)]
+    for column in range(thread, column_count, TEAM):
+        chosen = target[uintp(column)]
         is_class = (chosen >= 0) & (chosen < n)
-        total += float64(losses[uintp(place)])
+        total += float64(losses[uintp(column)])
         counted += float64(1) if (chosen != ignored) & is_class else float64(0)
         outside += float64(0) if (chosen == ignored) | is_class else float64(1)
     total = team_sum(total, shared, thread, TEAM)
@@ -137,79 +137,81 @@ def cross_entropy_gradient_kernel(
     """
     scale = real(1.0) / real(count[0]) if mean else real(1.0)
     for task in parallel_range(outer * inner):
-        place = int64(task)
-        chosen = target[uintp(place)]
-        base = (place // inner) * n * inner + place % inner
-        weight = g[uintp(place * g_step)] * scale if chosen != ignored else real(0.0)
+        column = int64(task)
+        chosen = target[uintp(column)]
+        base = (column // inner) * n * inner + column % inner
+        weight = g[uintp(column * g_step)] * scale if chosen != ignored else real(0.0)
         write_softmax(x, out, base, n, inner, weight)
         if chosen != ignored:
             out[uintp(base + chosen * inner)] -= weight
 
 
 def softmax_columns(x, out, rows, results, highs, totals, outer, n, inner, *, COLUMNS, LANES):
-    """`softmax_kernel`, COLUMNS neighbouring places at a time. highs and totals (outer, inner) are scratch.
+    """`softmax_kernel`, COLUMNS neighbouring columns at a time. highs and totals (outer, inner) are scratch.
 
     rows and results are x and out, or if n is the last axis, scratch of the size of x for transposed strips.
     """
     for task in parallel_range(strips(outer, inner, COLUMNS)):
-        place, base, width, step = strip(x, rows, int64(task), outer, n, inner, COLUMNS, LANES)
-        highest_of_columns(rows, base, n, step, width, highs, place)
-        exp_of_columns(rows, base, n, step, width, highs, totals, place, results)
+        column, base, width, step = strip(x, rows, int64(task), outer, n, inner, COLUMNS, LANES)
+        highest_of_columns(rows, base, n, step, width, highs, column)
+        exp_of_columns(rows, base, n, step, width, highs, totals, column, results)
         for j in range(width):
-            totals[uintp(place + j)] = real(1.0) / totals[uintp(place + j)]
-        scale_columns(results, base, n, step, width, totals, place)
+            totals[uintp(column + j)] = real(1.0) / totals[uintp(column + j)]
+        scale_columns(results, base, n, step, width, totals, column)
         turn_back(results, out, base, n, width, inner, LANES)
 
 
 def log_softmax_columns(x, out, rows, results, highs, totals, outer, n, inner, *, COLUMNS, LANES):
-    """`log_softmax_kernel`, COLUMNS neighbouring places at a time (see `softmax_columns`)."""
+    """`log_softmax_kernel`, COLUMNS neighbouring columns at a time (see `softmax_columns`)."""
     for task in parallel_range(strips(outer, inner, COLUMNS)):
-        place, base, width, step = strip(x, rows, int64(task), outer, n, inner, COLUMNS, LANES)
-        highest_of_columns(rows, base, n, step, width, highs, place)
-        sum_exp_of_columns(rows, base, n, step, width, highs, totals, place)
+        column, base, width, step = strip(x, rows, int64(task), outer, n, inner, COLUMNS, LANES)
+        highest_of_columns(rows, base, n, step, width, highs, column)
+        sum_exp_of_columns(rows, base, n, step, width, highs, totals, column)
         for j in range(width):
-            totals[uintp(place + j)] = log(totals[uintp(place + j)])
+            totals[uintp(column + j)] = log(totals[uintp(column + j)])
         for k in range(n):
             # compiled without reassociation, which would lose digits of the logarithm
             for j in range(width):
                 results[uintp(base + k * step + j)] = (
-                    rows[uintp(base + k * step + j)] - highs[uintp(place + j)]
-                ) - totals[uintp(place + j)]
+                    rows[uintp(base + k * step + j)] - highs[uintp(column + j)]
+                ) - totals[uintp(column + j)]
         turn_back(results, out, base, n, width, inner, LANES)
 
 
 def cross_entropy_columns(x, target, out, rows, results, highs, totals, outer, n, inner, ignored, *, COLUMNS, LANES):
-    """`cross_entropy_kernel`, COLUMNS neighbouring places at a time (see `softmax_columns`)."""
+    """`cross_entropy_kernel`, COLUMNS neighbouring columns at a time (see `softmax_columns`)."""
     for task in parallel_range(strips(outer, inner, COLUMNS)):
-        place, base, width, step = strip(x, rows, int64(task), outer, n, inner, COLUMNS, LANES)
-        highest_of_columns(rows, base, n, step, width, highs, place)
-        sum_exp_of_columns(rows, base, n, step, width, highs, totals, place)
+        column, base, width, step = strip(x, rows, int64(task), outer, n, inner, COLUMNS, LANES)
+        highest_of_columns(rows, base, n, step, width, highs, column)
+        sum_exp_of_columns(rows, base, n, step, width, highs, totals, column)
         for j in range(width):
-            totals[uintp(place + j)] = log(totals[uintp(place + j)])
+            totals[uintp(column + j)] = log(totals[uintp(column + j)])
         for j in range(width):
-            chosen = target[uintp(place + j)]
+            chosen = target[uintp(column + j)]
             known = chosen != ignored and chosen >= 0 and chosen < n
             score = rows[uintp(base + (chosen if known else 0) * step + j)]
-            out[uintp(place + j)] = totals[uintp(place + j)] + (highs[uintp(place + j)] - score) if known else real(0.0)
+            out[uintp(column + j)] = (
+                totals[uintp(column + j)] + (highs[uintp(column + j)] - score) if known else real(0.0)
+            )
 
 
 def cross_entropy_gradient_columns(
     g, x, target, count, out, rows, results, highs, totals, outer, n, inner, ignored, g_step, mean, *, COLUMNS, LANES
 ):
-    """`cross_entropy_gradient_kernel`, COLUMNS neighbouring places at a time (see `softmax_columns`)."""
+    """`cross_entropy_gradient_kernel`, COLUMNS neighbouring columns at a time (see `softmax_columns`)."""
     scale = real(1.0) / real(count[0]) if mean else real(1.0)
     for task in parallel_range(strips(outer, inner, COLUMNS)):
-        place, base, width, step = strip(x, rows, int64(task), outer, n, inner, COLUMNS, LANES)
-        highest_of_columns(rows, base, n, step, width, highs, place)
-        exp_of_columns(rows, base, n, step, width, highs, totals, place, results)
+        column, base, width, step = strip(x, rows, int64(task), outer, n, inner, COLUMNS, LANES)
+        highest_of_columns(rows, base, n, step, width, highs, column)
+        exp_of_columns(rows, base, n, step, width, highs, totals, column, results)
         for j in range(width):
-            weight = g[uintp((place + j) * g_step)] * scale if target[uintp(place + j)] != ignored else real(0.0)
-            highs[uintp(place + j)], totals[uintp(place + j)] = weight, weight / totals[uintp(place + j)]
-        scale_columns(results, base, n, step, width, totals, place)
+            weight = g[uintp((column + j) * g_step)] * scale if target[uintp(column + j)] != ignored else real(0.0)
+            highs[uintp(column + j)], totals[uintp(column + j)] = weight, weight / totals[uintp(column + j)]
+        scale_columns(results, base, n, step, width, totals, column)
         for j in range(width):
-            chosen = target[uintp(place + j)]
+            chosen = target[uintp(column + j)]
             if chosen != ignored:
-                results[uintp(base + chosen * step + j)] -= highs[uintp(place + j)]
+                results[uintp(base + chosen * step + j)] -= highs[uintp(column + j)]
         turn_back(results, out, base, n, width, inner, LANES)
 
 
@@ -429,7 +431,7 @@ class CrossEntropyGradient(Op):
 def _launcher(
     x: Layout, name: str, kernels: tuple[Callable, Callable, Callable], signature: str, outer: int, n: int, inner: int
 ) -> Callable:
-    """The launcher of the kernel for single places, for neighbouring places (columns), or for blocks of threads."""
+    """The launcher of the kernel for single columns, for neighbouring columns (columns), or for blocks of threads."""
     kernel, columns, block = kernels
     if threads_per_row := block_reduce.sharing(x, n, inner):
         return block_reduce.launcher(
@@ -446,11 +448,23 @@ def _launcher(
     run = bind.launcher(
         x.device, name, source, ", ".join([*arrays, *numbers]), x.dtype, 16 * x.size, build.FAST_POINTWISE
     )
-    empty, size, places, x_at, out_at = x.device.empty, x.size, outer * inner, names.index("x"), names.index("out")
+    empty, size, column_count, x_at, out_at = (
+        x.device.empty,
+        x.size,
+        outer * inner,
+        names.index("x"),
+        names.index("out"),
+    )
 
     def launch(*arguments: object) -> None:
         strips = (empty(size, storage), empty(size, storage)) if transposed else (arguments[x_at], arguments[out_at])
-        run(*arguments[:buffers], *strips, empty(places, storage), empty(places, storage), *arguments[buffers:])
+        run(
+            *arguments[:buffers],
+            *strips,
+            empty(column_count, storage),
+            empty(column_count, storage),
+            *arguments[buffers:],
+        )
 
     return launch
 

@@ -35,8 +35,8 @@ def select_kernel(
     are not NaN. keys (rows, n) and counts (tasks, 2^digit) are scratch. If m is small, an upper limit of the keys is
     estimated from a sample, and only elements up to the limit are considered.
     """
-    for place in parallel_range(tasks):
-        task, sample, block = int64(place), int64(4096), int64(64)
+    for index in parallel_range(tasks):
+        task, sample, block = int64(index), int64(4096), int64(64)
         for row in range(task, rows, tasks):
             base = row * n
             half = base + n // 2  # the positions of candidates are stored in the second half of keys
@@ -86,8 +86,8 @@ def first_kernel(x, values, indices, keys, rows, n, tasks, m, flip, *, key_of, r
     keys (tasks, m) is scratch, `flip` is the mask of the keys. Most blocks of 64 elements have none before the current
     last one, which vectorised comparisons detect.
     """
-    for place in parallel_range(tasks):
-        task = int64(place)
+    for index in parallel_range(tasks):
+        task = int64(index)
         for row in range(task, rows, tasks):
             base, buffer, first = row * n, task * m, row * m
             for k in range(m):
