@@ -42,7 +42,7 @@ class Convolution(Op):
         self.inputs, self.direct = inputs, direct
 
     def supports_half(self, arguments: tuple, parameters: tuple) -> bool:
-        """As `Op.supports_half`."""
+        """See `Op.supports_half`."""
         x, _, result = self.shapes(*arguments[:2], parameters)
         return on_tensor_cores(arguments) and fits(x, result)
 
@@ -57,7 +57,7 @@ class Convolution(Op):
 
     @property
     def takes(self) -> str:
-        """As `Op.takes`."""
+        """See `Op.takes`."""
         tensors = {"x": "x[n c *s]", "weight": "weight[o i *k]", "d_out": "d_out[m p *t]"}
         first, second = self.inputs[:2]
         return (
@@ -66,7 +66,7 @@ class Convolution(Op):
         )
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """As `Op.misfit`."""
+        """See `Op.misfit`."""
         stride, padding, dilation, groups, shape = parameters
         rank = arguments[0].ndim
         if (

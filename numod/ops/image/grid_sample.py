@@ -273,7 +273,7 @@ class GridSample(Op):
     inputs, parameters = ("x", "grid"), ("mode", "padding", "corners", "orders")
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """As `Op.misfit`."""
+        """See `Op.misfit`."""
         return _misfit(sizes["s"], sizes)
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
@@ -299,7 +299,7 @@ class GridSpread(Op):
     inputs, parameters = ("d_out", "grid"), ("shape", *GridSample.parameters)
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """As `Op.misfit`."""
+        """See `Op.misfit`."""
         shape = parameters[0]
         if shape[:2] != (sizes["n"], sizes["c"]):
             return f"attribute 'shape' must begin with {sizes['n']}, {sizes['c']}, got {shape}"
@@ -325,7 +325,7 @@ class GridSlope(Op):
     inputs, parameters, differentiable = ("d_out", "x", "grid"), GridSample.parameters[:3], False
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """As `Op.misfit`."""
+        """See `Op.misfit`."""
         return _misfit(sizes["s"], sizes)
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:

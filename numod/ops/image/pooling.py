@@ -545,7 +545,7 @@ class _Pool(Op):
     parameters = ("kernel", "stride", "padding", "dilation", "sizes")
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """As `Op.misfit`."""
+        """See `Op.misfit`."""
         return _misfit(sizes["s"], _replaced(sizes["s"], parameters[4]), parameters)
 
     def _plan(
@@ -737,14 +737,14 @@ class PlaceGradient(_Pool):
     }
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """As `Op.misfit`."""
+        """See `Op.misfit`."""
         kind = dtypes.int32 if prod(parameters[4]) < 1 << 31 else dtypes.int64
         if arguments[1].dtype is not kind:
             return f"indices must be of {kind}, got {arguments[1].dtype}"
         return _misfit(_replaced(sizes["s"], parameters[4]), sizes["s"], parameters)
 
     def further_limits(self, arguments: tuple, parameters: tuple, sizes: dict) -> dict[int, int | tuple[int, int]]:
-        """As `Op.further_limits`."""
+        """See `Op.further_limits`."""
         return {1: (prod(parameters[4]), -1)}
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
@@ -768,14 +768,14 @@ class AvgPool(_Pool):
 
     @property
     def takes(self) -> str:
-        """As `Op.takes`."""
+        """See `Op.takes`."""
         return (
             f"{self.inputs[0]}[*s]:buif; kernel=1..^* stride=0..^* padding=0..^* dilation=1..^* sizes=0..^* "
             "counts_borders=flag divisor=0.."
         )
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """As `Op.misfit`."""
+        """See `Op.misfit`."""
         ends = sizes["s"], _replaced(sizes["s"], parameters[4])
         return _misfit(*(reversed(ends) if self.backward else ends), parameters)
 

@@ -272,7 +272,7 @@ class Gather(Op):
         self.kernel, self.gradients = kernel, {"x": gradient}
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """As `Op.misfit`."""
+        """See `Op.misfit`."""
         return differ_beside(sizes["x"], sizes["i"], parameters[0]) if self.kernel is gather_kernel else None
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
@@ -312,7 +312,7 @@ class Scatter(Op):
     inputs, parameters = ("x", "index", "source"), ("dim",)
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """As `Op.misfit`."""
+        """See `Op.misfit`."""
         slabs = self.kernels is _SLABS
         if slabs and len(sizes["i"]) > 1:
             return f"index must have one dimension, got {len(sizes['i'])}"
@@ -417,11 +417,11 @@ class Bag(Op):
     }
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """As `Op.misfit`."""
+        """See `Op.misfit`."""
         return None if sizes["b"] else "bounds must have at least one element"
 
     def further_limits(self, arguments: tuple, parameters: tuple, sizes: dict) -> dict[int, int]:
-        """As `Op.further_limits`."""
+        """See `Op.further_limits`."""
         return {2: sizes["k"] + 1}
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
@@ -480,7 +480,7 @@ class Nonzero(Op):
     inputs, parameters, gradients, differentiable = ("mask", "before"), ("total",), {}, False
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """As `Op.misfit`."""
+        """See `Op.misfit`."""
         return (
             None
             if parameters[0] <= arguments[0].size

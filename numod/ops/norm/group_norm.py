@@ -111,7 +111,7 @@ class GroupNorm(Norm):
     inputs, outputs, parameters = ("x", "weight", "bias"), ("out", "mean", "rstd"), ("groups", "eps")
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """As `Op.misfit`."""
+        """See `Op.misfit`."""
         return (
             None
             if sizes["c"] % parameters[0] == 0
@@ -143,7 +143,7 @@ class GroupNormGradient(Norm):
     )
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """As `Op.misfit`."""
+        """See `Op.misfit`."""
         if sizes["c"] % parameters[0]:
             return f"attribute 'groups' must divide {sizes['c']} channels, got {parameters[0]}"
         return (

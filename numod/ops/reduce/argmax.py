@@ -195,7 +195,7 @@ class Extremum(Op):
         self.least = least
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """As `Op.misfit`."""
+        """See `Op.misfit`."""
         return (
             None
             if readable(arguments[0], parameters[0])

@@ -102,7 +102,7 @@ class NllGradient(Op):
     }
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """As `Op.misfit`."""
+        """See `Op.misfit`."""
         _, reduction, shape = parameters
         if len(shape) < 2 or (shape[0], *shape[2:]) != (sizes["n"], *sizes["s"]):
             return (
@@ -115,7 +115,7 @@ class NllGradient(Op):
         return None if sizes["g"] == wanted else f"d_out must be of shape {wanted}, got {sizes['g']}"
 
     def further_limits(self, arguments: tuple, parameters: tuple, sizes: dict) -> dict[int, int | tuple[int, int]]:
-        """As `Op.further_limits`."""
+        """See `Op.further_limits`."""
         return {1: (parameters[2][1], parameters[0])}
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:

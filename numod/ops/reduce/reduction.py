@@ -64,7 +64,7 @@ class Reduction(Op):
         self._folds: dict[tuple[DType, DType], folds.Fold] = {}
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """As `Op.misfit`."""
+        """See `Op.misfit`."""
         dims = parameters[0]
         return (
             None
@@ -358,11 +358,11 @@ class FusedMapReduce(Op):
 
     @property
     def takes(self) -> str:
-        """As `Op.takes`."""
+        """See `Op.takes`."""
         return " ".join(f"{input}#[*s]:any" for input in self.inputs) + "; scale=number"
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """As `Op.misfit`."""
+        """See `Op.misfit`."""
         return None if "s" in sizes else "at least one input must be a tensor"
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:

@@ -306,7 +306,7 @@ class CrossEntropy(Op):
     }
 
     def further_limits(self, arguments: tuple, parameters: tuple, sizes: dict) -> dict[int, int | tuple[int, int]]:
-        """As `Op.further_limits`."""
+        """See `Op.further_limits`."""
         return {1: (sizes["c"], parameters[0])}
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
@@ -404,12 +404,12 @@ class CrossEntropyGradient(Op):
     inputs, parameters = ("d_out", "x", "target", "count"), ("ignore_index", "mean")
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """As `Op.misfit`."""
+        """See `Op.misfit`."""
         wanted = () if isinstance(arguments[3], Layout) else (sizes["n"], *sizes["s"])
         return None if sizes["g"] == wanted else f"d_out must be of shape {wanted}, got {sizes['g']}"
 
     def further_limits(self, arguments: tuple, parameters: tuple, sizes: dict) -> dict[int, int | tuple[int, int]]:
-        """As `Op.further_limits`."""
+        """See `Op.further_limits`."""
         return {2: (sizes["c"], parameters[0])}
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:

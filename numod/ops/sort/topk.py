@@ -160,7 +160,7 @@ class Select(Op):
     gradients = {"x": scatter_back}
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """As `Op.misfit`."""
+        """See `Op.misfit`."""
         (m, rank, _, aim), n = parameters, sizes["n"]
         if m > n or (aim != FIRST and m > 1):
             return f"attribute 'm' must be at most {n if aim == FIRST else min(n, 1)}, got {m}"
