@@ -247,7 +247,7 @@ def narrow(x: Layout, dim: int) -> bool:
 def _launch(name: str, x: Layout, dim: int, least: bool) -> Callable:
     sizes, steps, n, step = _collapsed(x, dim)
     (outer, inner), (outer_step, inner_step) = ([1] * (2 - len(sizes)) + sizes, [0] * (2 - len(steps)) + steps)
-    work, on_gpu = x.size if outer * inner > 1 else 1, x.device.backend.is_gpu
+    work, flat = x.size if outer * inner > 1 else 1, x.device.backend.is_gpu
 
     def launcher(kernel: Callable, scratch: tuple, numbers: int, work: int) -> Callable:
         signature = bind.signature(x, x, "int64", *scratch, numbers=numbers)
@@ -255,18 +255,18 @@ def _launch(name: str, x: Layout, dim: int, least: bool) -> Callable:
 
     if step == 1 and block_reduce.sharing(x, n):
         return _by_teams(x, name, least, (outer, inner, outer_step, inner_step, n))
-    if step == 1 and not on_gpu and n >= extremes.lanes(x.storage.itemsize):
+    if step == 1 and not flat and n >= extremes.lanes(x.storage.itemsize):
         chunks = min(_CHUNKS, n // _CHUNK) if outer * inner < _CHUNKS and n >= 2 * _CHUNK else 1
         run = launcher(rows_kernel, (x, "int64"), 6, x.size)
         return _in_chunks(x, run, outer * inner * chunks, (outer, inner, outer_step, inner_step, n, chunks))
-    if inner_step == 1 and not on_gpu and inner >= extremes.least_columns(x.storage.itemsize) and n < 1 << 31:
+    if inner_step == 1 and not flat and inner >= extremes.least_columns(x.storage.itemsize) and n < 1 << 31:
         places = np.dtype(np.int64 if x.storage.itemsize == 8 else np.int32)
         run = launcher(columns_kernel, (places,), 7, x.size)
         numbers, empty = (outer, inner, outer_step, n, step, -(-inner // _TILE), extremes.LINES), x.device.empty
         return lambda x_data, values, indices: run(x_data, values, indices, empty(outer * inner, places), *numbers)
     run, numbers = (
         launcher(lines_kernel, (), 7, work),
-        (outer, inner, outer_step, inner_step, n, step, inner if on_gpu else -(-inner // _RUN)),
+        (outer, inner, outer_step, inner_step, n, step, inner if flat else -(-inner // _RUN)),
     )
     return lambda x_data, values, indices: run(x_data, values, indices, *numbers)
 
