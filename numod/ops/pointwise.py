@@ -86,12 +86,12 @@ class Pointwise(Op, Formula):
 
     @property
     def takes(self) -> str:
-        """As `Op.takes`."""
+        """See `Op.takes`."""
         inputs = " ".join(f"{name}#[*_]~:any" for name in self.inputs)
         return f"{inputs}; / compute=dtype? device=device shape=0..^* strides=0..^*?"
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """As `Op.misfit`."""
+        """See `Op.misfit`."""
         if (
             len(parameters) > 3
             and parameters[3] is not None

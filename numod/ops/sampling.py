@@ -214,7 +214,7 @@ class Sample(Op):
 
     @property
     def takes(self) -> str:
-        """As `Op.takes`."""
+        """See `Op.takes`."""
         return " ".join(f"{input}[*s]:f" for input in self.inputs[:-2]) + " seed#i offset#i;"
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
@@ -242,7 +242,7 @@ class Permutation(Op):
     inputs, differentiable = ("keys",), False
 
     def further_limits(self, arguments: tuple, parameters: tuple, sizes: dict) -> dict[int, int]:
-        """As `Op.further_limits`."""
+        """See `Op.further_limits`."""
         return {0: 1 << 62}
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:

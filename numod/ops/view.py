@@ -171,8 +171,8 @@ def unsqueeze(x: Layout, dim: int) -> tuple:
 @view("squeeze", "dims=axis^*", lambda g, layout: g.reshape(layout.shape))
 def squeeze(x: Layout, dims: tuple) -> tuple:
     """Remove dimensions of size 1."""
-    kept = [d for d in range(x.ndim) if d not in dims or x.shape[d] != 1]
-    return [x.shape[d] for d in kept], [x.strides[d] for d in kept], 0
+    remaining = [d for d in range(x.ndim) if d not in dims or x.shape[d] != 1]
+    return [x.shape[d] for d in remaining], [x.strides[d] for d in remaining], 0
 
 
 @view("view", "shape=0..^*", lambda g, layout: g.reshape(layout.shape))
@@ -197,9 +197,9 @@ def diagonal(x: Layout, offset: int, dim1: int, dim2: int) -> tuple:
     rows_, columns = x.shape[dim1], x.shape[dim2]
     length = max(0, min(rows_, columns - offset) if offset >= 0 else min(rows_ + offset, columns))
     start = offset * x.strides[dim2] if offset >= 0 else -offset * x.strides[dim1]
-    kept = [d for d in range(x.ndim) if d not in (dim1, dim2)]
-    shape = [x.shape[d] for d in kept] + [length]
-    return shape, [x.strides[d] for d in kept] + [x.strides[dim1] + x.strides[dim2]], start if length else 0
+    remaining = [d for d in range(x.ndim) if d not in (dim1, dim2)]
+    shape = [x.shape[d] for d in remaining] + [length]
+    return shape, [x.strides[d] for d in remaining] + [x.strides[dim1] + x.strides[dim2]], start if length else 0
 
 
 def view_strides(x: Layout, shape: tuple[int, ...]) -> tuple[int, ...] | None:
@@ -239,15 +239,15 @@ def spread(g: object, whole: Layout, shape: tuple, strides: tuple, offset: int) 
         g = g.sum(repeated, keepdim=True) if repeated else g
         shape = tuple(1 if d in repeated else n for d, n in enumerate(shape))
         part = layout(shape, whole.dtype, whole.device, tuple(strides))
-    flat = g.new_zeros(max(whole.extent, offset + part.extent) - low)
+    storage = g.new_zeros(max(whole.extent, offset + part.extent) - low)
     if part.overlapping:
-        places = flat._places(shape, strides, offset - low)
-        flat.index_add_(0, places.reshape(-1), g.reshape(-1))
+        storage_indices = storage._places(shape, strides, offset - low)
+        storage.index_add_(0, storage_indices.reshape(-1), g.reshape(-1))
     else:
-        flat.as_strided(shape, strides, offset - low).copy_(g)
+        storage.as_strided(shape, strides, offset - low).copy_(g)
     if whole.overlapping:  # elements of the input that share memory share the gradient equally
-        visits = flat.new_zeros(flat.shape).index_add_(
-            0, flat._places(whole.shape, whole.strides, -low).reshape(-1), flat.new_ones(whole.size)
+        visits = storage.new_zeros(storage.shape).index_add_(
+            0, storage._places(whole.shape, whole.strides, -low).reshape(-1), storage.new_ones(whole.size)
         )
-        flat = flat / visits.clamp_(min=1)
-    return flat.as_strided(whole.shape, whole.strides, -low)
+        storage = storage / visits.clamp_(min=1)
+    return storage.as_strided(whole.shape, whole.strides, -low)

@@ -1,5 +1,5 @@
-"""Rows of the pointwise table against mpmath at hard points, value and gradient, within the bars that `shared/accuracy`
-states. About 10 s with kernels in the cache; mpmath takes most of it.
+"""Values and gradients of pointwise rows against mpmath at difficult points, within the tolerances of
+`shared/accuracy`. About 10 s with kernels in the cache; mpmath takes most of it.
 """
 
 from __future__ import annotations

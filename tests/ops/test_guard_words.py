@@ -1,10 +1,9 @@
 """No op writes outside of its memory.
 
-Results and views lie between guard words, and what is in them is what dense memory gets.
-
-Every op that writes is tried: in-place methods, `nn.init`, functions with `inplace` or `out`, all found by their names,
-and what allocates its result. A sample runs by default, in some ten seconds; `-m guards` runs all of them, within four
-minutes on two cores.
+Results and views are surrounded by guard words and must equal the results of dense tensors. All ops that write are
+tested: in-place methods, `nn.init`, functions with `inplace` or `out` (found by their names), and functions that
+allocate their result. A sample runs by default, in about ten seconds; `-m guards` runs all, in about four minutes on
+two cores.
 """
 
 from __future__ import annotations

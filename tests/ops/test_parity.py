@@ -1,6 +1,4 @@
-"""The installed PyTorch beside numod: the same inputs through both; values, dtypes, shapes, gradients, and the types of
-errors.
-"""
+"""numod against the installed PyTorch: values, dtypes, shapes, gradients and exception types for equal inputs."""
 
 from __future__ import annotations
 

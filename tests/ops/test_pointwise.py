@@ -1,7 +1,6 @@
-"""Every row of the pointwise table against a NumPy reference of its own: layouts, dtypes, special values, gradients to
-second order.
+"""Every pointwise row against a NumPy reference: layouts, dtypes, special values, gradients to second order.
 
-A row costs a compiled kernel per dtype and layout class, so each test here is chosen to add at most one.
+A row needs a compiled kernel per dtype and layout class, so each test adds at most one.
 """
 
 from __future__ import annotations

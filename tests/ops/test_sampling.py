@@ -1,6 +1,4 @@
-"""Gamma, Poisson and binomial numbers: their moments, the slope of gamma numbers, reproducibility and the corners of
-the parameters.
-"""
+"""Gamma, Poisson and binomial samples: moments, the derivative of gamma samples, reproducibility, extreme parameters."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Results and gradients are the same to the bit for any number of threads: tensors large enough that every kernel here
-is divided.
-"""
+"""Results and gradients are bitwise equal for any number of threads, with tensors large enough to use all threads."""
 
 from __future__ import annotations
 

@@ -53,71 +53,71 @@ def first_column(task, tiles, n, inner, columns):
 
 @scalar
 def strips(outer, inner, columns):
-    """The number of strips of up to `columns` places of results (outer, inner)."""
+    """The number of strips of up to `columns` columns of results (outer, inner)."""
     return outer * ((inner + columns - 1) // columns) if inner != 1 else (outer + columns - 1) // columns
 
 
 @scalar
 def strip(x, rows, task, outer, n, inner, columns, lanes):
     """A strip of x (outer, n, inner) and results (outer, inner): (first index in a result, first index in x, number of
-    places, distance of the n elements). If inner is 1, the strip is transposed into rows (of the size of x).
+    columns, distance of the n elements). If inner is 1, the strip is transposed into rows (of the size of x).
     """
     if inner != 1:
-        place, base, width = first_column(task, (inner + columns - 1) // columns, n, inner, columns)
-        return place, base, width, inner
-    place = task * columns
-    base, width = place * n, min(columns, outer - place)
+        column, base, width = first_column(task, (inner + columns - 1) // columns, n, inner, columns)
+        return column, base, width, inner
+    column = task * columns
+    base, width = column * n, min(columns, outer - column)
     turn(x, base, n, width, n, rows, base, width, lanes)
-    return place, base, width, width
+    return column, base, width, width
 
 
 @scalar
-def turn_back(made, out, base, n, width, inner, lanes):
+def turn_back(results, out, base, n, width, inner, lanes):
     """Transpose the results of a strip into out if inner is 1; else they are there already."""
     if inner == 1:
-        turn(made, base, width, n, width, out, base, n, lanes)
+        turn(results, base, width, n, width, out, base, n, lanes)
 
 
 @scalar
-def highest_of_columns(x, base, n, inner, width, highs, place):
-    """highs[place:] (width) = the maximum of each column of n elements, `inner` apart; NaN if one is NaN."""
+def highest_of_columns(x, base, n, inner, width, highs, column):
+    """highs[column:] (width) = the maximum of each column of n elements, `inner` apart; NaN if one is NaN."""
     for j in range(width):
-        highs[uintp(place + j)] = x[uintp(base + j)]
+        highs[uintp(column + j)] = x[uintp(base + j)]
     for k in range(1, n):
         for j in range(width):
-            highs[uintp(place + j)] = larger(highs[uintp(place + j)], x[uintp(base + k * inner + j)])
+            highs[uintp(column + j)] = larger(highs[uintp(column + j)], x[uintp(base + k * inner + j)])
 
 
 @scalar
-def sum_exp_of_columns(x, base, n, inner, width, highs, totals, place):
-    """totals[place:] (width) = the sum of exp(x - high) over each column."""
+def sum_exp_of_columns(x, base, n, inner, width, highs, totals, column):
+    """totals[column:] (width) = the sum of exp(x - high) over each column."""
     for j in range(width):
-        totals[uintp(place + j)] = 0.0
+        totals[uintp(column + j)] = 0.0
     for k in range(n):
         for j in range(width):
-            totals[uintp(place + j)] += lifted_exp(x[uintp(base + k * inner + j)] - highs[uintp(place + j)])
+            totals[uintp(column + j)] += lifted_exp(x[uintp(base + k * inner + j)] - highs[uintp(column + j)])
     for j in range(width):
-        totals[uintp(place + j)] = totals[uintp(place + j)] / lifted_exp(real(0.0))
+        totals[uintp(column + j)] = totals[uintp(column + j)] / lifted_exp(real(0.0))
 
 
 @scalar
-def exp_of_columns(x, base, n, inner, width, highs, totals, place, out):
-    """out = exp(x - high), and totals[place:] (width) = its sums over each column, both scaled (see `lifted_exp`)."""
+def exp_of_columns(x, base, n, inner, width, highs, totals, column, out):
+    """out = exp(x - high), and totals[column:] (width) = its sums over each column, both scaled (see `lifted_exp`)."""
     for j in range(width):
-        totals[uintp(place + j)] = 0.0
+        totals[uintp(column + j)] = 0.0
     for k in range(n):
         for j in range(width):
-            value = lifted_exp(x[uintp(base + k * inner + j)] - highs[uintp(place + j)])
+            value = lifted_exp(x[uintp(base + k * inner + j)] - highs[uintp(column + j)])
             out[uintp(base + k * inner + j)] = value
-            totals[uintp(place + j)] += value
+            totals[uintp(column + j)] += value
 
 
 @scalar
-def scale_columns(out, base, n, inner, width, factors, place):
+def scale_columns(out, base, n, inner, width, factors, column):
     """Multiply each column of out by its factor."""
     for k in range(n):
         for j in range(width):
-            out[uintp(base + k * inner + j)] *= factors[uintp(place + j)]
+            out[uintp(base + k * inner + j)] *= factors[uintp(column + j)]
 
 
 @scalar

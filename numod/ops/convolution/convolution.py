@@ -43,7 +43,7 @@ class Convolution(Op):
         self.inputs, self.direct = inputs, direct
 
     def supports_half(self, arguments: tuple, parameters: tuple) -> bool:
-        """As `Op.supports_half`."""
+        """See `Op.supports_half`."""
         x, _, result = self.shapes(*arguments[:2], parameters)
         return on_tensor_cores(arguments) and fits(x, result)
 
@@ -53,13 +53,13 @@ class Convolution(Op):
         shapes = {self.inputs[0]: tuple(first.shape), self.inputs[1]: tuple(second.shape)}
         x, weight = shapes.get("x", shape), shapes.get("weight", shape)
         # `shape` may be smaller than computed: output padding can add a whole stride
-        result = shape if len(shapes.keys() & {"x", "weight"}) == 2 else shapes.get("given")
+        result = shape if len(shapes.keys() & {"x", "weight"}) == 2 else shapes.get("d_out")
         return x, weight, result or (x[0], weight[0], *output_sizes(x[2:], weight[2:], stride, padding, dilation))
 
     @property
     def takes(self) -> str:
-        """As `Op.takes`."""
-        tensors = {"x": "x[n c *s]", "weight": "weight[o i *k]", "given": "given[m p *t]"}
+        """See `Op.takes`."""
+        tensors = {"x": "x[n c *s]", "weight": "weight[o i *k]", "d_out": "d_out[m p *t]"}
         first, second = self.inputs[:2]
         return (
             f"{tensors[first]} {tensors[second]}; stride=1..^{tensors[first][-2]} padding=0..^* dilation=1..^* "
@@ -67,7 +67,7 @@ class Convolution(Op):
         )
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """As `Op.misfit`."""
+        """See `Op.misfit`."""
         stride, padding, dilation, groups, shape = parameters
         rank = arguments[0].ndim
         if (
@@ -237,8 +237,8 @@ def output_sizes(sizes: tuple, kernel: tuple, stride: tuple, padding: tuple, dil
 
 
 convolution = Convolution("convolution", ("x", "weight"), forward_direct)
-convolution_input = Convolution("convolution_input", ("given", "weight"), input_direct)
-convolution_weight = Convolution("convolution_weight", ("given", "x"), weight_direct)
+convolution_input = Convolution("convolution_input", ("d_out", "weight"), input_direct)
+convolution_weight = Convolution("convolution_weight", ("d_out", "x"), weight_direct)
 spread_weight, spread_convolution = (
     SpreadWeight("spread_weight"),
     SpreadConvolution("spread_convolution", ("x", "weight", "taps"), forward_direct),
@@ -264,10 +264,10 @@ convolution.gradients = {
     "weight": _gradient(convolution_weight, "g", "x"),
 }
 convolution_input.gradients = {
-    "given": _gradient(convolution, "g", "weight"),
-    "weight": _gradient(convolution_weight, "given", "g"),
+    "d_out": _gradient(convolution, "g", "weight"),
+    "weight": _gradient(convolution_weight, "d_out", "g"),
 }
 convolution_weight.gradients = {
-    "given": _gradient(convolution, "x", "g"),
-    "x": _gradient(convolution_input, "given", "g"),
+    "d_out": _gradient(convolution, "x", "g"),
+    "x": _gradient(convolution_input, "d_out", "g"),
 }

@@ -44,7 +44,7 @@ def block_launcher(name: str, out: Layout, numbers: Geometry) -> tuple[Callable,
     number, summed = out.storage.name, out.storage if parts == 1 else out.dtype.compute.storage
     signature = bind.signature(number, number, summed.name, numbers=len(constants))
     source = block.source(getattr(block, name)(numbers._asdict()), tile, number, rounded=parts == 1)
-    team = block.tiles(tile, parts * groups, rows, columns), tile.threads
+    blocks = block.tiles(tile, parts * groups, rows, columns), tile.threads
     run = bind.launcher(
         out.device,
         f"{name}_blocks",
@@ -52,6 +52,6 @@ def block_launcher(name: str, out: Layout, numbers: Geometry) -> tuple[Callable,
         signature,
         out.dtype,
         parts * groups * rows * columns * inner // 4,
-        team=team,
+        team=blocks,
     )
     return (run, constants) if parts == 1 else (in_parts(run, constants, out, parts), ())

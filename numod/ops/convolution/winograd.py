@@ -442,7 +442,7 @@ def winograd_launcher(
     )
     scratch, constants, make = tuple((size, storage) for size in sizes), (*plan, *numbers), out.device.backend.scratch
     # with one thread, a chunk at a time stays in the cache; the results are bitwise equal
-    constants_of_one_thread = (*plan._replace(together=1), *numbers) if on_weight else constants
+    single_thread = (*plan._replace(together=1), *numbers) if on_weight else constants
 
     def launch(first: object, second: object, result: object, *further: object) -> None:
         run(
@@ -450,7 +450,7 @@ def winograd_launcher(
             second,
             result,
             *make(scratch),
-            *(constants if get_num_threads() > 1 else constants_of_one_thread),
+            *(constants if get_num_threads() > 1 else single_thread),
             *further,
         )
 

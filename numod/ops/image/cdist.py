@@ -30,15 +30,15 @@ def cdist_kernel(x, y, out, tasks, run, n, m, width, p, *, PAIRS):
     for task in parallel_range(tasks):
         first = int64(task) * run
         line, start = first // m, first % m
-        end, before = start + run, line * m
+        end, out_at = start + run, line * m
         if PAIRS:
-            start, before = max(start, line + 1), line * (2 * m - line - 1) // 2 - line - 1
-        row = line * width
-        other = (line // n * m + start) * width
+            start, out_at = max(start, line + 1), line * (2 * m - line - 1) // 2 - line - 1
+        x_at = line * width
+        y_at = (line // n * m + start) * width
         for column in range(start, end):
             result = float64(0)
             for k in range(width):
-                difference = fabs(float64(x[uintp(row + k)]) - float64(y[uintp(other + k)]))
+                difference = fabs(float64(x[uintp(x_at + k)]) - float64(y[uintp(y_at + k)]))
                 if p == float64(2):
                     result += difference * difference
                 elif p == float64(1):
@@ -53,8 +53,8 @@ def cdist_kernel(x, y, out, tasks, run, n, m, width, p, *, PAIRS):
                 result = sqrt(result)
             elif p > float64(0) and p != float64(1):
                 result = result ** (float64(1) / p)
-            out[uintp(before + column)] = result
-            other += width
+            out[uintp(out_at + column)] = result
+            y_at += width
 
 
 def cdist_gradient_kernel(g, x, y, distance, out, total, run, n, m, width, p):
@@ -63,14 +63,14 @@ def cdist_gradient_kernel(g, x, y, distance, out, total, run, n, m, width, p):
     g, distance (batch, n, m); y is transposed to (batch, width, m).
     """
     for task in parallel_range(total):
-        place = int64(task) * run
-        row = place // width
-        other = ((row // n) * width + place % width) * m
-        value = float64(x[uintp(place)])
+        element = int64(task) * run
+        row = element // width
+        y_at = ((row // n) * width + element % width) * m
+        value = float64(x[uintp(element)])
         result = float64(0)
         for j in range(m):
             length = float64(distance[uintp(row * m + j)])
-            difference = value - float64(y[uintp(other + j)])
+            difference = value - float64(y[uintp(y_at + j)])
             size = fabs(difference)
             sign = float64(1) if difference > float64(0) else (float64(-1) if difference < float64(0) else float64(0))
             weight = float64(0)
@@ -83,7 +83,7 @@ def cdist_gradient_kernel(g, x, y, distance, out, total, run, n, m, width, p):
             elif length != float64(0) and size != float64(0):
                 weight = sign * (size / length) ** (p - float64(1))
             result += float64(g[uintp(row * m + j)]) * weight
-        out[uintp(place)] = result
+        out[uintp(element)] = result
 
 
 class Cdist(Op):
@@ -114,13 +114,13 @@ class Pdist(Op):
 class CdistGradient(Op):
     """The gradient of x for distances; takes y transposed. Not differentiable: then it is composed of other ops."""
 
-    takes = "given[b n m]:f x[b n w] transposed[b w m] distance[b n m]; p=number"
-    inputs, parameters, differentiable = ("given", "x", "transposed", "distance"), ("p",), False
+    takes = "d_out[b n m]:f x[b n w] transposed[b w m] distance[b n m]; p=number"
+    inputs, parameters, differentiable = ("d_out", "x", "transposed", "distance"), ("p",), False
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
-        (given, x, *_), (p,) = arguments, parameters
+        (d_out, x, *_), (p,) = arguments, parameters
         out = layout(x.shape, x.dtype, x.device)
-        return _plan(self.name, cdist_gradient_kernel, arguments, out, out.size, 1, (*given.shape[1:], x.shape[2]), p)
+        return _plan(self.name, cdist_gradient_kernel, arguments, out, out.size, 1, (*d_out.shape[1:], x.shape[2]), p)
 
 
 def _distances(

@@ -273,7 +273,7 @@ class GridSample(Op):
     inputs, parameters = ("x", "grid"), ("mode", "padding", "corners", "orders")
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """As `Op.misfit`."""
+        """See `Op.misfit`."""
         return _misfit(sizes["s"], sizes)
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
@@ -290,42 +290,42 @@ class GridSample(Op):
 
 
 class GridSpread(Op):
-    """The gradient of x, of shape `shape`, for a dense gradient `given` of the samples."""
+    """The gradient of x, of shape `shape`, for a dense gradient `d_out` of the samples."""
 
     takes = (
-        "given[n c *t]:f grid[n *t r]; shape=0..^* mode=nearest|bilinear|bicubic padding=zeros|border|reflection "
+        "d_out[n c *t]:f grid[n *t r]; shape=0..^* mode=nearest|bilinear|bicubic padding=zeros|border|reflection "
         "corners=flag orders=0..3^t"
     )
-    inputs, parameters = ("given", "grid"), ("shape", *GridSample.parameters)
+    inputs, parameters = ("d_out", "grid"), ("shape", *GridSample.parameters)
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """As `Op.misfit`."""
+        """See `Op.misfit`."""
         shape = parameters[0]
         if shape[:2] != (sizes["n"], sizes["c"]):
             return f"attribute 'shape' must begin with {sizes['n']}, {sizes['c']}, got {shape}"
         return _misfit(shape[2:], sizes)
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
-        (given, grid), (shape, *rest) = arguments, parameters
+        (d_out, grid), (shape, *rest) = arguments, parameters
         return _plan(
-            self.name, spread_kernel, arguments, layout(shape, given.dtype, given.device), shape, grid, tuple(rest)
+            self.name, spread_kernel, arguments, layout(shape, d_out.dtype, d_out.device), shape, grid, tuple(rest)
         )
 
 
 class GridSlope(Op):
-    """The gradient of grid for a dense gradient `given` of the samples.
+    """The gradient of grid for a dense gradient `d_out` of the samples.
 
     Not differentiable: for higher derivatives, the gradient is composed of samples of a higher order.
     """
 
     takes = (
-        "given[n c *t]:f x[n c *s] grid[n *t r]; mode=nearest|bilinear|bicubic padding=zeros|border|reflection "
+        "d_out[n c *t]:f x[n c *s] grid[n *t r]; mode=nearest|bilinear|bicubic padding=zeros|border|reflection "
         "corners=flag"
     )
-    inputs, parameters, differentiable = ("given", "x", "grid"), GridSample.parameters[:3], False
+    inputs, parameters, differentiable = ("d_out", "x", "grid"), GridSample.parameters[:3], False
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """As `Op.misfit`."""
+        """See `Op.misfit`."""
         return _misfit(sizes["s"], sizes)
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
@@ -408,10 +408,10 @@ grid_sample.gradients = {
     "grid": _slope,
 }
 grid_spread.gradients = {
-    "given": lambda g, grid, mode, padding, corners, orders: grid_sample.apply(
+    "d_out": lambda g, grid, mode, padding, corners, orders: grid_sample.apply(
         (g.contiguous(), grid), (mode, padding, corners, orders)
     ),
-    "grid": lambda g, given, grid, mode, padding, corners, orders, recording: _slope(
-        given, g.contiguous(), grid, mode, padding, corners, orders, recording
+    "grid": lambda g, d_out, grid, mode, padding, corners, orders, recording: _slope(
+        d_out, g.contiguous(), grid, mode, padding, corners, orders, recording
     ),
 }

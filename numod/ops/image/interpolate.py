@@ -89,7 +89,7 @@ class Resample(Op):
     reusable = True
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """As `Op.misfit`."""
+        """See `Op.misfit`."""
         dim, size, back = parameters
         m = (sizes["s"] or (1,))[dim] if back else size
         return (
@@ -99,7 +99,7 @@ class Resample(Op):
         )
 
     def further_limits(self, arguments: tuple, parameters: tuple, sizes: dict) -> dict[int, int]:
-        """As `Op.further_limits`."""
+        """See `Op.further_limits`."""
         dim, size, back = parameters
         return {1: size if back else sizes["s"][dim]}
 

@@ -546,7 +546,7 @@ class _Pool(Op):
     parameters = ("kernel", "stride", "padding", "dilation", "sizes")
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """As `Op.misfit`."""
+        """See `Op.misfit`."""
         return _misfit(sizes["s"], _replaced(sizes["s"], parameters[4]), parameters)
 
     def _plan(
@@ -729,31 +729,31 @@ def _indices(x: object, g: object, windows: tuple) -> object:
 class PlaceGradient(_Pool):
     """The gradient of max pooling: g added at indices into planes of `sizes`."""
 
-    takes = "given[*s]:buif indices[*s]:any; kernel=1..^* stride=0..^* padding=0..^* dilation=1..^* sizes=0..^*"
-    inputs = ("given", "indices")
+    takes = "d_out[*s]:buif indices[*s]:any; kernel=1..^* stride=0..^* padding=0..^* dilation=1..^* sizes=0..^*"
+    inputs = ("d_out", "indices")
     gradients = {
-        "given": lambda g, indices, kernel: (
+        "d_out": lambda g, indices, kernel: (
             g.flatten(-len(kernel)).gather(-1, indices.flatten(-len(kernel)).to(dtypes.int64)).reshape(indices.shape)
         )
     }
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """As `Op.misfit`."""
+        """See `Op.misfit`."""
         kind = dtypes.int32 if prod(parameters[4]) < 1 << 31 else dtypes.int64
         if arguments[1].dtype is not kind:
             return f"indices must be of {kind}, got {arguments[1].dtype}"
         return _misfit(_replaced(sizes["s"], parameters[4]), sizes["s"], parameters)
 
     def further_limits(self, arguments: tuple, parameters: tuple, sizes: dict) -> dict[int, int | tuple[int, int]]:
-        """As `Op.further_limits`."""
+        """See `Op.further_limits`."""
         return {1: (prod(parameters[4]), -1)}
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
-        given, indices = arguments
-        out = layout(_replaced(given.shape, parameters[4]), given.dtype, given.device)
-        kernel = place_gradient_elements if given.device.backend.is_gpu else place_gradient_kernel
+        d_out, indices = arguments
+        out = layout(_replaced(d_out.shape, parameters[4]), d_out.dtype, d_out.device)
+        kernel = place_gradient_elements if d_out.device.backend.is_gpu else place_gradient_kernel
         return self._plan(
-            kernel, (out,), (given.storage, indices.storage, given.storage), out.shape, given.shape, parameters
+            kernel, (out,), (d_out.storage, indices.storage, d_out.storage), out.shape, d_out.shape, parameters
         )
 
 
@@ -765,18 +765,18 @@ class AvgPool(_Pool):
     def __init__(self, name: str, backward: bool) -> None:
         super().__init__(name)
         self.backward = backward
-        self.inputs = ("given",) if backward else ("x",)
+        self.inputs = ("d_out",) if backward else ("x",)
 
     @property
     def takes(self) -> str:
-        """As `Op.takes`."""
+        """See `Op.takes`."""
         return (
             f"{self.inputs[0]}[*s]:buif; kernel=1..^* stride=0..^* padding=0..^* dilation=1..^* sizes=0..^* "
             "counts_borders=flag divisor=0.."
         )
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """As `Op.misfit`."""
+        """See `Op.misfit`."""
         ends = sizes["s"], _replaced(sizes["s"], parameters[4])
         return _misfit(*(reversed(ends) if self.backward else ends), parameters)
 
@@ -837,4 +837,4 @@ max_pool, max_pool_values, place_gradient = (
 )
 average_pool, average_pool_gradient = AvgPool("average_pool", False), AvgPool("average_pool_gradient", True)
 average_pool.gradients = {"x": _gradient_by(lambda: average_pool_gradient)}
-average_pool_gradient.gradients = {"given": _gradient_by(lambda: average_pool)}
+average_pool_gradient.gradients = {"d_out": _gradient_by(lambda: average_pool)}

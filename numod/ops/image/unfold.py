@@ -66,7 +66,7 @@ class Patches(Op):
     }  # fmt: skip
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """As `Op.misfit`."""
+        """See `Op.misfit`."""
         shape, kernel, counts, dilation, padding, stride, back = parameters
         expected = tuple(
             (n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in zip(shape, kernel, stride, padding, dilation)

@@ -79,7 +79,7 @@ class Stack(Cat):
     takes = "*[*s]~:any; dim=0.."
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """As `Op.misfit`."""
+        """See `Op.misfit`."""
         return (
             None
             if parameters[0] <= len(sizes["s"])

@@ -15,9 +15,9 @@ from ..op import Op, Plan
 
 def reversed_elements(x, out, outer, n, inner):
     """Reverse n on a GPU, with one thread per element."""
-    for place in parallel_range(outer * n * inner):
-        row = int64(place) // inner
-        out[uintp(place)] = x[uintp((row + n - 1 - 2 * (row % n)) * inner + int64(place) % inner)]
+    for element in parallel_range(outer * n * inner):
+        row = int64(element) // inner
+        out[uintp(element)] = x[uintp((row + n - 1 - 2 * (row % n)) * inner + int64(element) % inner)]
 
 
 def reversed_rows(x, out, outer, n, inner):
@@ -39,10 +39,10 @@ def reversed_lines(x, out, outer, n, inner):
 
 def rolled_elements(x, out, outer, n, inner, first):
     """out = x from element `first` of n on, then the elements before, on a GPU with one thread per element."""
-    for place in parallel_range(outer * n * inner):
-        row = int64(place) // inner
+    for element in parallel_range(outer * n * inner):
+        row = int64(element) // inner
         k = row % n + first
-        out[uintp(place)] = x[uintp((row - row % n + (k if k < n else k - n)) * inner + int64(place) % inner)]
+        out[uintp(element)] = x[uintp((row - row % n + (k if k < n else k - n)) * inner + int64(element) % inner)]
 
 
 def rolled_runs(x, out, outer, n, inner, first):
@@ -63,7 +63,7 @@ class _Neighbours(Op):
     kernels: tuple[Callable, Callable, Callable]  # for a GPU, for an inner size of 1, for others
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """As `Op.misfit`."""
+        """See `Op.misfit`."""
         (x,), (dims, *first) = arguments, parameters
         if not x.ndim or not dims or dims != tuple(range(dims[0], dims[-1] + 1)):
             return f"attribute 'dims' must be neighbouring dimensions, got {dims}"

@@ -192,10 +192,10 @@ def bag_kernel(x, index, bounds, weights, out, bags, inner, mean, *, SHARES):
 def bag_bounds_kernel(offsets, out, count, total, length):
     """out (total) = offsets (count), then length. Offsets that decrease, or do not start at 0, become -1."""
     for task in parallel_range(total):
-        place = int64(task)
-        offset = offsets[uintp(place)] if place < count else length
-        previous = offsets[uintp(place - 1)] if place > 0 else int64(0)
-        out[uintp(place)] = -1 if (offset < previous) | ((place == 0) & (offset != 0)) else offset
+        bag = int64(task)
+        offset = offsets[uintp(bag)] if bag < count else length
+        previous = offsets[uintp(bag - 1)] if bag > 0 else int64(0)
+        out[uintp(bag)] = -1 if (offset < previous) | ((bag == 0) & (offset != 0)) else offset
 
 
 def nonzero_kernel(mask, before, out, n):
@@ -272,7 +272,7 @@ class Gather(Op):
         self.kernel, self.gradients = kernel, {"x": gradient}
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """As `Op.misfit`."""
+        """See `Op.misfit`."""
         return differ_beside(sizes["x"], sizes["i"], parameters[0]) if self.kernel is gather_kernel else None
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
@@ -312,7 +312,7 @@ class Scatter(Op):
     inputs, parameters = ("x", "index", "source"), ("dim",)
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """As `Op.misfit`."""
+        """See `Op.misfit`."""
         slabs = self.kernels is _SLABS
         if slabs and len(sizes["i"]) > 1:
             return f"index must have one dimension, got {len(sizes['i'])}"
@@ -417,11 +417,11 @@ class Bag(Op):
     }
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """As `Op.misfit`."""
+        """See `Op.misfit`."""
         return None if sizes["b"] else "bounds must have at least one element"
 
     def further_limits(self, arguments: tuple, parameters: tuple, sizes: dict) -> dict[int, int]:
-        """As `Op.further_limits`."""
+        """See `Op.further_limits`."""
         return {2: sizes["k"] + 1}
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
@@ -480,7 +480,7 @@ class Nonzero(Op):
     inputs, parameters, gradients, differentiable = ("mask", "before"), ("total",), {}, False
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """As `Op.misfit`."""
+        """See `Op.misfit`."""
         return (
             None
             if parameters[0] <= arguments[0].size

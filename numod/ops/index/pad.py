@@ -123,36 +123,33 @@ def gathered_back(g, out, outer, n0, n1, n2, m0, m1, m2, b0, b1, b2, width, *, p
 
 
 def gradient(g: object, before: tuple, after: tuple, mode: str) -> object:
-    """The part of g that was copied; what repeats an element is added to it."""
+    """The gradient of x: the part of g without the padding, plus the elements of g that repeat elements of x."""
     if mode == "constant":
         return pad.apply((g.contiguous(), 0), (tuple(-n for n in before), tuple(-n for n in after), mode))
     return pad_back.apply((g.contiguous(),), (before, after, mode))
 
 
 def _sizes(shape: tuple, padded: tuple, before: tuple, end: int) -> tuple:
-    """outer, n0, n1, n2, m0, m1, m2, b0, b1, b2 of the dimensions up to `end`, the last of them with all that
-    follow.
-    """
+    """outer, n0, n1, n2, m0, m1, m2, b0, b1, b2 for the dimensions up to `end`; the last includes all that follow."""
     (n, m, b), inner = (
-        [((fill,) * 3 + tuple(each[:end]))[-3:] for each, fill in ((shape, 1), (padded, 1), (before, 0))],
+        [((filler,) * 3 + tuple(values[:end]))[-3:] for values, filler in ((shape, 1), (padded, 1), (before, 0))],
         prod(shape[end:]),
     )
     return prod(shape[: max(end - 3, 0)]), *n[:2], n[2] * inner, *m[:2], m[2] * inner, *b[:2], b[2] * inner
 
 
 class Pad(Op):
-    """A dense x with `before` and `after` more (or, negative, fewer) elements in each dimension; parameter `mode` is
-    "constant" (of `value`) or one of PLACES.
+    """A dense x with `before` and `after` more elements in each dimension (fewer if negative); `mode` is a key of
+    PLACES, "constant" pads with `value`.
 
-    Only three neighbouring dimensions may change, and where elements repeat the last three. The caller checks the
-    sizes.
+    Only three neighbouring dimensions may change; in other modes only the last three.
     """
 
     takes = "x[*s]:buifc value#; before=int^s after=int^s mode=constant|reflect|replicate|circular"
     inputs, parameters, gradients, upcasts_half = ("x", "value"), ("before", "after", "mode"), {"x": gradient}, False
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """As `Op.misfit`."""
+        """See `Op.misfit`."""
         return _misfit(sizes["s"], *parameters)
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
@@ -179,7 +176,7 @@ class PadBack(Op):
     gradients = {"g": lambda g, before, after, mode: pad.apply((g.contiguous(), 0), (before, after, mode))}
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """As `Op.misfit`."""
+        """See `Op.misfit`."""
         shape = tuple(m - a - b for m, a, b in zip(sizes["s"], *parameters[:2]))
         return (
             _misfit(shape, *parameters)
@@ -207,8 +204,8 @@ def _misfit(shape: tuple, before: tuple, after: tuple, mode: str) -> str | None:
             f"attributes 'before' and 'after' must change three neighbouring dimensions at most, got {before} and "
             f"{after}"
         )
-    most = {"reflect": lambda n: n - 1, "circular": lambda n: n}.get(mode, lambda n: _MOST)
-    if any(a < -n or b < -n or a + n + b < 0 or max(a, b) > most(n) for n, a, b in zip(shape, before, after)):
+    limit = {"reflect": lambda n: n - 1, "circular": lambda n: n}.get(mode, lambda n: _MOST)
+    if any(a < -n or b < -n or a + n + b < 0 or max(a, b) > limit(n) for n, a, b in zip(shape, before, after)):
         return f"attributes 'before' and 'after' must fit the sizes {shape}, got {before} and {after}"
     return "x must have elements to repeat" if mode != "constant" and changed and 0 in shape else None
 

@@ -135,7 +135,7 @@ class ScatterReduce(Op):
     gradients = {("x", "source"): gradients}
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """As `Op.misfit`."""
+        """See `Op.misfit`."""
         return indexing.differ_beside(sizes["x"], sizes["i"], parameters[0])
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:

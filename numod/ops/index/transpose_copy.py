@@ -30,8 +30,8 @@ def transpose_kernel(
     The last blocks overlap those before.
     """
     strips = (columns + STRIP - 1) // STRIP
-    for place in parallel_range(images * planes * strips):
-        task = int64(place)
+    for index in parallel_range(images * planes * strips):
+        task = int64(index)
         matrix = task // strips
         first, image = (task - matrix * strips) * STRIP, matrix // planes
         plane = matrix - image * planes

@@ -111,7 +111,7 @@ class GroupNorm(Norm):
     inputs, outputs, parameters = ("x", "weight", "bias"), ("out", "mean", "rstd"), ("groups", "eps")
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """As `Op.misfit`."""
+        """See `Op.misfit`."""
         return (
             None
             if sizes["c"] % parameters[0] == 0
@@ -134,16 +134,16 @@ class GroupNorm(Norm):
 class GroupNormGradient(Norm):
     """(dx, partial) of GroupNorm: partial (images, 2, channels) has the terms of dweight and dbias for each image."""
 
-    takes = "given[n c *s]:f x[n c *s] weight?[c] mean[r] rstd[r]; groups=1.."
+    takes = "d_out[n c *s]:f x[n c *s] weight?[c] mean[r] rstd[r]; groups=1.."
     inputs, outputs, parameters, differentiable = (
-        ("given", "x", "weight", "mean", "rstd"),
+        ("d_out", "x", "weight", "mean", "rstd"),
         ("dx", "partial"),
         ("groups",),
         False,
     )
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """As `Op.misfit`."""
+        """See `Op.misfit`."""
         if sizes["c"] % parameters[0]:
             return f"attribute 'groups' must divide {sizes['c']} channels, got {parameters[0]}"
         return (

@@ -436,9 +436,9 @@ class RowNorm(Norm):
 class RowNormGradient(Norm):
     """(dx, partial) of RowNorm: partial (workers, 2, n) has partial sums of dweight and dbias if `summed`, else 0."""
 
-    takes = "given[*l n]:f x[*l n] weight?[n] mean[r] rstd[r]; summed=flag"
+    takes = "d_out[*l n]:f x[*l n] weight?[n] mean[r] rstd[r]; summed=flag"
     inputs, outputs, parameters, differentiable = (
-        ("given", "x", "weight", "mean", "rstd"),
+        ("d_out", "x", "weight", "mean", "rstd"),
         ("dx", "partial"),
         ("summed",),
         False,
@@ -449,7 +449,7 @@ class RowNormGradient(Norm):
         self.centred = centred
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """As `Op.misfit`."""
+        """See `Op.misfit`."""
         return (
             None if sizes["r"] == prod(sizes["l"]) else f"mean must have {prod(sizes['l'])} elements, got {sizes['r']}"
         )
@@ -482,8 +482,8 @@ class ChannelNorm(Norm):
 class ChannelNormGradient(Norm):
     """(dx, dweight, dbias) of ChannelNorm."""
 
-    takes = "given[n c *s]:f x[n c *s] weight?[c] mean[c] var[c]; eps=number"
-    inputs, outputs, differentiable = ("given", "x", "weight", "mean", "var"), ("dx", "dweight", "dbias"), False
+    takes = "d_out[n c *s]:f x[n c *s] weight?[c] mean[c] var[c]; eps=number"
+    inputs, outputs, differentiable = ("d_out", "x", "weight", "mean", "var"), ("dx", "dweight", "dbias"), False
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         _, x, weight, *_ = arguments

@@ -196,7 +196,7 @@ class Extremum(Op):
         self.least = least
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """As `Op.misfit`."""
+        """See `Op.misfit`."""
         return (
             None
             if readable(arguments[0], parameters[0])
@@ -225,8 +225,8 @@ class ArgExtremum(Extremum):
 
 def _collapsed(x: Layout, dim: int) -> tuple[list[int], list[int], int, int]:
     """Sizes and steps of the other dimensions, merged where possible, and the size and step of `dim`."""
-    kept = [d for d in range(x.ndim) if d != dim]
-    sizes, (steps,) = emit.collapse([x.shape[d] for d in kept], [[x.strides[d] for d in kept]])
+    other_dims = [d for d in range(x.ndim) if d != dim]
+    sizes, (steps,) = emit.collapse([x.shape[d] for d in other_dims], [[x.strides[d] for d in other_dims]])
     n, step = (x.shape[dim], x.strides[dim]) if x.ndim else (1, 1)
     return sizes, steps, n, step if n > 1 else 1
 

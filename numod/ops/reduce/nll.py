@@ -18,10 +18,10 @@ from ..op import Op, Plan
 from .softmax import split
 
 
-def nll_kernel(x, target, weight, loss, kept, wrong, outer, n, inner, ignored, weighted, mean, per_target):
+def nll_kernel(x, target, weight, loss, weight_sum, invalid, outer, n, inner, ignored, weighted, mean, per_target):
     """loss () = the sum or mean of -weight * x at the targets; if `per_target`, loss (N, ...) = -weight * x.
 
-    kept () = the sum of weights, wrong () = the number of targets outside [0, n).
+    weight_sum () = the sum of weights, invalid () = the number of targets outside [0, n).
     """
     total, total_weight, outside = float64(0), float64(0), int64(0)
     for position in range(outer * inner):
@@ -38,19 +38,19 @@ def nll_kernel(x, target, weight, loss, kept, wrong, outer, n, inner, ignored, w
         if per_target != 0:
             loss[uintp(position)] = loss_of_target
         total += loss_of_target
-    kept[0], wrong[0] = total_weight, outside
+    weight_sum[0], invalid[0] = total_weight, outside
     if per_target == 0:
         loss[0] = total / total_weight if mean != 0 else total
 
 
-def nll_gradient_kernel(g, target, weight, kept, out, outer, n, inner, ignored, weighted, mean, per_target):
-    """out (N, C, ...) = -weight * g at the targets, divided by `kept` if `mean`, and 0 elsewhere.
+def nll_gradient_kernel(g, target, weight, weight_sum, out, outer, n, inner, ignored, weighted, mean, per_target):
+    """out (N, C, ...) = -weight * g at the targets, divided by `weight_sum` if `mean`, and 0 elsewhere.
 
     g is (N, ...) if `per_target`, else ().
     """
     for k in range(outer * n * inner):
         out[uintp(k)] = 0
-    total_weight = kept[0] if mean != 0 else float64(1)
+    total_weight = weight_sum[0] if mean != 0 else float64(1)
     for position in range(outer * inner):
         chosen = target[uintp(position)]
         if chosen != ignored:
@@ -61,14 +61,18 @@ def nll_gradient_kernel(g, target, weight, kept, out, outer, n, inner, ignored, 
 
 
 class Nll(Op):
-    """(loss, kept, wrong): the loss, the sum of the weights used, and the number of targets out of range."""
+    """(loss, weight_sum, invalid): the loss, the sum of the weights used, and the number of targets out of range."""
 
     takes = "x[n c *s]:f target[n *s]:int64 weight?[c]; ignore_index=int reduction=none|mean|sum"
-    inputs, outputs, parameters = ("x", "target", "weight"), ("loss", "kept", "wrong"), ("ignore_index", "reduction")
+    inputs, outputs, parameters = (
+        ("x", "target", "weight"),
+        ("loss", "weight_sum", "invalid"),
+        ("ignore_index", "reduction"),
+    )
     results_with_gradient = 1
     gradients = {
-        "x": lambda grads, target, weight, kept, layout, ignore_index,
-        reduction: nll_gradient.apply((grads[0].contiguous(), target, weight, kept),
+        "x": lambda grads, target, weight, weight_sum, layout, ignore_index,
+        reduction: nll_gradient.apply((grads[0].contiguous(), target, weight, weight_sum),
             (ignore_index, reduction, tuple(layout.shape))),
     }  # fmt: skip
 
@@ -87,17 +91,18 @@ class NllGradient(Op):
     """The gradient of `Nll`, of shape `shape`. Its own gradient is the loss of its gradient."""
 
     takes = (
-        "given[*g]:f target[n *s]:int64 weight?[_] kept[]:float64; ignore_index=int reduction=none|mean|sum shape=0..^*"
+        "d_out[*g]:f target[n *s]:int64 weight?[_] weight_sum[]:float64; ignore_index=int reduction=none|mean|sum "
+        "shape=0..^*"
     )
-    inputs, parameters = ("given", "target", "weight", "kept"), ("ignore_index", "reduction", "shape")
+    inputs, parameters = ("d_out", "target", "weight", "weight_sum"), ("ignore_index", "reduction", "shape")
     gradients = {
-        "given": lambda g, target, weight, ignore_index, reduction: nll.apply(
+        "d_out": lambda g, target, weight, ignore_index, reduction: nll.apply(
             (g.contiguous(), target, weight), (ignore_index, reduction)
         )[0]
     }
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """As `Op.misfit`."""
+        """See `Op.misfit`."""
         _, reduction, shape = parameters
         if len(shape) < 2 or (shape[0], *shape[2:]) != (sizes["n"], *sizes["s"]):
             return (
@@ -107,17 +112,17 @@ class NllGradient(Op):
         if isinstance(arguments[2], Layout) and arguments[2].size != shape[1]:
             return f"weight must have {shape[1]} elements, got {arguments[2].size}"
         wanted = (sizes["n"], *sizes["s"]) if reduction == "none" else ()
-        return None if sizes["g"] == wanted else f"given must be of shape {wanted}, got {sizes['g']}"
+        return None if sizes["g"] == wanted else f"d_out must be of shape {wanted}, got {sizes['g']}"
 
     def further_limits(self, arguments: tuple, parameters: tuple, sizes: dict) -> dict[int, int | tuple[int, int]]:
-        """As `Op.further_limits`."""
+        """See `Op.further_limits`."""
         return {1: (parameters[2][1], parameters[0])}
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
-        given, _, weight, _ = arguments
-        out = layout(parameters[2], given.dtype, given.device)
-        signature = bind.signature(given, "int64", given, "float64", given, numbers=7)
-        return Plan(out, *_launch(self.name, nll_gradient_kernel, signature, given, out.shape, weight, parameters))
+        d_out, _, weight, _ = arguments
+        out = layout(parameters[2], d_out.dtype, d_out.device)
+        signature = bind.signature(d_out, "int64", d_out, "float64", d_out, numbers=7)
+        return Plan(out, *_launch(self.name, nll_gradient_kernel, signature, d_out, out.shape, weight, parameters))
 
 
 def _launch(

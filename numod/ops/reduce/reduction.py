@@ -64,7 +64,7 @@ class Reduction(Op):
         self._folds: dict[tuple[DType, DType], folds.Fold] = {}
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """As `Op.misfit`."""
+        """See `Op.misfit`."""
         dims = parameters[0]
         return (
             None
@@ -147,75 +147,83 @@ def _restore(tensor: object, dims: tuple, keepdim: bool) -> object:
 
 
 def _plan(fold: folds.Fold, name: str, x: Layout, dims: tuple[int, ...], out: Layout) -> tuple[Callable, tuple]:
-    kept_dims = [d for d in range(x.ndim) if d not in dims]
-    kept, (kept_steps,) = emit.collapse([x.shape[d] for d in kept_dims], [[x.strides[d] for d in kept_dims]])
+    outer_dims = [d for d in range(x.ndim) if d not in dims]
+    outer_sizes, (outer_steps,) = emit.collapse([x.shape[d] for d in outer_dims], [[x.strides[d] for d in outer_dims]])
     # in memory order
     dims = sorted(dims, key=lambda d: -(x.strides[d] or inf))
-    length, (walk,) = emit.collapse([x.shape[d] for d in dims], [[x.strides[d] for d in dims]])
+    inner_sizes, (inner_steps,) = emit.collapse([x.shape[d] for d in dims], [[x.strides[d] for d in dims]])
     if out.size == 0:
         return (lambda *_: None), ()
     count = prod(x.shape[d] for d in dims)
     if count == 0:
-        length, walk = [0], [1]
+        inner_sizes, inner_steps = [0], [1]
     outs = out.size
     columns = (
-        len(length) == 1
-        and walk[0] > kept_steps[-1] > 0
-        and kept[-1] >= 4
+        len(inner_sizes) == 1
+        and inner_steps[0] > outer_steps[-1] > 0
+        and outer_sizes[-1] >= 4
         and x.size >= _COLUMNS
         and not x.device.backend.is_gpu
     )
     if columns:
-        return _columns(fold, name, x, kept, kept_steps, length[0], walk[0], count)
-    if len(length) > 1 and x.device.backend.is_gpu and x.device.backend.chunks(outs, count, walk[-1] == 1) > 1:
-        return _by_dimensions(fold, name, x, kept, kept_steps, length, walk, outs, count)
-    return _divided(fold, name, x, kept, kept_steps, length, walk, outs, count)
+        return _columns(fold, name, x, outer_sizes, outer_steps, inner_sizes[0], inner_steps[0], count)
+    if (
+        len(inner_sizes) > 1
+        and x.device.backend.is_gpu
+        and x.device.backend.chunks(outs, count, inner_steps[-1] == 1) > 1
+    ):
+        return _by_dimensions(fold, name, x, outer_sizes, outer_steps, inner_sizes, inner_steps, outs, count)
+    return _divided(fold, name, x, outer_sizes, outer_steps, inner_sizes, inner_steps, outs, count)
 
 
 def _divided(
     fold: folds.Fold,
     name: str,
     x: Layout,
-    kept: list,
-    kept_steps: list,
-    length: list,
-    walk: list,
+    outer_sizes: list,
+    outer_steps: list,
+    inner_sizes: list,
+    inner_steps: list,
     outs: int,
     count: int,
 ) -> tuple[Callable, tuple]:
     """Reduce in one stage, or in two if there are few outputs of many elements along one dimension."""
     if x.device.backend.is_gpu:
-        chunks = x.device.backend.chunks(outs, length[0], walk[0] == 1) if len(length) == 1 else 1
+        chunks = x.device.backend.chunks(outs, inner_sizes[0], inner_steps[0] == 1) if len(inner_sizes) == 1 else 1
     else:
         chunks = (
-            min(_CHUNKS, length[-1] // (_SPLIT // _CHUNKS))
-            if len(length) == 1 and outs < _CHUNKS and length[0] >= _SPLIT
+            min(_CHUNKS, inner_sizes[-1] // (_SPLIT // _CHUNKS))
+            if len(inner_sizes) == 1 and outs < _CHUNKS and inner_sizes[0] >= _SPLIT
             else 1
         )
     if chunks == 1:
-        return _rows(fold, name, x, kept, kept_steps, length, walk, outs, 1, count)
-    return _two_stages(fold, name, x, kept, kept_steps, length, walk, outs, chunks, count)
+        return _rows(fold, name, x, outer_sizes, outer_steps, inner_sizes, inner_steps, outs, 1, count)
+    return _two_stages(fold, name, x, outer_sizes, outer_steps, inner_sizes, inner_steps, outs, chunks, count)
 
 
 def _by_dimensions(
     fold: folds.Fold,
     name: str,
     x: Layout,
-    kept: list,
-    kept_steps: list,
-    length: list,
-    walk: list,
+    outer_sizes: list,
+    outer_steps: list,
+    inner_sizes: list,
+    inner_steps: list,
     outs: int,
     count: int,
 ) -> tuple[Callable, tuple]:
     """Reduce the innermost dimension, then the others: on a GPU, one stage with few outputs would use few threads."""
-    others, contiguous = prod(length[:-1]), walk[-1] == 1
+    others, contiguous = prod(inner_sizes[:-1]), inner_steps[-1] == 1
     # adjacent threads read adjacent memory
     sizes, steps = (
-        (kept + length[:-1], kept_steps + walk[:-1]) if contiguous else (length[:-1] + kept, walk[:-1] + kept_steps)
+        (outer_sizes + inner_sizes[:-1], outer_steps + inner_steps[:-1])
+        if contiguous
+        else (inner_sizes[:-1] + outer_sizes, inner_steps[:-1] + outer_steps)
     )
     partial = layout((outs, others), fold.wide, x.device, None if contiguous else (1, outs))
-    run, constants = _divided(_partial(fold), name, x, sizes, steps, length[-1:], walk[-1:], outs * others, length[-1])
+    run, constants = _divided(
+        _partial(fold), name, x, sizes, steps, inner_sizes[-1:], inner_steps[-1:], outs * others, inner_sizes[-1]
+    )
     return two_passes(run, constants, fold, name, partial, count), ()
 
 
@@ -223,42 +231,44 @@ def _rows(
     fold: folds.Fold,
     name: str,
     x: Layout,
-    kept: list,
-    kept_steps: list,
-    length: list,
-    walk: list,
+    outer_sizes: list,
+    outer_steps: list,
+    inner_sizes: list,
+    inner_steps: list,
     outs: int,
     chunks: int,
     count: int,
     joined: bool = False,
 ) -> tuple[Callable, tuple]:
-    inner, backend = emit.classes_of([walk[-1:]]), x.device.backend
-    chunk = -(-length[-1] // chunks)
+    inner, backend = emit.classes_of([inner_steps[-1:]]), x.device.backend
+    chunk = -(-inner_sizes[-1] // chunks)
     chunk = chunk if chunks == 1 else -(-chunk // _LINE) * _LINE
-    sharers = backend.team(chunk, each=block_reduce.REDUCED) if backend.is_gpu and inner == "1" else 0
-    team = (outs * chunks, sharers) if 0 < sharers <= chunk else None
+    threads_per_row = backend.team(chunk, each=block_reduce.REDUCED) if backend.is_gpu and inner == "1" else 0
+    blocks = (outs * chunks, threads_per_row) if 0 < threads_per_row <= chunk else None
     across = backend.is_gpu and inner == "s" and chunks > 1
-    ranks = len(kept), len(length) - 1
-    short = chunks == 1 == len(length) and length[0] <= fold.block and not backend.is_gpu
+    ranks = len(outer_sizes), len(inner_sizes) - 1
+    short = chunks == 1 == len(inner_sizes) and inner_sizes[0] <= fold.block and not backend.is_gpu
     source, signature = (
-        folds.rows(fold, inner, *ranks, across, joined, short) if team is None else folds.team(fold, *ranks, team[1])
+        folds.rows(fold, inner, *ranks, across, joined, short)
+        if blocks is None
+        else folds.team(fold, *ranks, blocks[1])
     )
     if inner == "1" and not backend.is_gpu:
         source = emit.by_half_registers(source)
     constants = (
         outs,
-        length[-1],
+        inner_sizes[-1],
         chunk,
         chunks,
         count,
-        prod(length[:-1]),
-        *kept[1:],
-        *length[1:-1],
-        *kept_steps,
-        *walk[:-1],
+        prod(inner_sizes[:-1]),
+        *outer_sizes[1:],
+        *inner_sizes[1:-1],
+        *outer_steps,
+        *inner_steps[:-1],
     )
-    constants += (walk[-1],) if inner == "s" else ()
-    launch = bind.launcher(x.device, name, source, signature, fold.dtype, x.size, build.FAST_REDUCTION, team)
+    constants += (inner_steps[-1],) if inner == "s" else ()
+    launch = bind.launcher(x.device, name, source, signature, fold.dtype, x.size, build.FAST_REDUCTION, blocks)
     return launch, constants
 
 
@@ -266,10 +276,10 @@ def _two_stages(
     fold: folds.Fold,
     name: str,
     x: Layout,
-    kept: list,
-    kept_steps: list,
-    length: list,
-    walk: list,
+    outer_sizes: list,
+    outer_steps: list,
+    inner_sizes: list,
+    inner_steps: list,
     outs: int,
     chunks: int,
     count: int,
@@ -277,9 +287,13 @@ def _two_stages(
     """Reduce chunks, then their partial totals; on a CPU in one kernel."""
     partial = layout((outs, chunks), fold.wide, x.device)
     if not x.device.backend.is_gpu:
-        run, constants = _rows(fold, name, x, kept, kept_steps, length, walk, outs, chunks, count, joined=True)
+        run, constants = _rows(
+            fold, name, x, outer_sizes, outer_steps, inner_sizes, inner_steps, outs, chunks, count, joined=True
+        )
         return _with_memory(run, 1, partial), constants
-    run, constants = _rows(_partial(fold), name, x, kept, kept_steps, length, walk, outs, chunks, count)
+    run, constants = _rows(
+        _partial(fold), name, x, outer_sizes, outer_steps, inner_sizes, inner_steps, outs, chunks, count
+    )
     return two_passes(run, constants, fold, name, partial, count), ()
 
 
@@ -289,20 +303,30 @@ def _partial(fold: folds.Fold) -> folds.Fold:
 
 
 def _columns(
-    fold: folds.Fold, name: str, x: Layout, kept: list, kept_steps: list, length: int, walk: int, count: int
+    fold: folds.Fold,
+    name: str,
+    x: Layout,
+    outer_sizes: list,
+    outer_steps: list,
+    inner_size: int,
+    inner_step: int,
+    count: int,
 ) -> tuple[Callable, tuple]:
-    inner = emit.classes_of([kept_steps[-1:]])
-    source, signature = folds.columns(fold, len(kept) - 1, inner, length if length < folds.STREAMS else 0)
-    n, rows_ = kept[-1], prod(kept[:-1])
-    further = (count, *kept[1:-1], *kept_steps[:-1], *(kept_steps[-1:] if inner == "s" else ()))
-    shared, alone = (
-        (rows_, n, length, walk, tile, -(-n // tile), *further) for tile in (min(n, _TILE), min(n, 2 * _TILE))
+    inner = emit.classes_of([outer_steps[-1:]])
+    source, signature = folds.columns(
+        fold, len(outer_sizes) - 1, inner, inner_size if inner_size < folds.STREAMS else 0
+    )
+    n, rows_ = outer_sizes[-1], prod(outer_sizes[:-1])
+    geometry = (count, *outer_sizes[1:-1], *outer_steps[:-1], *(outer_steps[-1:] if inner == "s" else ()))
+    shared, one_thread = (
+        (rows_, n, inner_size, inner_step, tile, -(-n // tile), *geometry)
+        for tile in (min(n, _TILE), min(n, 2 * _TILE))
     )
     run = bind.launcher(x.device, name, source, signature, fold.dtype, x.size, build.FAST_REDUCTION)
     launch = _with_memory(run, 1, layout((rows_, n), fold.wide, x.device))
-    if alone == shared:
+    if one_thread == shared:
         return launch, shared
-    return (lambda *arguments: launch(*arguments, *(alone if threads.get_num_threads() == 1 else shared))), ()
+    return (lambda *arguments: launch(*arguments, *(one_thread if threads.get_num_threads() == 1 else shared))), ()
 
 
 def _with_memory(run: Callable, inputs: int, totals: Layout) -> Callable:
@@ -334,11 +358,11 @@ class FusedMapReduce(Op):
 
     @property
     def takes(self) -> str:
-        """As `Op.takes`."""
+        """See `Op.takes`."""
         return " ".join(f"{input}#[*s]:any" for input in self.inputs) + "; scale=number"
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """As `Op.misfit`."""
+        """See `Op.misfit`."""
         return None if "s" in sizes else "at least one input must be a tensor"
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
@@ -392,9 +416,9 @@ def flat(
     joined: bool = False,
 ) -> Callable:
     """The launcher of `folds.flat` for n elements in total."""
-    team = (chunks, device.backend.team(n // chunks)) if device.backend.is_gpu else None
-    source, signature = folds.flat(fold, inputs, team[1] if team else 0, joined)
-    return bind.launcher(device, name, source, signature, fold.dtype, n, build.FAST_REDUCTION, team)
+    blocks = (chunks, device.backend.team(n // chunks)) if device.backend.is_gpu else None
+    source, signature = folds.flat(fold, inputs, blocks[1] if blocks else 0, joined)
+    return bind.launcher(device, name, source, signature, fold.dtype, n, build.FAST_REDUCTION, blocks)
 
 
 def two_passes(
@@ -403,8 +427,8 @@ def two_passes(
     """A launcher that computes partial totals, then reduces them."""
     outs, chunks = partial.shape
     last = folds.Fold(_ELEMENT, fold.combine, fold.finish, fold.identity, fold.wide, fold.wide, fold.wide, fold.result)
-    step, walk = partial.strides
-    run_last, constants_last = _divided(last, name, partial, [outs], [step], [chunks], [walk], outs, count)
+    outer_step, inner_step = partial.strides
+    run_last, constants_last = _divided(last, name, partial, [outs], [outer_step], [chunks], [inner_step], outs, count)
 
     def launch(*arguments: object) -> None:
         *inputs, out = (argument for argument in arguments if not isinstance(argument, (int, float)))

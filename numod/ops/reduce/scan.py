@@ -21,15 +21,15 @@ from ..index.indexing import ones
 from ..op import Op, Plan
 from .softmax import split
 
-_COLUMNS = 256  # neighbouring places of a task if n is not the last axis
+_COLUMNS = 256  # neighbouring columns of a task if n is not the last axis
 _FEWEST = 8  # and there are at least so many
 
 
 def cumsum_kernel(x, out, outer, n, inner, *, wide):
     """out[k] = x[0] + ... + x[k] along n, accumulated wide."""
     for task in parallel_range(outer * inner):
-        place = int64(task)
-        base = (place // inner) * n * inner + place % inner
+        column = int64(task)
+        base = (column // inner) * n * inner + column % inner
         total = wide(0)
         for k in range(n):
             total += wide(x[uintp(base + k * inner)])
@@ -39,8 +39,8 @@ def cumsum_kernel(x, out, outer, n, inner, *, wide):
 def cumprod_kernel(x, out, outer, n, inner, *, wide):
     """out[k] = x[0] * ... * x[k] along n, accumulated wide."""
     for task in parallel_range(outer * inner):
-        place = int64(task)
-        base = (place // inner) * n * inner + place % inner
+        column = int64(task)
+        base = (column // inner) * n * inner + column % inner
         total = wide(1)
         for k in range(n):
             total *= wide(x[uintp(base + k * inner)])
@@ -48,23 +48,23 @@ def cumprod_kernel(x, out, outer, n, inner, *, wide):
 
 
 def running_columns(x, totals, out, outer, n, inner, *, COLUMNS, wide, identity, join):
-    """A running total, COLUMNS neighbouring places at a time. totals (outer, inner) is scratch."""
+    """A running total, COLUMNS neighbouring columns at a time. totals (outer, inner) is scratch."""
     tiles = (inner + COLUMNS - 1) // COLUMNS
     for task in parallel_range(outer * tiles):
-        place, base, width = first_column(int64(task), tiles, n, inner, COLUMNS)
+        column, base, width = first_column(int64(task), tiles, n, inner, COLUMNS)
         for j in range(width):
-            totals[uintp(place + j)] = wide(identity)
+            totals[uintp(column + j)] = wide(identity)
         for k in range(n):
             for j in range(width):
-                totals[uintp(place + j)] = join(totals[uintp(place + j)], wide(x[uintp(base + k * inner + j)]))
-                out[uintp(base + k * inner + j)] = totals[uintp(place + j)]
+                totals[uintp(column + j)] = join(totals[uintp(column + j)], wide(x[uintp(base + k * inner + j)]))
+                out[uintp(base + k * inner + j)] = totals[uintp(column + j)]
 
 
 def logcumsumexp_kernel(x, out, outer, n, inner, *, wide):
     """out[k] = log(exp(x[0]) + ... + exp(x[k])) along n, by high + log1p(exp(low - high))."""
     for task in parallel_range(outer * inner):
-        place = int64(task)
-        base = (place // inner) * n * inner + place % inner
+        column = int64(task)
+        base = (column // inner) * n * inner + column % inner
         total = wide(x[uintp(base)])
         out[uintp(base)] = total
         for k in range(1, n):
@@ -78,9 +78,9 @@ def logcumsumexp_kernel(x, out, outer, n, inner, *, wide):
 def recurrence_kernel(x, decay, out, outer, n, inner):
     """out[k] = x[k] + decay[k - 1] * out[k - 1] along n."""
     for task in parallel_range(outer * inner):
-        place = int64(task)
-        base = (place // inner) * n * inner + place % inner
-        before = (place // inner) * (n - 1) * inner + place % inner - inner
+        column = int64(task)
+        base = (column // inner) * n * inner + column % inner
+        before = (column // inner) * (n - 1) * inner + column % inner - inner
         total = float64(x[uintp(base)])
         out[uintp(base)] = total
         for k in range(1, n):
@@ -94,23 +94,23 @@ def cummax_kernel(x, values, indices, outer, n, inner, *, beats):
     `beats`: greater for the maximum, less for the minimum.
     """
     for task in parallel_range(outer * inner):
-        place = int64(task)
-        base = (place // inner) * n * inner + place % inner
+        column = int64(task)
+        base = (column // inner) * n * inner + column % inner
         best = x[uintp(base)]
-        where = int64(0)
+        position = int64(0)
         k = int64(0)
         while k < n:
             value = x[uintp(base + k * inner)]
             if best == best or value != value:
                 best = value
-                where = k
+                position = k
             values[uintp(base + k * inner)] = best
-            indices[uintp(base + k * inner)] = where
+            indices[uintp(base + k * inner)] = position
             k += 1
             # a separate loop, so that the comparisons do not depend on each other
             while k < n and beats(best, x[uintp(base + k * inner)]):
                 values[uintp(base + k * inner)] = best
-                indices[uintp(base + k * inner)] = where
+                indices[uintp(base + k * inner)] = position
                 k += 1
 
 
@@ -144,13 +144,13 @@ class Running(Op):
             (outer, n, inner),
         )
 
-    def _by_columns(self, x: Layout, wide: dtypes.dtype, out: Layout, places: int) -> Callable:
+    def _by_columns(self, x: Layout, wide: dtypes.dtype, out: Layout, column_count: int) -> Callable:
         text = specialized(running_columns, COLUMNS=_COLUMNS, wide=wide.storage, identity=self.identity, join=self.join)
         run, empty = (
             bind.launcher(x.device, self.name, text, bind.signature(x, wide, out, numbers=3), x.dtype, x.size),
             x.device.empty,
         )
-        return lambda x_data, out_data, *sizes: run(x_data, empty(places, wide.storage), out_data, *sizes)
+        return lambda x_data, out_data, *sizes: run(x_data, empty(column_count, wide.storage), out_data, *sizes)
 
 
 class Recurrence(Op):

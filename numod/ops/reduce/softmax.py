@@ -1,6 +1,6 @@
 """Softmax, log-softmax and cross-entropy with class indices.
 
-Dense inputs are seen as (outer, n, inner) and reduced along n. A place is one of the outer * inner results.
+Dense inputs are seen as (outer, n, inner) and reduced along n. A column is the n elements at one place (outer, inner).
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from ...kernel.specialize import has, specialized
 from . import register_rows, block_reduce
 from ..op import Op, Plan, single_device
 
-_COLUMNS = 128  # neighbouring places of a task of the column kernels, which are used on a CPU
-_FEWEST = 8  # for at least so many neighbouring places if n is not the last axis,
+_COLUMNS = 128  # neighbouring columns of a task of the column kernels, which are used on a CPU
+_FEWEST = 8  # for at least so many neighbouring columns if n is not the last axis,
 _MANY = 96  # or for at least so many rows if n is the last axis
 _SHORT = 32  # and rows have at most so many elements
 
@@ -49,15 +49,15 @@ _IN_LINE = {"greatest": greatest_in_line, "sum_of_exp": sum_of_exp_in_line, "wri
 def softmax_kernel(x, out, outer, n, inner, *, write_softmax=write_softmax):
     """out = exp(x - max) / sum(exp(x - max)) along n."""
     for task in parallel_range(outer * inner):
-        place = int64(task)
-        write_softmax(x, out, (place // inner) * n * inner + place % inner, n, inner, real(1.0))
+        column = int64(task)
+        write_softmax(x, out, (column // inner) * n * inner + column % inner, n, inner, real(1.0))
 
 
 def log_softmax_kernel(x, out, outer, n, inner, *, greatest=greatest, sum_of_exp=sum_of_exp):
     """out = x - max - log(sum(exp(x - max))) along n."""
     for task in parallel_range(outer * inner):
-        place = int64(task)
-        base = (place // inner) * n * inner + place % inner
+        column = int64(task)
+        base = (column // inner) * n * inner + column % inner
         high = greatest(x, base, n, inner)
         rest = log(float64(sum_of_exp(x, base, n, inner, high)))
         for k in range(n):  # in float64, or the compiler would add high and rest first, and lose digits of rest
@@ -67,150 +67,152 @@ def log_softmax_kernel(x, out, outer, n, inner, *, greatest=greatest, sum_of_exp
 def cross_entropy_kernel(x, target, out, outer, n, inner, ignored, *, greatest=greatest, sum_of_exp=sum_of_exp):
     """out (outer, inner) = log(sum(exp(x))) - x[target] along n; 0 if target is `ignored` or outside [0, n)."""
     for task in parallel_range(outer * inner):
-        place = int64(task)
-        chosen = target[uintp(place)]
+        column = int64(task)
+        chosen = target[uintp(column)]
         if chosen == ignored or chosen < 0 or chosen >= n:
-            out[uintp(place)] = real(0.0)
+            out[uintp(column)] = real(0.0)
         else:
-            base = (place // inner) * n * inner + place % inner
+            base = (column // inner) * n * inner + column % inner
             high = greatest(x, base, n, inner)
-            out[uintp(place)] = log(sum_of_exp(x, base, n, inner, high)) + (high - x[uintp(base + chosen * inner)])
+            out[uintp(column)] = log(sum_of_exp(x, base, n, inner, high)) + (high - x[uintp(base + chosen * inner)])
 
 
 def cross_entropy_total_kernel(
-    x, target, loss, kept, wrong, outer, n, inner, ignored, mean, *, greatest=greatest, sum_of_exp=sum_of_exp
+    x, target, loss, count, invalid, outer, n, inner, ignored, mean, *, greatest=greatest, sum_of_exp=sum_of_exp
 ):
-    """loss () = the sum or mean of cross-entropies over the targets that are not `ignored`. `kept` () = the number of
-    these targets, `wrong` () = the number of targets outside [0, n).
+    """loss () = the sum or mean of cross-entropies over the targets that are not `ignored`. `count` () = the number of
+    these targets, `invalid` () = the number of targets outside [0, n).
     """
     total, counted, outside = float64(0), int64(0), int64(0)
-    for place in range(outer * inner):
-        chosen = target[uintp(place)]
+    for column in range(outer * inner):
+        chosen = target[uintp(column)]
         if chosen != ignored:
             if chosen < 0 or chosen >= n:
                 outside += 1
             else:
-                base = (place // inner) * n * inner + place % inner
+                base = (column // inner) * n * inner + column % inner
                 high = greatest(x, base, n, inner)
                 total += log(sum_of_exp(x, base, n, inner, high)) + (high - x[uintp(base + chosen * inner)])
                 counted += 1
-    kept[0], wrong[0] = counted, outside
+    count[0], invalid[0] = counted, outside
     loss[0] = total / counted if mean else total
 
 
-def total_kernel(losses, target, loss, kept, wrong, places, n, ignored, mean):
+def total_kernel(losses, target, loss, count, invalid, column_count, n, ignored, mean):
     """`cross_entropy_total_kernel` of known losses."""
     total, counted, outside = float64(0), int64(0), int64(0)
-    for place in range(places):
-        chosen = target[uintp(place)]
-        total += losses[uintp(place)]
+    for column in range(column_count):
+        chosen = target[uintp(column)]
+        total += losses[uintp(column)]
         counted += chosen != ignored and chosen >= 0 and chosen < n
         outside += chosen != ignored and (chosen < 0 or chosen >= n)
-    kept[0], wrong[0] = counted, outside
+    count[0], invalid[0] = counted, outside
     loss[0] = total / counted if mean else total
 
 
-def total_block(losses, target, loss, kept, wrong, places, n, ignored, mean, *, TEAM):
+def total_block(losses, target, loss, count, invalid, column_count, n, ignored, mean, *, TEAM):
     """`total_kernel` with one block of GPU threads."""
     shared = shared_array(TEAM, float64, SHARED)
     thread = int64(cuda.threadIdx.x)
     total, counted, outside = float64(0), float64(0), float64(0)
-    for place in range(thread, places, TEAM):
-        chosen = target[uintp(place)]
+    for column in range(thread, column_count, TEAM):
+        chosen = target[uintp(column)]
         is_class = (chosen >= 0) & (chosen < n)
-        total += float64(losses[uintp(place)])
+        total += float64(losses[uintp(column)])
         counted += float64(1) if (chosen != ignored) & is_class else float64(0)
         outside += float64(0) if (chosen == ignored) | is_class else float64(1)
     total = team_sum(total, shared, thread, TEAM)
     counted = team_sum(counted, shared, thread, TEAM)
     outside = team_sum(outside, shared, thread, TEAM)
     if thread == 0:
-        kept[0], wrong[0] = int64(counted), int64(outside)
+        count[0], invalid[0] = int64(counted), int64(outside)
         loss[0] = total / counted if mean else total
 
 
 def cross_entropy_gradient_kernel(
-    g, x, target, kept, out, outer, n, inner, ignored, g_step, mean, *, write_softmax=write_softmax
+    g, x, target, count, out, outer, n, inner, ignored, g_step, mean, *, write_softmax=write_softmax
 ):
     """out (outer, n, inner) = g * (softmax(x) - one_hot(target)) along n; 0 if target is `ignored`.
 
     g_step is 0 if g has one element for all targets, else 1.
     """
-    scale = real(1.0) / real(kept[0]) if mean else real(1.0)
+    scale = real(1.0) / real(count[0]) if mean else real(1.0)
     for task in parallel_range(outer * inner):
-        place = int64(task)
-        chosen = target[uintp(place)]
-        base = (place // inner) * n * inner + place % inner
-        weight = g[uintp(place * g_step)] * scale if chosen != ignored else real(0.0)
+        column = int64(task)
+        chosen = target[uintp(column)]
+        base = (column // inner) * n * inner + column % inner
+        weight = g[uintp(column * g_step)] * scale if chosen != ignored else real(0.0)
         write_softmax(x, out, base, n, inner, weight)
         if chosen != ignored:
             out[uintp(base + chosen * inner)] -= weight
 
 
 def softmax_columns(x, out, rows, results, highs, totals, outer, n, inner, *, COLUMNS, LANES):
-    """`softmax_kernel`, COLUMNS neighbouring places at a time. highs and totals (outer, inner) are scratch.
+    """`softmax_kernel`, COLUMNS neighbouring columns at a time. highs and totals (outer, inner) are scratch.
 
     rows and results are x and out, or if n is the last axis, scratch of the size of x for transposed strips.
     """
     for task in parallel_range(strips(outer, inner, COLUMNS)):
-        place, base, width, step = strip(x, rows, int64(task), outer, n, inner, COLUMNS, LANES)
-        highest_of_columns(rows, base, n, step, width, highs, place)
-        exp_of_columns(rows, base, n, step, width, highs, totals, place, results)
+        column, base, width, step = strip(x, rows, int64(task), outer, n, inner, COLUMNS, LANES)
+        highest_of_columns(rows, base, n, step, width, highs, column)
+        exp_of_columns(rows, base, n, step, width, highs, totals, column, results)
         for j in range(width):
-            totals[uintp(place + j)] = real(1.0) / totals[uintp(place + j)]
-        scale_columns(results, base, n, step, width, totals, place)
+            totals[uintp(column + j)] = real(1.0) / totals[uintp(column + j)]
+        scale_columns(results, base, n, step, width, totals, column)
         turn_back(results, out, base, n, width, inner, LANES)
 
 
 def log_softmax_columns(x, out, rows, results, highs, totals, outer, n, inner, *, COLUMNS, LANES):
-    """`log_softmax_kernel`, COLUMNS neighbouring places at a time (see `softmax_columns`)."""
+    """`log_softmax_kernel`, COLUMNS neighbouring columns at a time (see `softmax_columns`)."""
     for task in parallel_range(strips(outer, inner, COLUMNS)):
-        place, base, width, step = strip(x, rows, int64(task), outer, n, inner, COLUMNS, LANES)
-        highest_of_columns(rows, base, n, step, width, highs, place)
-        sum_exp_of_columns(rows, base, n, step, width, highs, totals, place)
+        column, base, width, step = strip(x, rows, int64(task), outer, n, inner, COLUMNS, LANES)
+        highest_of_columns(rows, base, n, step, width, highs, column)
+        sum_exp_of_columns(rows, base, n, step, width, highs, totals, column)
         for j in range(width):
-            totals[uintp(place + j)] = log(totals[uintp(place + j)])
+            totals[uintp(column + j)] = log(totals[uintp(column + j)])
         for k in range(n):
             # compiled without reassociation, which would lose digits of the logarithm
             for j in range(width):
                 results[uintp(base + k * step + j)] = (
-                    rows[uintp(base + k * step + j)] - highs[uintp(place + j)]
-                ) - totals[uintp(place + j)]
+                    rows[uintp(base + k * step + j)] - highs[uintp(column + j)]
+                ) - totals[uintp(column + j)]
         turn_back(results, out, base, n, width, inner, LANES)
 
 
 def cross_entropy_columns(x, target, out, rows, results, highs, totals, outer, n, inner, ignored, *, COLUMNS, LANES):
-    """`cross_entropy_kernel`, COLUMNS neighbouring places at a time (see `softmax_columns`)."""
+    """`cross_entropy_kernel`, COLUMNS neighbouring columns at a time (see `softmax_columns`)."""
     for task in parallel_range(strips(outer, inner, COLUMNS)):
-        place, base, width, step = strip(x, rows, int64(task), outer, n, inner, COLUMNS, LANES)
-        highest_of_columns(rows, base, n, step, width, highs, place)
-        sum_exp_of_columns(rows, base, n, step, width, highs, totals, place)
+        column, base, width, step = strip(x, rows, int64(task), outer, n, inner, COLUMNS, LANES)
+        highest_of_columns(rows, base, n, step, width, highs, column)
+        sum_exp_of_columns(rows, base, n, step, width, highs, totals, column)
         for j in range(width):
-            totals[uintp(place + j)] = log(totals[uintp(place + j)])
+            totals[uintp(column + j)] = log(totals[uintp(column + j)])
         for j in range(width):
-            chosen = target[uintp(place + j)]
+            chosen = target[uintp(column + j)]
             known = chosen != ignored and chosen >= 0 and chosen < n
             score = rows[uintp(base + (chosen if known else 0) * step + j)]
-            out[uintp(place + j)] = totals[uintp(place + j)] + (highs[uintp(place + j)] - score) if known else real(0.0)
+            out[uintp(column + j)] = (
+                totals[uintp(column + j)] + (highs[uintp(column + j)] - score) if known else real(0.0)
+            )
 
 
 def cross_entropy_gradient_columns(
-    g, x, target, kept, out, rows, results, highs, totals, outer, n, inner, ignored, g_step, mean, *, COLUMNS, LANES
+    g, x, target, count, out, rows, results, highs, totals, outer, n, inner, ignored, g_step, mean, *, COLUMNS, LANES
 ):
-    """`cross_entropy_gradient_kernel`, COLUMNS neighbouring places at a time (see `softmax_columns`)."""
-    scale = real(1.0) / real(kept[0]) if mean else real(1.0)
+    """`cross_entropy_gradient_kernel`, COLUMNS neighbouring columns at a time (see `softmax_columns`)."""
+    scale = real(1.0) / real(count[0]) if mean else real(1.0)
     for task in parallel_range(strips(outer, inner, COLUMNS)):
-        place, base, width, step = strip(x, rows, int64(task), outer, n, inner, COLUMNS, LANES)
-        highest_of_columns(rows, base, n, step, width, highs, place)
-        exp_of_columns(rows, base, n, step, width, highs, totals, place, results)
+        column, base, width, step = strip(x, rows, int64(task), outer, n, inner, COLUMNS, LANES)
+        highest_of_columns(rows, base, n, step, width, highs, column)
+        exp_of_columns(rows, base, n, step, width, highs, totals, column, results)
         for j in range(width):
-            weight = g[uintp((place + j) * g_step)] * scale if target[uintp(place + j)] != ignored else real(0.0)
-            highs[uintp(place + j)], totals[uintp(place + j)] = weight, weight / totals[uintp(place + j)]
-        scale_columns(results, base, n, step, width, totals, place)
+            weight = g[uintp((column + j) * g_step)] * scale if target[uintp(column + j)] != ignored else real(0.0)
+            highs[uintp(column + j)], totals[uintp(column + j)] = weight, weight / totals[uintp(column + j)]
+        scale_columns(results, base, n, step, width, totals, column)
         for j in range(width):
-            chosen = target[uintp(place + j)]
+            chosen = target[uintp(column + j)]
             if chosen != ignored:
-                results[uintp(base + chosen * step + j)] -= highs[uintp(place + j)]
+                results[uintp(base + chosen * step + j)] -= highs[uintp(column + j)]
         turn_back(results, out, base, n, width, inner, LANES)
 
 
@@ -254,11 +256,11 @@ def cross_entropy_block(x, target, out, outer, n, inner, ignored, *, TEAM):
                 out[uintp(row)] = log(total) + (high - x[uintp(row * n + chosen)])
 
 
-def cross_entropy_gradient_block(g, x, target, kept, out, outer, n, inner, ignored, g_step, mean, *, TEAM):
+def cross_entropy_gradient_block(g, x, target, count, out, outer, n, inner, ignored, g_step, mean, *, TEAM):
     """`cross_entropy_gradient_kernel` with a block of GPU threads for each row."""
     shared = shared_array(TEAM, real, SHARED)
     thread = int64(cuda.threadIdx.x)
-    scale = real(1.0) / real(kept[0]) if mean else real(1.0)
+    scale = real(1.0) / real(count[0]) if mean else real(1.0)
     for row in range(int64(cuda.blockIdx.x), outer, int64(cuda.gridDim.x)):
         chosen = target[uintp(row)]
         weight = g[uintp(row * g_step)] * scale if chosen != ignored else real(0.0)
@@ -305,7 +307,7 @@ class CrossEntropy(Op):
     }
 
     def further_limits(self, arguments: tuple, parameters: tuple, sizes: dict) -> dict[int, int | tuple[int, int]]:
-        """As `Op.further_limits`."""
+        """See `Op.further_limits`."""
         return {1: (sizes["c"], parameters[0])}
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
@@ -342,16 +344,16 @@ class CrossEntropy(Op):
 
 
 class CrossEntropyTotal(CrossEntropy):
-    """(loss, kept, wrong): the sum of losses, or their `mean` over targets that are not ignored, the number of these
+    """(loss, count, invalid): the sum of losses, or their `mean` over targets that are not ignored, the number of these
     targets, and the number of targets outside [0, C).
     """
 
     takes = "x[n c *s]:f target[n *s]:int64; ignore_index=int mean=flag"
-    parameters, outputs = ("ignore_index", "mean"), ("loss", "kept", "wrong")
+    parameters, outputs = ("ignore_index", "mean"), ("loss", "count", "invalid")
     results_with_gradient = 1
     gradients = {
-        "x": lambda grads, x, target, kept, ignore_index, mean, recording: _total_gradient(
-            grads[0], x, target, kept, ignore_index, mean, recording
+        "x": lambda grads, x, target, count, ignore_index, mean, recording: _total_gradient(
+            grads[0], x, target, count, ignore_index, mean, recording
         )
     }
 
@@ -396,23 +398,23 @@ class CrossEntropyTotal(CrossEntropy):
 class CrossEntropyGradient(Op):
     """g * (softmax(x) - one_hot(target)) along dimension 1, for dense g and target (N, ...) and x (N, C, ...).
 
-    If `kept` is not None, g is one number for all targets, divided by `kept` if `mean`.
+    If `count` is not None, g is one number for all targets, divided by `count` if `mean`.
     """
 
-    takes = "given[*g]:f x[n c *s] target[n *s]:int64 kept?[]:int64; ignore_index=int mean=flag"
-    inputs, parameters = ("given", "x", "target", "kept"), ("ignore_index", "mean")
+    takes = "d_out[*g]:f x[n c *s] target[n *s]:int64 count?[]:int64; ignore_index=int mean=flag"
+    inputs, parameters = ("d_out", "x", "target", "count"), ("ignore_index", "mean")
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """As `Op.misfit`."""
+        """See `Op.misfit`."""
         wanted = () if isinstance(arguments[3], Layout) else (sizes["n"], *sizes["s"])
-        return None if sizes["g"] == wanted else f"given must be of shape {wanted}, got {sizes['g']}"
+        return None if sizes["g"] == wanted else f"d_out must be of shape {wanted}, got {sizes['g']}"
 
     def further_limits(self, arguments: tuple, parameters: tuple, sizes: dict) -> dict[int, int | tuple[int, int]]:
-        """As `Op.further_limits`."""
+        """See `Op.further_limits`."""
         return {2: (sizes["c"], parameters[0])}
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
-        (_, x, _, kept), (ignored, mean) = arguments, parameters
+        (_, x, _, count), (ignored, mean) = arguments, parameters
         out = layout(x.shape, x.dtype, x.device)
         if out.size == 0:
             return Plan(out, lambda *_: None)
@@ -420,20 +422,22 @@ class CrossEntropyGradient(Op):
         outer, n, inner = split(x.shape, 1)
         kernels = cross_entropy_gradient_kernel, cross_entropy_gradient_columns, cross_entropy_gradient_block
         launch = _launcher(x, self.name, kernels, signature, outer, n, inner)
-        constants = (outer, n, inner, ignored, int(not isinstance(kept, Layout)), int(mean))
-        if isinstance(kept, Layout):
+        constants = (outer, n, inner, ignored, int(not isinstance(count, Layout)), int(mean))
+        if isinstance(count, Layout):
             return Plan(out, launch, constants)
-        # the kernel does not read the array passed for `kept`
+        # the kernel does not read the array passed for `count`
         return Plan(out, lambda g, x, target, out: launch(g, x, target, target, out, *constants))
 
 
 def _launcher(
     x: Layout, name: str, kernels: tuple[Callable, Callable, Callable], signature: str, outer: int, n: int, inner: int
 ) -> Callable:
-    """The launcher of the kernel for single places, for neighbouring places (columns), or for blocks of threads."""
+    """The launcher of the kernel for single columns, for neighbouring columns (columns), or for blocks of threads."""
     kernel, columns, block = kernels
-    if count := block_reduce.sharing(x, n, inner):
-        return block_reduce.launcher(x, name, register_rows.form(block, n, count), signature, outer, count)
+    if threads_per_row := block_reduce.sharing(x, n, inner):
+        return block_reduce.launcher(
+            x, name, register_rows.form(block, n, threads_per_row), signature, outer, threads_per_row
+        )
     transposed = inner == 1 and n <= _SHORT and outer >= _MANY
     if not transposed and inner < _FEWEST or x.device.backend.is_gpu:
         return bind.launcher(
@@ -445,21 +449,33 @@ def _launcher(
     run = bind.launcher(
         x.device, name, source, ", ".join([*arrays, *numbers]), x.dtype, 16 * x.size, build.FAST_POINTWISE
     )
-    empty, size, places, x_at, out_at = x.device.empty, x.size, outer * inner, names.index("x"), names.index("out")
+    empty, size, column_count, x_at, out_at = (
+        x.device.empty,
+        x.size,
+        outer * inner,
+        names.index("x"),
+        names.index("out"),
+    )
 
     def launch(*arguments: object) -> None:
         strips = (empty(size, storage), empty(size, storage)) if transposed else (arguments[x_at], arguments[out_at])
-        run(*arguments[:buffers], *strips, empty(places, storage), empty(places, storage), *arguments[buffers:])
+        run(
+            *arguments[:buffers],
+            *strips,
+            empty(column_count, storage),
+            empty(column_count, storage),
+            *arguments[buffers:],
+        )
 
     return launch
 
 
 def _total_gradient(
-    g: object, x: object, target: object, kept: object, ignore_index: int, mean: bool, recording: bool
+    g: object, x: object, target: object, count: object, ignore_index: int, mean: bool, recording: bool
 ) -> object:
     if not recording:
-        return cross_entropy_gradient.apply((g, x, target, kept), (ignore_index, mean))
-    g_per_target = (g / kept if mean else g).expand(target.shape).contiguous()
+        return cross_entropy_gradient.apply((g, x, target, count), (ignore_index, mean))
+    g_per_target = (g / count if mean else g).expand(target.shape).contiguous()
     return cross_entropy_gradient.apply((g_per_target, x, target, None), (ignore_index, False))
 
 
@@ -470,9 +486,9 @@ def _second_by_g(g: object, x: object, target: object, ignore_index: int) -> obj
     return (g * unit).sum(1)
 
 
-def _second_by_x(g: object, given: object, x: object, target: object, ignore_index: int) -> object:
+def _second_by_x(g: object, d_out: object, x: object, target: object, ignore_index: int) -> object:
     probabilities = x.softmax(1)
-    d_loss = given.masked_fill(target == ignore_index, 0.0).unsqueeze(1)
+    d_loss = d_out.masked_fill(target == ignore_index, 0.0).unsqueeze(1)
     return d_loss * probabilities * (g - (g * probabilities).sum(1, keepdim=True))
 
 
@@ -510,4 +526,4 @@ log_softmax = Softmax(
 cross_entropy = CrossEntropy("cross_entropy")
 cross_entropy_total = CrossEntropyTotal("cross_entropy_total")
 cross_entropy_gradient = CrossEntropyGradient("cross_entropy_gradient")
-cross_entropy_gradient.gradients = {"given": _second_by_g, "x": _second_by_x}
+cross_entropy_gradient.gradients = {"d_out": _second_by_g, "x": _second_by_x}

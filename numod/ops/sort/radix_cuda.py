@@ -39,18 +39,18 @@ def suits(x: Layout, n: int, runs: int) -> bool:
 
 
 @scalar
-def padded(place):
+def padded(index):
     """The shared-memory index of a word of a tile: a gap after every sixteen avoids bank conflicts.
 
     For k * TEAM + thread, call it for both terms and add: the compiler knows the first, which saves registers.
     """
-    return uintp(place + (place >> 4))
+    return uintp(index + (index >> 4))
 
 
 @scalar
-def padded_twice(place):
+def padded_twice(index):
     """`padded` for counts of two bytes."""
-    return uintp(place + (place >> 4) * 2)
+    return uintp(index + (index >> 4) * 2)
 
 
 def count_digits(x, keys, counts, rows, n, tiles, start, shift, flip, *, EACH, KEYS, TEAM, key_of):

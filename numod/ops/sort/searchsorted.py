@@ -40,7 +40,7 @@ class Searchsorted(Op):
     inputs, parameters, differentiable = ("values", "edges", "sorter"), ("right", "sorted_by"), False
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """As `Op.misfit`."""
+        """See `Op.misfit`."""
         edges, rows = sizes["e"], sizes["v"][:-1]
         if not edges or (len(edges) > 1 and edges[:-1] != rows):
             return f"edges must have one dimension, or {rows} in front, got {edges}"
@@ -50,7 +50,7 @@ class Searchsorted(Op):
         return None if fits else f"sorter must be dense, of shape {edges} and of int64"
 
     def further_limits(self, arguments: tuple, parameters: tuple, sizes: dict) -> dict[int, int]:
-        """As `Op.further_limits`."""
+        """See `Op.further_limits`."""
         return {2: sizes["e"][-1]} if parameters[1] else {}
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:

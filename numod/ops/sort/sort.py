@@ -35,8 +35,8 @@ def sort_packed_kernel(x, values, indices, words, counts, rows, n, tasks, digit,
 
     A word holds a key of up to 32 bits and its index. All words are different, so any sort of them is stable.
     """
-    for place in parallel_range(tasks):
-        task = int64(place)
+    for index in parallel_range(tasks):
+        task = int64(index)
         start = task * 2 * n
         for row in range(task, rows, tasks):
             base = row * n
@@ -64,8 +64,8 @@ def sort_packed_kernel(x, values, indices, words, counts, rows, n, tasks, digit,
 
 def merge_packed_kernel(x, values, indices, words, rows, n, tasks, flip, *, key_of):
     """`sort_packed_kernel` for short rows, by merge sort. words (tasks, 2, n) is scratch."""
-    for place in parallel_range(tasks):
-        task = int64(place)
+    for index in parallel_range(tasks):
+        task = int64(index)
         start = task * 2 * n
         for row in range(task, rows, tasks):
             base = row * n
@@ -184,8 +184,8 @@ def sort_rows_kernel(x, values, indices, keys, positions, counts, rows, n, tasks
     """values, indices (rows, n) = x (rows, n) sorted. keys, positions (2, rows, n) and counts (tasks, passes, 2^digit)
     are scratch.
     """
-    for place in parallel_range(tasks):
-        task = int64(place)
+    for index in parallel_range(tasks):
+        task = int64(index)
         for row in range(task, rows, tasks):
             base = row * n
             start = base

@@ -35,8 +35,8 @@ def select_kernel(
     are not NaN. keys (rows, n) and counts (tasks, 2^digit) are scratch. If m is small, an upper limit of the keys is
     estimated from a sample, and only elements up to the limit are considered.
     """
-    for place in parallel_range(tasks):
-        task, sample, block = int64(place), int64(4096), int64(64)
+    for index in parallel_range(tasks):
+        task, sample, block = int64(index), int64(4096), int64(64)
         for row in range(task, rows, tasks):
             base = row * n
             half = base + n // 2  # the positions of candidates are stored in the second half of keys
@@ -86,8 +86,8 @@ def first_kernel(x, values, indices, keys, rows, n, tasks, m, flip, *, key_of, r
     keys (tasks, m) is scratch, `flip` is the mask of the keys. Most blocks of 64 elements have none before the current
     last one, which vectorised comparisons detect.
     """
-    for place in parallel_range(tasks):
-        task = int64(place)
+    for index in parallel_range(tasks):
+        task = int64(index)
         for row in range(task, rows, tasks):
             base, buffer, first = row * n, task * m, row * m
             for k in range(m):
@@ -160,7 +160,7 @@ class Select(Op):
     gradients = {"x": scatter_back}
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """As `Op.misfit`."""
+        """See `Op.misfit`."""
         (m, rank, _, aim), n = parameters, sizes["n"]
         if m > n or (aim != FIRST and m > 1):
             return f"attribute 'm' must be at most {n if aim == FIRST else min(n, 1)}, got {m}"
@@ -178,11 +178,11 @@ class Select(Op):
         if results[0].size == 0:
             return Plan(results, lambda *_: None)
         n = x.shape[-1]
-        rows, flat, key = x.size // n, x.device.backend.is_gpu, key_storage(x.dtype)
-        if aim == FIRST and m <= ORDERED and not flat:
+        rows, on_gpu, key = x.size // n, x.device.backend.is_gpu, key_storage(x.dtype)
+        if aim == FIRST and m <= ORDERED and not on_gpu:
             return Plan(results, _first(x, rows, n, m, descending))
         # short digits on a GPU, since each thread has its own counts
-        tasks, (digit, passes) = min(rows, _THREADS if flat else TASKS), digits(x.dtype, 0 if flat else n)
+        tasks, (digit, passes) = min(rows, _THREADS if on_gpu else TASKS), digits(x.dtype, 0 if on_gpu else n)
         arrays = f"{x.storage.name}[], {x.storage.name}[], int64[], {key.name}[], int64[]"
         run = keyed_launcher(x, "select", select_kernel, arrays, 11, x.size * 4 if rows > 1 else 1)
         empty, flip = x.device.empty, _flip_mask(key, descending)

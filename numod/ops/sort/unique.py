@@ -98,7 +98,7 @@ class RunStarts(Op):
     inputs, parameters, differentiable = ("runs",), ("count",), False
 
     def further_limits(self, arguments: tuple, parameters: tuple, sizes: dict) -> dict[int, int]:
-        """As `Op.further_limits`."""
+        """See `Op.further_limits`."""
         return {0: parameters[0] + 1}
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:

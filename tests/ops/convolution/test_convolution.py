@@ -1,6 +1,4 @@
-"""Convolution against sums over windows cut out by NumPy, its gradients by the same sums' transposes and by
-differences.
-"""
+"""Convolution against sums over NumPy windows; gradients against the transposed sums and finite differences."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Samples at a grid against a sum over all elements of an image, weighed one axis after the other; gradients by finite
-differences; coordinates that are not numbers.
-"""
+"""grid_sample against a weighted sum over all elements of an image; gradients by finite differences; NaN coordinates."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Resampled lines against a product with the matrix of their weights: every dimension, numbers of taps, gradients to
-second order, what is not finite.
+"""Resampling against a product with the weight matrix: dimensions, numbers of taps, gradients to second order, values
+that are not finite.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Pooling against windows cut out by NumPy: values, places, ties, NaN, and gradients by differences."""
+"""Pooling against NumPy windows: values, indices, ties, NaN, gradients by finite differences."""
 
 from __future__ import annotations
 

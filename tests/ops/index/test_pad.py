@@ -1,4 +1,4 @@
-"""Padding against NumPy's, of any sizes, also negative ones and of more dimensions than the kernel takes at once."""
+"""Padding against NumPy: any sizes, also negative ones, and more dimensions than the kernel supports at once."""
 
 from __future__ import annotations
 

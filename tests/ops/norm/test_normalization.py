@@ -1,6 +1,4 @@
-"""The kernels of row and channel norms against NumPy in float64: forward, gradient, what is summed, nothing to
-normalise.
-"""
+"""The kernels of row and channel norms against NumPy in float64: forward, gradients, partial sums, empty inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Greatest and least elements with their places, against NumPy: every width around the vectors', NaN, infinities, zeros
+"""max, min, argmax and argmin along a dimension against NumPy: widths around the vector length, NaN, infinities, zeros
 of both signs, ties, layouts, dtypes.
 """
 

@@ -1,4 +1,4 @@
-"""Rows without tensor inputs: constants, counts and random numbers, these against Philox in Python integers."""
+"""Pointwise rows without tensor inputs: constants, ranges, and random numbers against Philox in Python integers."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Sorting and selecting against NumPy: every dtype and length of row, both ways of sorting, ties, NaN, layouts;
-gradients.
-"""
+"""sort, topk, kthvalue and median against NumPy: dtypes, row lengths, directions, ties, NaN, layouts, gradients."""
 
 from __future__ import annotations
 
