@@ -231,9 +231,8 @@ def renew(view: Tensor) -> None:
         if isinstance(view._unrecorded, str):
             raise RuntimeError(f"{message}. {_SEVERAL}")
         raise RuntimeError(
-            f"{message}, which its gradient does not account for, since an autograd.Function returned the view or it was "
-            "made in no_grad mode. Return a clone() "
-            "there, or write to a clone()."
+            f"{message}, which its gradient does not account for, since an autograd.Function returned the view or it "
+            "was made in no_grad mode. Return a clone() there, or write to a clone()."
         )
     view._seen = (view._own or view._storage).version
     if view._base._node is not None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from .. import autograd
 from ..autograd import enable_grad, inference_mode
-from ..autograd.forward_ad import pulled
+from ..autograd.forward_ad import vjp_of_weights
 from ..autograd.tape import edge_to, with_edge
 from ..core import Tensor, zeros_like
 from .gradients import Argnums, _Call, _places, _tensors_of, jacrev
@@ -70,7 +70,7 @@ class _Linear:
                 self.pulled: Any = []
                 return
             outs, weights = zip(*kept)
-            self.pulled = pulled(outs, inputs, weights, materialize_grads=True)
+            self.pulled = vjp_of_weights(outs, inputs, weights, materialize_grads=True)
 
     def along(self, directions: list[Tensor], recorded: bool) -> Any:
         """The derivatives, in the structure of the outputs."""
