@@ -125,7 +125,7 @@ def to_dense(self: Tensor, dtype: DType | None = None, *, masked_grad: bool | No
     return self.to(dtype=dtype)
 
 
-def to_sparse(self: Tensor, *arguments: object, **named: object) -> NoReturn:
+def to_sparse(self: Tensor, *arguments: object, **kwargs: object) -> NoReturn:
     """Raises NotImplementedError: all tensors are dense."""
     raise NotImplementedError(
         "numod has no Tensor.to_sparse: all tensors are dense; keep the places x.nonzero() and the values x[x != 0], "
