@@ -96,12 +96,12 @@ def set_autocast_gpu_dtype(dtype: DType) -> None:
 
 def is_autocast_cache_enabled() -> bool:
     """Whether casts of parameters are kept until the outermost autocast ends."""
-    return casts.here.caching
+    return casts.thread_state.caching
 
 
 def set_autocast_cache_enabled(enabled: bool) -> None:
     """Keep casts of parameters, or do not."""
-    casts.here.caching = bool(enabled)
+    casts.thread_state.caching = bool(enabled)
 
 
 def clear_autocast_cache() -> None:
@@ -131,7 +131,7 @@ class autocast(contextlib.ContextDecorator):
         self.device = _supported_device_type(device_type)
         self.fast_dtype = get_autocast_dtype(self.device) if dtype is None else dtype
         self.custom_enabled, self._enabled = enabled, enabled and self._possible()
-        self._cache_enabled = casts.here.caching if cache_enabled is None else cache_enabled
+        self._cache_enabled = casts.thread_state.caching if cache_enabled is None else cache_enabled
         self._before: list[tuple] = []
 
     def _possible(self) -> bool:
@@ -149,13 +149,13 @@ class autocast(contextlib.ContextDecorator):
 
     def __enter__(self) -> autocast:
         self._before.append(
-            (casts.enter(_with(self.device, self.fast_dtype if self._enabled else None)), casts.here.caching)
+            (casts.enter(_with(self.device, self.fast_dtype if self._enabled else None)), casts.thread_state.caching)
         )
-        casts.here.caching = self._cache_enabled
+        casts.thread_state.caching = self._cache_enabled
         return self
 
     def __exit__(self, *exception: object) -> None:
-        before, casts.here.caching = self._before.pop()
+        before, casts.thread_state.caching = self._before.pop()
         casts.enter(before)
         if not before:
             casts.forget()
