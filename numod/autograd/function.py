@@ -239,13 +239,13 @@ class Function:
 
     @classmethod
     def _gradients(cls) -> Callable:
-        own = cls.vjp is not Function.vjp
-        if own and cls.backward is not Function.backward:
+        defines_vjp = cls.vjp is not Function.vjp
+        if defines_vjp and cls.backward is not Function.backward:
             raise RuntimeError(
                 "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. Please only implement "
                 "one of them."
             )
-        return cls.vjp if own else cls.backward
+        return cls.vjp if defines_vjp else cls.backward
 
     @classmethod
     def apply(cls, *arguments: Any) -> Any:
@@ -284,15 +284,15 @@ class Function:
 
 def _with_defaults(forward: Callable, arguments: tuple) -> tuple:
     """The arguments of a call including defaults, as `setup_context` gets them."""
-    own = forward.__code__.co_argcount if hasattr(forward, "__code__") else 0
-    missing = own - len(arguments)
+    parameter_count = forward.__code__.co_argcount if hasattr(forward, "__code__") else 0
+    missing = parameter_count - len(arguments)
     return (*arguments, *forward.__defaults__[-missing:]) if missing > 0 and forward.__defaults__ else arguments
 
 
 def _recorded(cls: type, context: Context, arguments: tuple, edges: tuple, results: tuple) -> tuple:
     """The results with their node attached. An input that forward returns unchanged comes back as a new tensor."""
     inputs = {id(argument) for argument in arguments if isinstance(argument, Tensor)}
-    dirty = {id(each) for each in context._dirty}
+    dirty = {id(output) for output in context._dirty}
     if not dirty & inputs <= {id(result) for result in results}:
         raise RuntimeError(
             "Some elements marked as dirty during the forward method were not returned as output. The inputs that are "
@@ -315,25 +315,27 @@ def _recorded(cls: type, context: Context, arguments: tuple, edges: tuple, resul
         context,
         edges,
         tuple(argument._layout if isinstance(argument, Tensor) else None for argument in arguments),
-        tuple(each._layout if isinstance(each, Tensor) else None for each in fresh),
+        tuple(output._layout if isinstance(output, Tensor) else None for output in fresh),
     )
     node.keep(results)
-    for number, (each, original) in enumerate(zip(fresh, results)):
-        if id(original) in dirty and each._base is not None:
+    for number, (output, original) in enumerate(zip(fresh, results)):
+        if id(original) in dirty and output._base is not None:
             if len(results) > 1:
                 raise RuntimeError(
                     f"{node.name()}: a view is modified inplace, and a Function that does so must return that one "
                     "Tensor; clone() the view before"
                 )
-            rebase(node, each)
+            rebase(node, output)
         elif (
-            isinstance(each, Tensor)
-            and each._layout.dtype.differentiable
+            isinstance(output, Tensor)
+            and output._layout.dtype.differentiable
             and not any(original is one for one in context._no_gradient)
         ):
-            if each._base is not None and id(original) not in dirty:
-                each._unrecorded = True  # a gradient would pass the Function by after a write to it or to what it shows
-            each._node, each._output, each._requires_grad = node, number, True
+            if output._base is not None and id(original) not in dirty:
+                output._unrecorded = (
+                    True  # a gradient would pass the Function by after a write to it or to what it shows
+                )
+            output._node, output._output, output._requires_grad = node, number, True
     return fresh
 
 
