@@ -2,8 +2,8 @@
 
 A rule is (op, size, inputs, is_batched, attributes) -> results with the batch dimension first.
 
-`inputs` are numbers and tensors. Where `is_batched` is true, the tensor has the batch dimension first. An op without a rule
-runs once per example.
+`inputs` are numbers and tensors. Where `is_batched` is true, the tensor has the batch dimension first. An op without a
+rule runs once per example.
 """
 
 from __future__ import annotations
