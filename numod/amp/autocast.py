@@ -1,6 +1,6 @@
-"""`autocast`: products and convolutions run in 16 bits, losses in float32, whatever dtype their tensors have.
+"""`autocast`: products and convolutions run in 16 bits, losses in float32, for tensors of any float dtype.
 
-Which functions do is in `casts`.
+`casts` lists the functions.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _defaults: dict[str, DType] = {"cpu": bfloat16, "cuda": float16}
 
 
 def is_autocast_available(device_type: str) -> bool:
-    """Whether the device has it: "cpu" and "cuda" do."""
+    """Whether the device supports autocast: "cpu" and "cuda" do."""
     return Device(device_type).type in _defaults
 
 
-def _known(device_type: str) -> str:
-    """The type of a device that has it. Raises RuntimeError for others."""
+def _supported_device_type(device_type: str) -> str:
+    """The type of a device that supports autocast. Raises RuntimeError for others."""
     kind = Device(device_type).type
     if kind not in _defaults:
         raise RuntimeError(f"User specified an unsupported autocast device_type '{kind}'")
@@ -44,24 +44,24 @@ def get_autocast_dtype(device_type: str) -> DType:
     """The dtype that autocast casts to on the device: bfloat16 on "cpu" and float16 on "cuda", unless a context or
     `set_autocast_dtype` says otherwise.
     """
-    kind = _known(device_type)
+    kind = _supported_device_type(device_type)
     return dict(state.autocast).get(kind, _defaults[kind])
 
 
 def set_autocast_dtype(device_type: str, dtype: DType) -> None:
     """Make `dtype` the default of autocasts on the device."""
-    _defaults[_known(device_type)] = dtype
+    _defaults[_supported_device_type(device_type)] = dtype
 
 
 def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -> None:
-    """Switch autocast on or off for this thread, without a context. Older form: for "cuda", with the flag alone."""
+    """Switch autocast on or off for this thread, without a context. Deprecated form: the flag alone, for "cuda"."""
     if enabled is None:
         device_type, enabled = "cuda", bool(device_type)
-    kind = _known(device_type)
+    kind = _supported_device_type(device_type)
     casts.enter(_with(kind, _defaults[kind] if enabled else None))
 
 
-# ---- older names, each for one device
+# ---- deprecated names, each for one device
 
 
 def is_autocast_cpu_enabled() -> bool:
@@ -96,12 +96,12 @@ def set_autocast_gpu_dtype(dtype: DType) -> None:
 
 def is_autocast_cache_enabled() -> bool:
     """Whether casts of parameters are kept until the outermost autocast ends."""
-    return casts.here.caching
+    return casts.thread_state.caching
 
 
 def set_autocast_cache_enabled(enabled: bool) -> None:
     """Keep casts of parameters, or do not."""
-    casts.here.caching = bool(enabled)
+    casts.thread_state.caching = bool(enabled)
 
 
 def clear_autocast_cache() -> None:
@@ -128,10 +128,10 @@ class autocast(contextlib.ContextDecorator):
     ) -> None:
         if not isinstance(device_type, str):
             raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
-        self.device = _known(device_type)
+        self.device = _supported_device_type(device_type)
         self.fast_dtype = get_autocast_dtype(self.device) if dtype is None else dtype
         self.custom_enabled, self._enabled = enabled, enabled and self._possible()
-        self._cache_enabled = casts.here.caching if cache_enabled is None else cache_enabled
+        self._cache_enabled = casts.thread_state.caching if cache_enabled is None else cache_enabled
         self._before: list[tuple] = []
 
     def _possible(self) -> bool:
@@ -149,13 +149,13 @@ class autocast(contextlib.ContextDecorator):
 
     def __enter__(self) -> autocast:
         self._before.append(
-            (casts.enter(_with(self.device, self.fast_dtype if self._enabled else None)), casts.here.caching)
+            (casts.enter(_with(self.device, self.fast_dtype if self._enabled else None)), casts.thread_state.caching)
         )
-        casts.here.caching = self._cache_enabled
+        casts.thread_state.caching = self._cache_enabled
         return self
 
     def __exit__(self, *exception: object) -> None:
-        before, casts.here.caching = self._before.pop()
+        before, casts.thread_state.caching = self._before.pop()
         casts.enter(before)
         if not before:
             casts.forget()
@@ -171,13 +171,13 @@ def custom_fwd(fwd: Callable | None = None, *, device_type: str, cast_inputs: DT
         return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
 
     @functools.wraps(fwd)
-    def forward(ctx: Any, *arguments: Any, **named: Any) -> Any:
+    def forward(ctx: Any, *arguments: Any, **kwargs: Any) -> Any:
         inside = is_autocast_enabled(device_type)
         ctx._dtype, ctx._fwd_used_autocast = get_autocast_dtype(device_type), inside and cast_inputs is None
         if cast_inputs is None or not inside:
-            return fwd(ctx, *arguments, **named)
+            return fwd(ctx, *arguments, **kwargs)
         with autocast(device_type, enabled=False):
-            return fwd(ctx, *_cast(arguments, device_type, cast_inputs), **_cast(named, device_type, cast_inputs))
+            return fwd(ctx, *_cast(arguments, device_type, cast_inputs), **_cast(kwargs, device_type, cast_inputs))
 
     return forward
 

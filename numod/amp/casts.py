@@ -1,6 +1,6 @@
-"""Which functions cast their tensors under `autocast`, and to what:
+"""Which functions cast their tensors under `autocast`, and to which dtype, as in PyTorch's lists.
 
-PyTorch's lists. They are given other code while a thread is inside one, so nobody else pays.
+The functions' code is replaced while a thread is inside an autocast, so that other code does not pay for it.
 """
 
 from __future__ import annotations
@@ -55,162 +55,163 @@ PLAIN = {products: "dot outer", complexes: "vdot", F: "bilinear", linear_algebra
 
 
 def enter(casts: tuple[tuple[str, DType], ...]) -> tuple[tuple[str, DType], ...]:
-    """From now on this thread casts so, per device type; not at all for (). Gives what was before."""
-    before, state.autocast = state.autocast, casts
+    """Set this thread's casts, one (device type, dtype) per device type, and return the former ones."""
+    former, state.autocast = state.autocast, casts
     type(state).special = True
-    if bool(before) != bool(casts):
+    if bool(former) != bool(casts):
         with _lock:
             _count(1 if casts else -1)
-    return before
+    return former
 
 
 def forget() -> None:
-    """Drop the casts of parameters that are kept."""
-    vars(_kept).clear()
+    """Drop the cached casts of parameters."""
+    vars(_cached_casts).clear()
 
 
 extensions.provide(enter_autocast=enter)
-_lock, _exchange, _inside = threading.Lock(), Exchange(), 0
-_codes: dict[FunctionType, CodeType] = {}  # what functions are given
-_kept = threading.local()  # id of a parameter -> (a reference to it, its version, grad mode, the dtype, the cast)
+_lock, _exchange, _threads_inside = threading.Lock(), Exchange(), 0
+_codes: dict[FunctionType, CodeType] = {}  # the replacement code of each function
+_cached_casts = (
+    threading.local()
+)  # id of a parameter -> (a reference to it, its version, grad mode, the dtype, the cast)
 
 
-class _Here(threading.local):
-    """Per thread: whether casts of parameters are kept."""
+class _ThreadState(threading.local):
+    """Per thread: whether casts of parameters are cached."""
 
     caching = True
 
 
-here = _Here()
+thread_state = _ThreadState()
 
 
 def _count(step: int) -> None:
-    """Exchange the functions for the first thread inside, and take that back after the last."""
-    global _inside
-    _inside += step
-    if _inside == 0:
+    """Replace the functions' code for the first thread inside an autocast, and restore it after the last."""
+    global _threads_inside
+    _threads_inside += step
+    if _threads_inside == 0:
         _exchange.undo()
-    elif _inside == 1 and step == 1:
+    elif _threads_inside == 1 and step == 1:
         for function, code in _codes.items():
             _exchange.exchange_code(function, code)
         if not _codes:
-            _exchange_first()
+            _create_codes()
 
 
-def _exchange_first() -> None:
-    """The same for the first time, when the codes are made."""
+def _create_codes() -> None:
+    """Replace the functions' code for the first time, which creates the code."""
     for rule, homes in _RULES:
         for home, names in homes.items():
             for function in (getattr(home, name) for name in names.split()):
                 _codes[function] = _exchange.recode(function, _body, run=rule)
 
 
-def _body(*arguments: Any, **named: Any) -> Any:
-    return run(plain, arguments, named)  # noqa: F821  given by the exchange
+def _body(*arguments: Any, **kwargs: Any) -> Any:
+    return run(plain, arguments, kwargs)  # noqa: F821  given by the exchange
 
 
 def _target(arguments: tuple) -> tuple[str, DType] | None:
-    """The (device type, dtype) that holds for these arguments, by the first tensor among them."""
+    """The (device type, dtype) for these arguments, by the device of their first tensor."""
     for argument in arguments:
         if isinstance(argument, Tensor):
             return next((cast for cast in state.autocast if cast[0] == argument.device.type), None)
     return None
 
 
-def _casting(to: Callable[[str, DType], DType | None]) -> Callable:
-    """A rule: casts to what `to` says for (device type, dtype of the context), then runs the function without autocast;
-    None for neither.
+def _casting(dtype_for: Callable[[str, DType], DType | None]) -> Callable:
+    """A rule that casts the arguments and runs the function without autocast.
+
+    `dtype_for` returns the dtype for (device type, dtype of the context), or None for no change.
     """
 
-    def rule(plain: Callable, arguments: tuple, named: dict) -> Any:
-        target = _target((*arguments, *named.values())) if state.autocast else None
-        dtype = None if target is None else to(*target)
+    def rule(plain: Callable, arguments: tuple, kwargs: dict) -> Any:
+        target = _target((*arguments, *kwargs.values())) if state.autocast else None
+        dtype = None if target is None else dtype_for(*target)
         if dtype is None:
-            return plain(*arguments, **named)
+            return plain(*arguments, **kwargs)
         arguments = tuple([_cast(argument, dtype) for argument in arguments])
-        named = {name: _cast(each, dtype) for name, each in named.items()}
-        before, state.autocast = state.autocast, ()
+        kwargs = {name: _cast(value, dtype) for name, value in kwargs.items()}
+        former, state.autocast = state.autocast, ()
         try:
-            return plain(*arguments, **named)
+            return plain(*arguments, **kwargs)
         finally:
-            state.autocast = before
+            state.autocast = former
 
     return rule
 
 
-def _cast(each: Any, dtype: DType) -> Any:
-    """A floating tensor in `dtype`; float64 stays, and so does all else. To float32 only 16-bit floats need to go."""
-    if not isinstance(each, Tensor):
-        return type(each)([_cast(part, dtype) for part in each]) if type(each) in (list, tuple) else each
-    if not each.is_floating_point() or each.dtype is dtype or each.dtype is float64:
-        return each
+def _cast(value: Any, dtype: DType) -> Any:
+    """A float32 or 16-bit tensor cast to `dtype`. Other values are returned unchanged."""
+    if not isinstance(value, Tensor):
+        return type(value)([_cast(part, dtype) for part in value]) if type(value) in (list, tuple) else value
+    if not value.is_floating_point() or value.dtype is dtype or value.dtype is float64:
+        return value
     if (
-        here.caching
-        and each.dtype is float32
-        and each.requires_grad
-        and each.is_leaf
-        and each._base is None
+        thread_state.caching
+        and value.dtype is float32
+        and value.requires_grad
+        and value.is_leaf
+        and value._base is None
         and not listeners
     ):
-        return _cast_once(each, dtype)
-    return each.to(dtype)
+        return _cast_once(value, dtype)
+    return value.to(dtype)
 
 
 def _cast_once(parameter: Tensor, dtype: DType) -> Tensor:
-    """The cast of a parameter, kept until the outermost autocast ends, the parameter is written to, or the grad mode
-    changes.
-    """
-    kept = vars(_kept).setdefault("casts", {})
-    where = (parameter._version, state.grad_enabled, dtype)
-    found = kept.get(id(parameter))
-    if found is None or found[0]() is not parameter or found[1] != where:
-        found = kept[id(parameter)] = (ref(parameter), where, parameter.to(dtype))
-    return found[2]
+    """The cast of a parameter, cached until the outermost autocast ends, the parameter or the grad mode changes."""
+    cached = vars(_cached_casts).setdefault("casts", {})
+    state_key = (parameter._version, state.grad_enabled, dtype)
+    entry = cached.get(id(parameter))
+    if entry is None or entry[0]() is not parameter or entry[1] != state_key:
+        entry = cached[id(parameter)] = (ref(parameter), state_key, parameter.to(dtype))
+    return entry[2]
 
 
-def _plainly(plain: Callable, arguments: tuple, named: dict) -> Any:
-    before, state.autocast = state.autocast, ()
+def _without_autocast(plain: Callable, arguments: tuple, kwargs: dict) -> Any:
+    former, state.autocast = state.autocast, ()
     try:
-        return plain(*arguments, **named)
+        return plain(*arguments, **kwargs)
     finally:
-        state.autocast = before
+        state.autocast = former
 
 
-def _layers(plain: Callable, arguments: tuple, named: dict) -> Any:
-    """Recurrent layers run in the context's dtype; but GRU, which PyTorch has on no list: only its products do."""
+def _layers(plain: Callable, arguments: tuple, kwargs: dict) -> Any:
+    """Recurrent layers run in the context's dtype, except GRU, where only the products do, as in PyTorch."""
     target = _target(arguments) if state.autocast else None
     if target is None or isinstance(arguments[0], GRU):
-        return plain(*arguments, **named)
-    return plain(*[_cast(argument, target[1]) for argument in arguments], **named)
+        return plain(*arguments, **kwargs)
+    return plain(*[_cast(argument, target[1]) for argument in arguments], **kwargs)
 
 
-def _run_layer(plain: Callable, arguments: tuple, named: dict) -> Any:
-    """A layer of GRU goes by steps, where products and states may have two dtypes."""
+def _run_layer(plain: Callable, arguments: tuple, kwargs: dict) -> Any:
+    """Run a GRU layer step by step, since its products and states may differ in dtype."""
     layer, x, sizes, start, suffix = arguments
     if not state.autocast or not isinstance(layer, GRU):
-        return plain(*arguments, **named)
+        return plain(*arguments, **kwargs)
     return layer._run_by_step(
-        x, sizes, start, {name: getattr(layer, name + suffix) for name in layer._names()}, **named
+        x, sizes, start, {name: getattr(layer, name + suffix) for name in layer._names()}, **kwargs
     )
 
 
-def _weights(plain: Callable, arguments: tuple, named: dict) -> dict[str, Tensor]:
-    """Those of a recurrent layer, in the dtype its input was cast to."""
-    found = plain(*arguments, **named)
-    target = _target(tuple(found.values())) if state.autocast and not isinstance(arguments[0], GRU) else None
-    return found if target is None else {name: _cast(each, target[1]) for name, each in found.items()}
+def _weights(plain: Callable, arguments: tuple, kwargs: dict) -> dict[str, Tensor]:
+    """The weights of a recurrent layer, in the dtype of its cast input."""
+    weights = plain(*arguments, **kwargs)
+    target = _target(tuple(weights.values())) if state.autocast and not isinstance(arguments[0], GRU) else None
+    return weights if target is None else {name: _cast(weight, target[1]) for name, weight in weights.items()}
 
 
-def _low_on_cuda(plain: Callable, arguments: tuple, named: dict) -> Any:
-    target = _target((*arguments, *named.values())) if state.autocast else None
-    return (_low if target is not None and target[0] == "cuda" else _plainly)(plain, arguments, named)
+def _low_on_cuda(plain: Callable, arguments: tuple, kwargs: dict) -> Any:
+    target = _target((*arguments, *kwargs.values())) if state.autocast else None
+    return (_low if target is not None and target[0] == "cuda" else _without_autocast)(plain, arguments, kwargs)
 
 
 _low, _wide = _casting(lambda device, dtype: dtype), _casting(lambda device, dtype: float32)
 _RULES = (
     (_low, LOW),
     (_wide, WIDE),
-    (_plainly, PLAIN),
+    (_without_autocast, PLAIN),
     (_layers, {RNNBase: "_layers"}),
     (_weights, {RNNBase: "_weights"}),
     (_run_layer, {RNNBase: "_run"}),

@@ -31,7 +31,7 @@ class UnpackedDualTensor(NamedTuple):
     tangent: Tensor | None
 
 
-class _Here(threading.local):
+class _ThreadState(threading.local):
     """Per thread, of the current level: the duals, their nodes, the tensors that gradients are taken by, and the
     tangents. None outside of one.
     """
@@ -39,21 +39,21 @@ class _Here(threading.local):
     level: list[tuple] | None = None
 
 
-_here = _Here()
+_thread_state = _ThreadState()
 
 
 def enter_dual_level() -> int:
     """Enter a level; returns its number."""
-    if _here.level is not None:
+    if _thread_state.level is not None:
         raise RuntimeError("Nested forward mode AD is not supported at the moment")
-    _here.level = []
+    _thread_state.level = []
     return 0
 
 
 def exit_dual_level(*, level: int | None = None) -> None:
     """Exit the level, and drop its tangents."""
     _check_level(level)
-    _here.level = None
+    _thread_state.level = None
 
 
 class dual_level:
@@ -72,9 +72,9 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     Raises RuntimeError outside a level, ValueError for integers.
     """
     _check_level(level)
-    for name, each in (("primal", tensor), ("tangent", tangent)):
-        if not each.dtype.differentiable:
-            raise ValueError(f"Expected {name} to be floating point or complex, but got: {each.dtype}")
+    for name, operand in (("primal", tensor), ("tangent", tangent)):
+        if not operand.dtype.differentiable:
+            raise ValueError(f"Expected {name} to be floating point or complex, but got: {operand.dtype}")
     if tensor.shape != tangent.shape:
         raise RuntimeError(
             "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not "
@@ -86,28 +86,34 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
         if not tensor.requires_grad:
             source = tensor.detach().requires_grad_()
             dual = with_edge(tensor, (source, 0))  # a result, so that it can be modified in place
-    _here.level.append((dual, dual._node, source, tangent))
+    _thread_state.level.append((dual, dual._node, source, tangent))
     return dual
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
     """The value and the tangent of a tensor computed from duals."""
-    if _here.level is None:
+    if _thread_state.level is None:
         return UnpackedDualTensor(tensor, None)
     recorded = is_grad_enabled() and _depends_on_more(tensor)
-    given = next((tangent for dual, node, _, tangent in _here.level if dual is tensor and dual.grad_fn is node), None)
+    tangent_of_dual = next(
+        (tangent for dual, node, _, tangent in _thread_state.level if dual is tensor and dual.grad_fn is node), None
+    )
     return UnpackedDualTensor(
         with_edge(tensor, edge_to(tensor)) if recorded else tensor.detach(),
-        _tangent(tensor, recorded) if given is None else given,
+        _tangent(tensor, recorded) if tangent_of_dual is None else tangent_of_dual,
     )
 
 
 def _depends_on_more(tensor: Tensor) -> bool:
     """Whether a tensor is differentiable by others than the duals' own leaves."""
-    own, edges, seen = {id(source) for _, _, source, _ in _here.level if source.is_leaf}, [edge_to(tensor)], set()
+    dual_leaves, edges, seen = (
+        {id(source) for _, _, source, _ in _thread_state.level if source.is_leaf},
+        [edge_to(tensor)],
+        set(),
+    )
     while edges:
         edge = edges.pop()
-        if edge is None or id(edge[0]) in seen or id(edge[0]) in own:
+        if edge is None or id(edge[0]) in seen or id(edge[0]) in dual_leaves:
             continue
         if isinstance(edge[0], Tensor):
             return True
@@ -117,15 +123,19 @@ def _depends_on_more(tensor: Tensor) -> bool:
 
 
 def _tangent(tensor: Tensor, recorded: bool) -> Tensor | None:
-    if not (_here.level and tensor.requires_grad):
+    if not (_thread_state.level and tensor.requires_grad):
         return None
-    _, _, sources, tangents = zip(*_here.level)
+    _, _, sources, tangents = zip(*_thread_state.level)
     with enable_grad():
         weight = zeros_like(tensor).detach().requires_grad_()
-        found = pulled((tensor,), sources, (weight,), allow_unused=True)
-    if all(each is None for each in found):
+        gradients = vjp_of_weights((tensor,), sources, (weight,), allow_unused=True)
+    if all(gradient is None for gradient in gradients):
         return None
-    linear = [(each, tangent) for each, tangent in zip(found, tangents) if each is not None and each.requires_grad]
+    linear = [
+        (gradient, tangent)
+        for gradient, tangent in zip(gradients, tangents)
+        if gradient is not None and gradient.requires_grad
+    ]
     if not linear:
         return zeros_like(tensor).detach()
     outputs, directions = zip(*linear)
@@ -133,21 +143,21 @@ def _tangent(tensor: Tensor, recorded: bool) -> Tensor | None:
     return grad(outputs, weight, directions, retain_graph=True, create_graph=recorded, materialize_grads=True)[0]
 
 
-def pulled(
+def vjp_of_weights(
     outputs: Sequence[Tensor], inputs: Sequence[Tensor], weights: Sequence[Tensor], **options: bool
 ) -> tuple[Tensor | None, ...]:
     """The product of weights and Jacobian, to be differentiated by the weights alone: there a Function's own `jvp`
     stands for its backward.
     """
-    before, function.here.transposing = function.here.transposing, True
+    old_value, function.thread_state.transposing = function.thread_state.transposing, True
     try:
         return grad(outputs, inputs, weights, retain_graph=True, create_graph=True, **options)
     finally:
-        function.here.transposing = before
+        function.thread_state.transposing = old_value
 
 
 def _check_level(level: int | None) -> None:
-    if _here.level is None or level not in (None, 0):
+    if _thread_state.level is None or level not in (None, 0):
         raise RuntimeError(
             "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first."
         )

@@ -19,13 +19,13 @@ from .tape import Node, edge_to
 from .views_and_writes import rebase
 
 
-class _Here(threading.local):
-    """Per thread: whether a backward pass is only to be differentiated by its weights, see `forward_ad.pulled`."""
+class _ThreadState(threading.local):
+    """Per thread: whether a backward pass will be differentiated by its weights only, see `vjp_of_weights`."""
 
     transposing = False
 
 
-here = _Here()
+thread_state = _ThreadState()
 
 
 class Context:
@@ -92,35 +92,39 @@ class FunctionNode(Node):
     def keep(self, results: tuple) -> None:
         """Save the tensors of the context; results without their node, which would otherwise keep itself alive."""
         ids = {id(result): k for k, result in enumerate(results) if result is not None}
-        self.numbers = tuple(ids.get(id(each)) for each in self.context._saved)
+        self.numbers = tuple(ids.get(id(tensor)) for tensor in self.context._saved)
         self.kept = tuple(
-            each if number is None else each.detach() for each, number in zip(self.context._saved, self.numbers)
+            tensor if number is None else tensor.detach() for tensor, number in zip(self.context._saved, self.numbers)
         )
-        self.versions = tuple(None if each is None else (each._own or each._storage).version for each in self.kept)
+        self.versions = tuple(
+            None if tensor is None else (tensor._own or tensor._storage).version for tensor in self.kept
+        )
         self.context._saved = ()
-        self.context._forward = tuple(each.detach() if id(each) in ids else each for each in self.context._forward)
+        self.context._forward = tuple(
+            tensor.detach() if id(tensor) in ids else tensor for tensor in self.context._forward
+        )
         if tape.packing is not None:
             tape.packing(self)
 
     def unpack(self) -> tuple:
-        found = []
-        for each, number in zip(super().unpack(), self.numbers):
+        tensors = []
+        for tensor, number in zip(super().unpack(), self.numbers):
             if number is not None:
-                each = each._alias()
-                each._node, each._output, each._requires_grad = self, number, True
-            found.append(each)
-        return tuple(found)
+                tensor = tensor._alias()
+                tensor._node, tensor._output, tensor._requires_grad = self, number, True
+            tensors.append(tensor)
+        return tuple(tensors)
 
     def backward(self, grads: list[Tensor | None]) -> Iterator[tuple[int, Tensor | None]]:
         if self.context._materialize:
-            made = zip(grads, self.outputs)
+            pairs = zip(grads, self.outputs)
             grads = [
-                zeros(out.shape, dtype=out.dtype, device=out.device) if each is None and out is not None else each
-                for each, out in made
+                zeros(out.shape, dtype=out.dtype, device=out.device) if grad is None and out is not None else grad
+                for grad, out in pairs
             ]
         results = (
             _Transposed.apply(self, *grads)
-            if here.transposing and self.function.jvp is not Function.jvp
+            if thread_state.transposing and self.function.jvp is not Function.jvp
             else self._call(self.function._gradients(), self.unpack(), grads)
         )
         results = results if isinstance(results, tuple) else (results,)
@@ -196,12 +200,12 @@ class Function:
     """
 
     @staticmethod
-    def forward(*arguments: Any, **named: Any) -> Any:
+    def forward(*arguments: Any, **kwargs: Any) -> Any:
         """Compute the results. To be overridden."""
         raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
 
     @staticmethod
-    def backward(*arguments: Any, **named: Any) -> Any:
+    def backward(*arguments: Any, **kwargs: Any) -> Any:
         """Given `(ctx, *grads)`, return one gradient (or None) per argument of forward. To be overridden."""
         raise NotImplementedError(
             "You must implement either the backward or vjp method for your custom autograd.Function to use it with "
@@ -209,7 +213,7 @@ class Function:
         )
 
     @staticmethod
-    def jvp(*arguments: Any, **named: Any) -> Any:
+    def jvp(*arguments: Any, **kwargs: Any) -> Any:
         """Given `(ctx, *tangents)`, one (or None) per argument of forward, return the results' derivatives along them.
 
         Without it, forward mode uses `backward`.
@@ -235,13 +239,13 @@ class Function:
 
     @classmethod
     def _gradients(cls) -> Callable:
-        own = cls.vjp is not Function.vjp
-        if own and cls.backward is not Function.backward:
+        defines_vjp = cls.vjp is not Function.vjp
+        if defines_vjp and cls.backward is not Function.backward:
             raise RuntimeError(
                 "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. Please only implement "
                 "one of them."
             )
-        return cls.vjp if own else cls.backward
+        return cls.vjp if defines_vjp else cls.backward
 
     @classmethod
     def apply(cls, *arguments: Any) -> Any:
@@ -280,15 +284,15 @@ class Function:
 
 def _with_defaults(forward: Callable, arguments: tuple) -> tuple:
     """The arguments of a call including defaults, as `setup_context` gets them."""
-    own = forward.__code__.co_argcount if hasattr(forward, "__code__") else 0
-    missing = own - len(arguments)
+    parameter_count = forward.__code__.co_argcount if hasattr(forward, "__code__") else 0
+    missing = parameter_count - len(arguments)
     return (*arguments, *forward.__defaults__[-missing:]) if missing > 0 and forward.__defaults__ else arguments
 
 
 def _recorded(cls: type, context: Context, arguments: tuple, edges: tuple, results: tuple) -> tuple:
     """The results with their node attached. An input that forward returns unchanged comes back as a new tensor."""
     inputs = {id(argument) for argument in arguments if isinstance(argument, Tensor)}
-    dirty = {id(each) for each in context._dirty}
+    dirty = {id(output) for output in context._dirty}
     if not dirty & inputs <= {id(result) for result in results}:
         raise RuntimeError(
             "Some elements marked as dirty during the forward method were not returned as output. The inputs that are "
@@ -311,25 +315,27 @@ def _recorded(cls: type, context: Context, arguments: tuple, edges: tuple, resul
         context,
         edges,
         tuple(argument._layout if isinstance(argument, Tensor) else None for argument in arguments),
-        tuple(each._layout if isinstance(each, Tensor) else None for each in fresh),
+        tuple(output._layout if isinstance(output, Tensor) else None for output in fresh),
     )
     node.keep(results)
-    for number, (each, original) in enumerate(zip(fresh, results)):
-        if id(original) in dirty and each._base is not None:
+    for number, (output, original) in enumerate(zip(fresh, results)):
+        if id(original) in dirty and output._base is not None:
             if len(results) > 1:
                 raise RuntimeError(
                     f"{node.name()}: a view is modified inplace, and a Function that does so must return that one "
                     "Tensor; clone() the view before"
                 )
-            rebase(node, each)
+            rebase(node, output)
         elif (
-            isinstance(each, Tensor)
-            and each._layout.dtype.differentiable
+            isinstance(output, Tensor)
+            and output._layout.dtype.differentiable
             and not any(original is one for one in context._no_gradient)
         ):
-            if each._base is not None and id(original) not in dirty:
-                each._unrecorded = True  # a gradient would pass the Function by after a write to it or to what it shows
-            each._node, each._output, each._requires_grad = node, number, True
+            if output._base is not None and id(original) not in dirty:
+                output._unrecorded = (
+                    True  # a gradient would pass the Function by after a write to it or to what it shows
+                )
+            output._node, output._output, output._requires_grad = node, number, True
     return fresh
 
 

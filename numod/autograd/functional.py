@@ -23,12 +23,12 @@ Tensors = Tensor | tuple[Tensor, ...]
 def _tuple(value: object, what: str, name: str) -> tuple[tuple[Tensor, ...], bool]:
     """(a tuple of tensors, whether it was one)."""
     values = value if isinstance(value, tuple) else (value,)
-    for k, each in enumerate(values):
-        if not isinstance(each, Tensor):
-            place = f"in the tuple at index {k} " if isinstance(value, tuple) else ""
+    for k, element in enumerate(values):
+        if not isinstance(element, Tensor):
+            location = f"in the tuple at index {k} " if isinstance(value, tuple) else ""
             raise TypeError(
-                f"The {what} {name} must be either a Tensor or a tuple of Tensors but the value {place}has type "
-                f"{type(each)}."
+                f"The {what} {name} must be either a Tensor or a tuple of Tensors but the value {location}has type "
+                f"{type(element)}."
             )
     return values, isinstance(value, tuple)
 
@@ -64,35 +64,37 @@ def _derivatives(
     outputs: tuple, inputs: tuple, weights: tuple | None, create_graph: bool, strict: bool
 ) -> tuple[Tensor, ...]:
     """The gradients of the inputs, zeros where an output does not depend on one."""
-    kept = [(out, None if weights is None else weights[k]) for k, out in enumerate(outputs) if out.requires_grad]
-    if len(kept) < len(outputs) and strict:
+    differentiable = [
+        (out, None if weights is None else weights[k]) for k, out in enumerate(outputs) if out.requires_grad
+    ]
+    if len(differentiable) < len(outputs) and strict:
         raise RuntimeError(
             "Output of the user-provided function does not require gradients. The outputs must "
             "be computed in a differentiable manner from the input when running in strict mode."
         )
-    if not kept:
+    if not differentiable:
         return tuple(zeros_like(input) for input in inputs)
-    outs, given = zip(*kept)
-    found = grad(
+    outs, used_weights = zip(*differentiable)
+    gradients = grad(
         outs,
         inputs,
-        None if weights is None else given,
+        None if weights is None else used_weights,
         retain_graph=True,
         create_graph=create_graph,
         allow_unused=True,
     )
-    if strict and any(each is None for each in found):
-        place = next(k for k, each in enumerate(found) if each is None)
+    if strict and any(gradient is None for gradient in gradients):
+        position = next(k for k, gradient in enumerate(gradients) if gradient is None)
         raise RuntimeError(
-            f"The output of the user-provided function is independent of input {place}. This is not allowed in strict "
-            "mode."
+            f"The output of the user-provided function is independent of input {position}. This is not allowed in "
+            "strict mode."
         )
-    return tuple(zeros_like(input) if one is None else one for input, one in zip(inputs, found))
+    return tuple(zeros_like(input) if gradient is None else gradient for input, gradient in zip(inputs, gradients))
 
 
-def _result(found: tuple, several: bool, create_graph: bool) -> Tensors:
-    found = found if create_graph else tuple(each.detach() for each in found)
-    return found if several else found[0]
+def _result(tensors: tuple, several: bool, create_graph: bool) -> Tensors:
+    tensors = tensors if create_graph else tuple(tensor.detach() for tensor in tensors)
+    return tensors if several else tensors[0]
 
 
 def _scalar(outputs: tuple, several: bool, name: str) -> None:
@@ -109,8 +111,8 @@ def vjp(
         outputs, many = _tuple(func(*values), "outputs of the user-provided function given to", "vjp")
         weights = _weights(v, outputs, "vjp")
     with set_grad_enabled(create_graph):
-        found = _derivatives(outputs, values, weights, create_graph, strict)
-    return _result(outputs, many, create_graph), _result(found, several, create_graph)
+        gradients = _derivatives(outputs, values, weights, create_graph, strict)
+    return _result(outputs, many, create_graph), _result(gradients, several, create_graph)
 
 
 def jvp(
@@ -125,9 +127,9 @@ def jvp(
         tangents = _weights(v, values, "jvp")
         outputs, many = _tuple(func(*values), "outputs of the user-provided function given to", "jvp")
         weights = tuple(zeros_like(output).detach().requires_grad_() for output in outputs)
-        pulled = _derivatives(outputs, values, weights, True, strict)
-        found = _derivatives(pulled, weights, tangents, create_graph, False)
-    return _result(outputs, many, create_graph), _result(found, many, create_graph)
+        input_gradients = _derivatives(outputs, values, weights, True, strict)
+        tangent_outputs = _derivatives(input_gradients, weights, tangents, create_graph, False)
+    return _result(outputs, many, create_graph), _result(tangent_outputs, many, create_graph)
 
 
 def jacobian(
@@ -159,12 +161,12 @@ def jacobian(
 
 
 def _rows(output: Tensor, inputs: tuple, several: bool, create_graph: bool, strict: bool) -> Tensors:
-    found = (
-        [_derivatives((each,), inputs, None, create_graph, strict) for each in output.reshape(-1).unbind()]
+    rows = (
+        [_derivatives((element,), inputs, None, create_graph, strict) for element in output.reshape(-1).unbind()]
         if output.numel()
         else []
     )
-    columns = zip(*found) if found else [[zeros(0, *input.shape, dtype=input.dtype)] for input in inputs]
+    columns = zip(*rows) if rows else [[zeros(0, *input.shape, dtype=input.dtype)] for input in inputs]
     return _result(
         tuple(stack(list(column)).reshape(*output.shape, *input.shape) for column, input in zip(columns, inputs)),
         several,
@@ -175,13 +177,15 @@ def _rows(output: Tensor, inputs: tuple, several: bool, create_graph: bool, stri
 def _rows_at_once(output: Tensor, inputs: tuple, several: bool, create_graph: bool, strict: bool) -> Tensors:
     size = output.numel()
     weights = eye(size, dtype=output.dtype, device=output.device).reshape(size, *output.shape)
-    found = grad(output, inputs, weights, create_graph=create_graph, allow_unused=True, is_grads_batched=True)
-    found = tuple(
-        zeros(size, *input.shape, dtype=input.dtype, device=input.device) if one is None else one
-        for one, input in zip(found, inputs)
+    gradients = grad(output, inputs, weights, create_graph=create_graph, allow_unused=True, is_grads_batched=True)
+    gradients = tuple(
+        zeros(size, *input.shape, dtype=input.dtype, device=input.device) if gradient is None else gradient
+        for gradient, input in zip(gradients, inputs)
     )
     return _result(
-        tuple(one.reshape(*output.shape, *input.shape) for one, input in zip(found, inputs)), several, create_graph
+        tuple(gradient.reshape(*output.shape, *input.shape) for gradient, input in zip(gradients, inputs)),
+        several,
+        create_graph,
     )
 
 
@@ -213,8 +217,8 @@ def vhp(
         outputs, many = _tuple(func(*values), "outputs of the user-provided function given to", "vhp")
         _scalar(outputs, many, "vhp")
         first = _derivatives(outputs, values, None, True, strict)
-        found = _derivatives(first, values, _weights(v, values, "vhp"), create_graph, strict)
-    return _result(outputs, False, create_graph), _result(found, several, create_graph)
+        products = _derivatives(first, values, _weights(v, values, "vhp"), create_graph, strict)
+    return _result(outputs, False, create_graph), _result(products, several, create_graph)
 
 
 def hvp(

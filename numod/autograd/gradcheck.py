@@ -99,13 +99,13 @@ def _compare(outputs: Callable, inputs: tuple, position: int, eps: float, atol: 
     for column in range(size):
         direction = [float(k == column) for k in range(size)]
         for number, numerics in enumerate(_differences(outputs, point, direction, eps)):
-            for place, numeric in enumerate(numerics):
-                found = analytic[number][place][column]
-                if not abs(numeric - found) <= atol + rtol * abs(numeric):
+            for index, numeric in enumerate(numerics):
+                analytic_value = analytic[number][index][column]
+                if not abs(numeric - analytic_value) <= atol + rtol * abs(numeric):
                     raise GradcheckError(
                         f"Jacobian mismatch for output {number} with respect to input {position}, at [{column}, "
-                        f"{place}]: "
-                        f"numerical {numeric}, analytical {found}"
+                        f"{index}]: "
+                        f"numerical {numeric}, analytical {analytic_value}"
                     )
 
 
@@ -121,12 +121,12 @@ def _compare_projection(
     rows = [_row(result, point, weight) for result, weight in zip(results, weights)]
     for number, numerics in enumerate(_differences(outputs, point, direction, eps)):
         numeric = sum(weight * numeric for weight, numeric in zip(weights[number], numerics))
-        found = sum(step * each for step, each in zip(direction, rows[number]))
-        if not abs(numeric - found) <= atol * sum(weights[number]) * sum(direction) + rtol * abs(numeric):
+        analytic_value = sum(step * entry for step, entry in zip(direction, rows[number]))
+        if not abs(numeric - analytic_value) <= atol * sum(weights[number]) * sum(direction) + rtol * abs(numeric):
             raise GradcheckError(
                 f"Jacobian mismatch for output {number} with respect to input {position}, in a random projection "
                 "(fast_mode): "
-                f"numerical {numeric}, analytical {found}; run without fast_mode to see the element"
+                f"numerical {numeric}, analytical {analytic_value}; run without fast_mode to see the element"
             )
 
 
@@ -154,26 +154,26 @@ def _require_undefined_handled(results: list[Tensor], points: list[Tensor]) -> N
     """Raise GradcheckError where a backward fails, or gives more than zeros, when no gradient reaches one of several
     outputs, or any output of a Function.
     """
-    found: list[Tensor | None] = []
+    gradients: list[Tensor | None] = []
     try:
         for left_out in range(len(results) if len(results) > 1 else 0):
             others = results[:left_out] + results[left_out + 1 :]
-            found += grad(
+            gradients += grad(
                 others,
                 points,
-                [each.detach().new_zeros(each.shape) for each in others],
+                [tensor.detach().new_zeros(tensor.shape) for tensor in others],
                 retain_graph=True,
                 allow_unused=True,
             )
         for node in {
             result._node for result in results if result._node is not None and result._node.is_custom_function
         }:
-            found += [gradient for _, gradient in node.backward([None] * len(node.outputs))]
+            gradients += [gradient for _, gradient in node.backward([None] * len(node.outputs))]
     except RuntimeError as error:
         raise GradcheckError(
             "Expected backward function to handle undefined output grads: None for outputs that no gradient reaches."
         ) from error
-    if any(each is not None and any(number != 0 for number in _numbers(each)) for each in found):
+    if any(tensor is not None and any(number != 0 for number in _numbers(tensor)) for tensor in gradients):
         raise GradcheckError(
             "Expected all input grads to be undefined or zero when all output grads are undefined or zero."
         )
@@ -182,7 +182,7 @@ def _require_undefined_handled(results: list[Tensor], points: list[Tensor]) -> N
 def _jacobian(result: Tensor, point: Tensor) -> list[list[float]]:
     """A row for each element of the result, by the tape."""
     size = len(_numbers(result))
-    return [_row(result, point, [float(k == place) for k in range(size)]) for place in range(size)]
+    return [_row(result, point, [float(k == index) for k in range(size)]) for index in range(size)]
 
 
 def _row(result: Tensor, point: Tensor, weights: list[float]) -> list[float]:

@@ -32,14 +32,14 @@ Node.register(tape.Node)
 Node.register(tape.AccumulateGrad)
 
 
-class _Here(threading.local):
+class _ThreadState(threading.local):
     """Per thread: active hooks, the innermost last, and error messages while hooks are disabled."""
 
     hooks: tuple[tuple[Callable, Callable], ...] = ()
     refusals: tuple[str, ...] = ()
 
 
-_here = _Here()
+_thread_state = _ThreadState()
 _lock = threading.Lock()
 _active = 0  # hooks that are active on any thread
 
@@ -56,16 +56,16 @@ class saved_tensors_hooks:
         self.pack_hook, self.unpack_hook = pack_hook, unpack_hook
 
     def __enter__(self) -> None:
-        if _here.refusals:
-            raise RuntimeError(_here.refusals[-1])
+        if _thread_state.refusals:
+            raise RuntimeError(_thread_state.refusals[-1])
         for name in ("pack_hook", "unpack_hook"):
             if not callable(getattr(self, name)):
                 raise TypeError(f"{name} must be callable, got {type(getattr(self, name)).__name__}")
-        _here.hooks = (*_here.hooks, (self.pack_hook, self.unpack_hook))
+        _thread_state.hooks = (*_thread_state.hooks, (self.pack_hook, self.unpack_hook))
         _count(1)
 
     def __exit__(self, *exception: object) -> None:
-        _here.hooks = _here.hooks[:-1]
+        _thread_state.hooks = _thread_state.hooks[:-1]
         _count(-1)
 
 
@@ -88,17 +88,17 @@ class save_on_cpu(saved_tensors_hooks):
 @contextlib.contextmanager
 def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
     """Context in which installing saved-tensor hooks raises RuntimeError with this message."""
-    _here.refusals = (*_here.refusals, error_message)
+    _thread_state.refusals = (*_thread_state.refusals, error_message)
     try:
         yield
     finally:
-        _here.refusals = _here.refusals[:-1]
+        _thread_state.refusals = _thread_state.refusals[:-1]
 
 
 @contextlib.contextmanager
 def allow_mutation_on_saved_tensors() -> Iterator[saved_tensors_hooks]:
     """Context in which tensors saved for backward may be modified afterwards: copies are saved."""
-    hooks = saved_tensors_hooks(lambda tensor: tensor.clone(), lambda kept: kept)
+    hooks = saved_tensors_hooks(lambda tensor: tensor.clone(), lambda copy: copy)
     with hooks:
         yield hooks
 
@@ -106,51 +106,51 @@ def allow_mutation_on_saved_tensors() -> Iterator[saved_tensors_hooks]:
 class _Packed:
     """The packed form of the tensors a node saves. They are unpacked each time the node needs them."""
 
-    def __init__(self, kept: Sequence, out: tuple | None) -> None:
-        pack, self._unpack = _here.hooks[-1]
-        self._kept = [(_given(pack, each), edge_to(each), isinstance(each, Tensor)) for each in kept]
-        self._out = [_given(pack, result) for result, _ in out or ()]
+    def __init__(self, saved: Sequence, out: tuple | None) -> None:
+        pack, self._unpack = _thread_state.hooks[-1]
+        self._kept = [(_packed(pack, value), edge_to(value), isinstance(value, Tensor)) for value in saved]
+        self._out = [_packed(pack, result) for result, _ in out or ()]
 
     def kept(self) -> list:
         """The saved inputs, with their history."""
-        return [with_edge(self._unpacked(each), edge) if packed else each for each, edge, packed in self._kept]
+        return [with_edge(self._unpacked(value), edge) if packed else value for value, edge, packed in self._kept]
 
     def out(self) -> list[tuple[Tensor, int]]:
         """The saved results, with their versions."""
-        return [(each, (each._own or each._storage).version) for each in map(self._unpacked, self._out)]
+        return [(result, (result._own or result._storage).version) for result in map(self._unpacked, self._out)]
 
-    def _unpacked(self, each: object) -> Tensor:
-        found = self._unpack(each)
-        if not isinstance(found, Tensor):
+    def _unpacked(self, packed: object) -> Tensor:
+        tensor = self._unpack(packed)
+        if not isinstance(tensor, Tensor):
             raise TypeError(
-                f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type(found)}"
+                f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type(tensor)}"
             )
-        return found
+        return tensor
 
 
 def _pack(node: tape.Node) -> None:
-    if _here.hooks and (node.kept or node.out):
+    if _thread_state.hooks and (node.kept or node.out):
         node.packed = _Packed(node.kept, node.out)
         node.kept, node.out, node.versions = None, None, [None] * len(node.versions)
 
 
-def _given(pack: Callable, each: object) -> object:
+def _packed(pack: Callable, value: object) -> object:
     """What the pack hook returns for a saved tensor. Raises RuntimeError if the hook modifies the tensor."""
-    if not isinstance(each, Tensor):
-        return each
-    state, version = dispatch.state, (each._own or each._storage).version
-    before, state.grad_enabled = state.grad_enabled, False
+    if not isinstance(value, Tensor):
+        return value
+    state, version = dispatch.state, (value._own or value._storage).version
+    grad_enabled, state.grad_enabled = state.grad_enabled, False
     try:
-        found = pack(each.detach())
+        packed = pack(value.detach())
     finally:
-        state.grad_enabled = before
-    if (each._own or each._storage).version != version:
+        state.grad_enabled = grad_enabled
+    if (value._own or value._storage).version != version:
         raise RuntimeError(
             "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook can not "
             "be modified by in-place operations "
             "as this can lead to unexpected side-effects. clone() the tensor in the hook first."
         )
-    return found
+    return packed
 
 
 # ---- edges and gradients
@@ -170,8 +170,8 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
 
 def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
     """Increment the version of a tensor, or of several, that was modified without autograd's knowledge."""
-    for each in (tensor,) if isinstance(tensor, Tensor) else tensor:
-        (each._own or each._storage).version += 1
+    for one in (tensor,) if isinstance(tensor, Tensor) else tensor:
+        (one._own or one._storage).version += 1
 
 
 def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable, *, mode: str = "all") -> Handle:
@@ -182,8 +182,8 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable, *, mode: s
     """
     if mode not in ("all", "any"):
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
-    found = _Arrivals(len(tensors), fn, mode == "any")
-    handles = [tensor.register_hook(functools.partial(found.arrive, k)) for k, tensor in enumerate(tensors)]
+    arrivals = _Arrivals(len(tensors), fn, mode == "any")
+    handles = [tensor.register_hook(functools.partial(arrivals.arrive, k)) for k, tensor in enumerate(tensors)]
     return _Handles(handles)
 
 
@@ -203,22 +203,22 @@ class _Arrivals:
 
     def __init__(self, count: int, function: Callable, first_only: bool) -> None:
         self._count, self._function, self._first_only = count, function, first_only
-        self._walk: object = None
-        self._found: list[Tensor | None] = []
+        self._pass: object = None
+        self._gradients: list[Tensor | None] = []
 
-    def arrive(self, place: int, gradient: Tensor) -> None:
+    def arrive(self, position: int, gradient: Tensor) -> None:
         walk = engine.running.walks[-1]
-        if walk is not self._walk:
-            self._walk, self._found = walk, [None] * self._count
+        if walk is not self._pass:
+            self._pass, self._gradients = walk, [None] * self._count
             if self._first_only:
                 self._function(gradient)
             else:
                 walk.at_end.append(self._end)
-        self._found[place] = gradient
-        if not self._first_only and all(each is not None for each in self._found):
+        self._gradients[position] = gradient
+        if not self._first_only and all(received is not None for received in self._gradients):
             self._end()
 
     def _end(self) -> None:
-        if self._walk is not None and self._found:
-            found, self._found = self._found, []
-            self._function(found)
+        if self._pass is not None and self._gradients:
+            gradients, self._gradients = self._gradients, []
+            self._function(gradients)

@@ -50,9 +50,9 @@ class _Mode:
             return _around_steps(self, function)
 
         @functools.wraps(function)
-        def wrapped(*arguments: object, **named: object) -> object:
+        def wrapped(*arguments: object, **kwargs: object) -> object:
             with self._again():
-                return function(*arguments, **named)
+                return function(*arguments, **kwargs)
 
         return wrapped
 
@@ -63,8 +63,8 @@ class _Mode:
 
 def _around_steps(mode: _Mode, function: Callable) -> Callable:
     @functools.wraps(function)
-    def wrapped(*arguments: object, **named: object) -> object:
-        steps = function(*arguments, **named)
+    def wrapped(*arguments: object, **kwargs: object) -> object:
+        steps = function(*arguments, **kwargs)
         step = functools.partial(steps.send, None)
         try:
             while True:

@@ -232,8 +232,7 @@ def renew(view: Tensor) -> None:
             raise RuntimeError(f"{message}. {_SEVERAL}")
         raise RuntimeError(
             f"{message}, which its gradient does not account for, since an autograd.Function returned the view or it "
-            "made in no_grad mode. Return a clone() "
-            "there, or write to a clone()."
+            "was made in no_grad mode. Return a clone() there, or write to a clone()."
         )
     view._seen = (view._own or view._storage).version
     if view._base._node is not None:

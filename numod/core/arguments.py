@@ -1,6 +1,6 @@
-"""What a function was given that it cannot take.
+"""Errors for arguments of wrong types.
 
-It is found after the function has failed, from its annotations: calls that succeed pay nothing.
+A function's annotations are checked only after it has failed, so that successful calls do not pay for it.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from ..dtypes import bool_, dtype
 from . import signatures
 from .tensor import Tensor
 
-_KINDS = {  # by the parts of an annotation; others may be anything
-    "Tensor": lambda given: isinstance(given, Tensor),
-    "None": lambda given: given is None,
-    "bool": lambda given: isinstance(given, bool),
-    "int": lambda given: is_whole(given),
-    "float": lambda given: given.ndim == 0 if isinstance(given, Tensor) else isinstance(given, Number),
-    "str": lambda given: isinstance(given, str),
-    "Sequence[int]": lambda given: isinstance(given, (list, tuple)) and all(map(is_whole, given)),
-    "Size": lambda given: (
-        is_whole(given) or (isinstance(given, (list, tuple)) and all(each is None or is_whole(each) for each in given))
+_KINDS = {  # checks by parts of an annotation; other annotations are not checked
+    "Tensor": lambda value: isinstance(value, Tensor),
+    "None": lambda value: value is None,
+    "bool": lambda value: isinstance(value, bool),
+    "int": lambda value: is_whole(value),
+    "float": lambda value: value.ndim == 0 if isinstance(value, Tensor) else isinstance(value, Number),
+    "str": lambda value: isinstance(value, str),
+    "Sequence[int]": lambda value: isinstance(value, (list, tuple)) and all(map(is_whole, value)),
+    "Size": lambda value: (
+        is_whole(value) or (isinstance(value, (list, tuple)) and all(item is None or is_whole(item) for item in value))
     ),
-    "Sequence[Tensor]": lambda given: isinstance(given, (list, tuple, Tensor)),
-    "DType": lambda given: isinstance(given, (dtype, type)),
+    "Sequence[Tensor]": lambda value: isinstance(value, (list, tuple, Tensor)),
+    "DType": lambda value: isinstance(value, (dtype, type)),
 }
 NO_POSITION = 1 << 30
 _COUNTED = ("index", "length")
@@ -41,86 +41,80 @@ _WORDS = {
 }
 
 
-def is_whole(given: object) -> bool:
-    """Whether PyTorch takes it for a dimension or a size:
-
-    Python's and NumPy's integers and tensors without dimensions of an integer dtype, but no bool.
-    """
-    if isinstance(given, Tensor):
-        return given.ndim == 0 and not (given.dtype.differentiable or given.dtype is bool_)
-    return hasattr(given, "__index__") and not isinstance(given, (bool, ndarray, bool_scalar))
+def is_whole(value: object) -> bool:
+    """Whether PyTorch accepts a value as a dimension or size: an integer or a 0-d integer tensor, but no bool."""
+    if isinstance(value, Tensor):
+        return value.ndim == 0 and not (value.dtype.differentiable or value.dtype is bool_)
+    return hasattr(value, "__index__") and not isinstance(value, (bool, ndarray, bool_scalar))
 
 
 def strict_of(function: Callable) -> dict[str, tuple[int, type]]:
-    """A function's parameters that are an int or a bool, as name:
+    """The int and bool parameters of a function, as {name: (position, type)}.
 
-    (position, type). Those that only a keyword gives come behind all positions; dimensions and places along them are
-    checked where they are counted, once for a layout.
+    Keyword-only parameters have NO_POSITION. Dimensions and indices are left out: they are checked once per layout.
     """
     code = function.__code__
-    places = {name: k for k, name in enumerate(code.co_varnames[: code.co_argcount])}
+    positions = {name: k for k, name in enumerate(code.co_varnames[: code.co_argcount])}
     kinds = {
         name: _STRICT[kind] for name, kind in function.__annotations__.items() if kind in _STRICT and name != "return"
     }
     counted = lambda name: name.startswith(("dim", "axis")) or name.endswith("_dim") or name in _COUNTED  # noqa: E731
-    return {name: (places.get(name, NO_POSITION), kind) for name, kind in kinds.items() if not counted(name)}
+    return {name: (positions.get(name, NO_POSITION), kind) for name, kind in kinds.items() if not counted(name)}
 
 
 def plain_arguments(
-    name: str, strict: dict[str, tuple[int, type]], arguments: tuple, named: dict
+    name: str, strict: dict[str, tuple[int, type]], arguments: tuple, kwargs: dict
 ) -> tuple[tuple, dict]:
-    """The arguments with NumPy's integers and tensors of one integer as ints.
+    """The arguments with NumPy integers and one-element integer tensors converted to ints.
 
-    Raises TypeError for a float or a bool in the place of an int, and for what is no bool: `x.sum(0, 1)` means
-    `x.sum((0, 1))`.
+    Raises TypeError for a float or bool passed as an int, and for other values passed as a bool, as in `x.sum(0, 1)`.
     """
-    placed = list(arguments)
-    for key, (place, kind) in strict.items():
-        given, k = (named, key) if key in named else (placed, place)
-        if given is named or place < len(arguments):
-            each = given[k]
-            if each.__class__ is not kind and not hasattr(type(each), "__number__"):
+    positional = list(arguments)
+    for key, (position, kind) in strict.items():
+        container, k = (kwargs, key) if key in kwargs else (positional, position)
+        if container is kwargs or position < len(arguments):
+            value = container[k]
+            if value.__class__ is not kind and not hasattr(type(value), "__number__"):
                 if kind is bool or not is_whole(
-                    each.reshape(()) if isinstance(each, Tensor) and each.numel() == 1 else each
+                    value.reshape(()) if isinstance(value, Tensor) and value.numel() == 1 else value
                 ):
-                    raise TypeError(f"{name}(): argument '{key}' must be {kind.__name__}, not {type(each).__name__}")
-                given[k] = index(each)
-    return tuple(placed), named
+                    raise TypeError(f"{name}(): argument '{key}' must be {kind.__name__}, not {type(value).__name__}")
+                container[k] = index(value)
+    return tuple(positional), kwargs
 
 
-def wrong_argument(name: str, function: Callable, arguments: tuple, named: dict) -> TypeError | ValueError | None:
-    """PyTorch's error for the first argument that is not what `function` (called `name`) is annotated to take.
-
-    None where all are.
-    """
+def wrong_argument(name: str, function: Callable, arguments: tuple, kwargs: dict) -> TypeError | ValueError | None:
+    """PyTorch's error for the first argument that does not match its annotation, None if all do."""
     try:
         signature = signatures.own(function)
-        bound = signature.bind(*arguments, **named).arguments
+        bound = signature.bind(*arguments, **kwargs).arguments
     except (TypeError, ValueError):
         return None
-    for position, (key, given) in enumerate(bound.items()):
+    for position, (key, argument) in enumerate(bound.items()):
         parameter = signature.parameters[key]
         parts = str(parameter.annotation).split(" | ")
         if parameter.kind is parameter.VAR_KEYWORD or not all(part in _KINDS for part in parts):
             continue
         several = parameter.kind is parameter.VAR_POSITIONAL
-        if several and len(given) == 1 and isinstance(given[0], (list, tuple)):
-            (given,) = given  # they may come as one sequence
-        for each in given if several else (given,):
-            if not any(_KINDS[part](each) for part in parts):
-                place = "" if key in named else f" (position {position + 1})"
-                return TypeError(f"{name}(): argument '{key}'{place} must be {_described(parts)}, {_but(parts, each)}")
-            if "int" in parts and isinstance(each, int) and not -1 << 63 <= each < 1 << 63:
+        if several and len(argument) == 1 and isinstance(argument[0], (list, tuple)):
+            (argument,) = argument  # they may be one sequence
+        for value in argument if several else (argument,):
+            if not any(_KINDS[part](value) for part in parts):
+                position_text = "" if key in kwargs else f" (position {position + 1})"
+                return TypeError(
+                    f"{name}(): argument '{key}'{position_text} must be {_described(parts)}, {_received(parts, value)}"
+                )
+            if "int" in parts and isinstance(value, int) and not -1 << 63 <= value < 1 << 63:
                 return ValueError(
-                    f"Overflow when unpacking long long: {name}(): argument '{key}' is {each}, which 64 bits do not "
+                    f"Overflow when unpacking long long: {name}(): argument '{key}' is {value}, which 64 bits do not "
                     "hold"
                 )
-        if "Sequence[Tensor]" in parts and not isinstance(given, Tensor):
-            for k, each in enumerate(given or ()):
-                if not isinstance(each, Tensor):
+        if "Sequence[Tensor]" in parts and not isinstance(argument, Tensor):
+            for k, value in enumerate(argument or ()):
+                if not isinstance(value, Tensor):
                     return TypeError(
                         f"{name}(): expected Tensor as element {k} in argument {position}, but got "
-                        f"{type(each).__name__}"
+                        f"{type(value).__name__}"
                     )
     return None
 
@@ -129,13 +123,13 @@ def _described(parts: list[str]) -> str:
     return " or ".join(_WORDS.get(part, part) for part in parts if part != "None")
 
 
-def _but(parts: list[str], given: object) -> str:
-    """What came instead: of a sequence the element that is no integer."""
-    if {"Sequence[int]", "Size"} & {*parts} and isinstance(given, (list, tuple)):
-        k, wrong = next(
-            (k, each)
-            for k, each in enumerate(given)
-            if not is_whole(each) and (each is not None or "Size" not in parts)
+def _received(parts: list[str], value: object) -> str:
+    """The received type, or that of the element of a sequence that is no integer."""
+    if {"Sequence[int]", "Size"} & {*parts} and isinstance(value, (list, tuple)):
+        k, element = next(
+            (k, item)
+            for k, item in enumerate(value)
+            if not is_whole(item) and (item is not None or "Size" not in parts)
         )
-        return f"but found element of type {type(wrong).__name__} at pos {k}"
-    return f"not {type(given).__name__}"
+        return f"but found element of type {type(element).__name__} at pos {k}"
+    return f"not {type(value).__name__}"

@@ -1,6 +1,4 @@
-"""Further properties and methods of Tensor: what it is not (sparse, complex ...), its memory, and new tensors of its
-dtype and device.
-"""
+"""Further properties and methods of Tensor: unsupported kinds (sparse, quantized), memory, `new_*`."""
 
 from __future__ import annotations
 
@@ -49,7 +47,7 @@ def is_pinned(self: Tensor, device: object = None) -> bool:
 def pin_memory(self: Tensor, device: object = None) -> Tensor:
     """A copy in page-locked host memory, from which copies to a CUDA device are asynchronous.
 
-    Itself if it is pinned. Raises RuntimeError where there is no CUDA device.
+    A pinned tensor is returned itself. Raises RuntimeError without a CUDA device.
     """
     if self.device.type != "cpu":
         raise RuntimeError(f"cannot pin a tensor of {self.device}: only dense CPU tensors can be pinned")
@@ -94,10 +92,10 @@ def dim_order(self: Tensor, *, ambiguity_check: bool | list[MemoryFormat] = Fals
     ):
         raise TypeError("The ambiguity_check argument must be a bool or a list of memory formats.")
     strides = self.stride()
-    several = 1 in self.shape or any(one == next_one for one, next_one in pairwise(strides))
+    is_ambiguous = 1 in self.shape or any(stride == next_stride for stride, next_stride in pairwise(strides))
     if (
         ambiguity_check is not False
-        and several
+        and is_ambiguous
         and sum(self.is_contiguous(memory_format=format_) for format_ in formats) != 1
     ):
         raise RuntimeError(
@@ -107,8 +105,8 @@ def dim_order(self: Tensor, *, ambiguity_check: bool | list[MemoryFormat] = Fals
 
 
 def record_stream(self: Tensor, s: object) -> None:
-    """Mark the tensor as used by another `numod.cuda.Stream` than the one it was made on: its memory is not reused
-    before that stream's pending work is done.
+    """Mark the tensor as used by another `numod.cuda.Stream`: its memory is not reused before that stream's pending
+    work is done.
     """
     if self.device.type != "cuda":
         raise NotImplementedError(f"record_stream(): only CUDA tensors belong to streams, got one on {self.device}")
@@ -116,7 +114,7 @@ def record_stream(self: Tensor, s: object) -> None:
 
 
 def copied(self: Tensor) -> Tensor:
-    """What `copy.copy` gives: another tensor of the same class over the same memory."""
+    """The result of `copy.copy`: another tensor of the same class over the same memory."""
     result = object.__new__(type(self))
     fields_of(result).update(fields_of(self))
     return result
@@ -127,7 +125,7 @@ def to_dense(self: Tensor, dtype: DType | None = None, *, masked_grad: bool | No
     return self.to(dtype=dtype)
 
 
-def to_sparse(self: Tensor, *arguments: object, **named: object) -> NoReturn:
+def to_sparse(self: Tensor, *arguments: object, **kwargs: object) -> NoReturn:
     """Raises NotImplementedError: all tensors are dense."""
     raise NotImplementedError(
         "numod has no Tensor.to_sparse: all tensors are dense; keep the places x.nonzero() and the values x[x != 0], "
@@ -146,15 +144,15 @@ def sparse_dim(self: Tensor) -> int:
 
 
 def type_as(self: Tensor, other: Tensor) -> Tensor:
-    """In the dtype, and on the device, of another tensor."""
+    """The tensor with the dtype and device of another tensor."""
     return self.to(other)
 
 
 # ---- new tensors of the same dtype and device
 
 
-def _alike(make: Callable) -> Callable:
-    """A creation function as a method: dtype and device are the tensor's where none are given."""
+def _creation_method(make: Callable) -> Callable:
+    """A creation function as a method, with the tensor's dtype and device by default."""
 
     def method(
         self: Tensor,
@@ -172,7 +170,8 @@ def _alike(make: Callable) -> Callable:
 
 
 new_empty, new_zeros, new_ones, new_full, new_tensor, new_empty_strided = map(
-    _alike, (creation.empty, creation.zeros, creation.ones, creation.full, values.tensor, memory.empty_strided)
+    _creation_method,
+    (creation.empty, creation.zeros, creation.ones, creation.full, values.tensor, memory.empty_strided),
 )
 
 
@@ -195,9 +194,9 @@ def new_identity(self: Tensor, n: int) -> Tensor:
 
 
 def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
-    """What `load_state_dict` puts in the place of this parameter or buffer:
+    """The tensor that `load_state_dict` stores for this parameter or buffer.
 
-    `other` detached where it assigns, else this tensor with other's values.
+    `other`, detached, with `assign`, else this tensor with other's values.
     """
     return other.detach() if assign else self.copy_(other).detach()
 

@@ -1,7 +1,7 @@
-"""A counter of changes to what recorded programs depend on: a module's attributes and children, a tensor's memory,
-hooks, default dtypes.
+"""A counter of changes to state that compiled functions depend on: a module's attributes and submodules, a tensor's
+memory, hooks, default dtypes.
 
-The owners of such state call `note`; a recorded program compares `count`, and checks its guards again if it has grown.
+Code that changes such state calls `note`. A compiled function checks its guards again when `count` has changed.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 count = 0
-everywhere: list[dict] = []  # what all modules look into, such as the hooks of all modules
-watchers: list[Callable[[str], None]] = []  # told of every note, and of what is assigned
+everywhere: list[dict] = []  # dictionaries that all modules read, such as the global hooks
+watchers: list[Callable[[str], None]] = []  # called with the name passed to every note
 
 
 def note(name: str = "") -> None:
-    """Something that a recorded program may rely on has changed: the attribute `name` of a module, say."""
+    """Count a change of state that compiled functions may depend on, such as the attribute `name` of a module."""
     global count
     count += 1
     for watch in tuple(watchers):

@@ -1,5 +1,6 @@
-"""The forms in which users meet a row or a function: as a function with `out`, as a method, in place, with NumPy's
-names. `methods` says what has which.
+"""The public forms of a row or function: a function with `out`, a method, an in-place method, NumPy's argument names.
+
+`methods` lists which rows and functions have which forms.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ def row_function(row: object) -> Callable:
 
     count = None if row.defaults else len(row.inputs)
 
-    def function(*inputs: object, out: Tensor | None = None, **named: object) -> Tensor:
-        # the usual call, in two thirds of the time
-        if len(inputs) == count and out is None and isinstance(inputs[0], Tensor) and not named:
+    def function(*inputs: object, out: Tensor | None = None, **kwargs: object) -> Tensor:
+        # a shortcut for the usual call, which saves a third of the time
+        if len(inputs) == count and out is None and isinstance(inputs[0], Tensor) and not kwargs:
             return apply(row, inputs)
         # the deprecated order of arguments: the number before the factors
         if len(inputs) == 4 and row.name in ("addcmul", "addcdiv"):
             inputs = (inputs[0], *f.in_older_order(row.name, inputs[1], inputs[2:], 2))
-        inputs = _with_named(row, function, inputs, named) if named else inputs
+        inputs = _with_named(row, function, inputs, kwargs) if kwargs else inputs
         try:
             return row(*inputs) if out is None else f.write_out(row, inputs, out)
         except TypeError:
@@ -46,7 +47,7 @@ def row_function(row: object) -> Callable:
 
 
 def _of_numbers(name: str, arguments: tuple) -> bool:
-    """Whether it is arithmetic of two numbers, which PyTorch takes for tensors."""
+    """Whether a call is arithmetic of two numbers, which PyTorch converts to tensors."""
     arithmetic = name in "add sub mul div floor_divide true_divide multiply subtract divide".split()
     return (
         arithmetic
@@ -55,18 +56,18 @@ def _of_numbers(name: str, arguments: tuple) -> bool:
     )
 
 
-def _with_named(row: object, function: Callable, inputs: tuple, named: dict) -> tuple:
-    """The inputs, including those given by name."""
-    placed = signatures.rearranged(function, None, inputs, named)
-    if placed is None:
+def _with_named(row: object, function: Callable, inputs: tuple, kwargs: dict) -> tuple:
+    """The inputs, including keyword arguments."""
+    rearranged = signatures.rearranged(function, None, inputs, kwargs)
+    if rearranged is None:
         raise TypeError(
-            f"{row.name}() got an unexpected keyword argument '{next(iter(named))}'; expected "
+            f"{row.name}() got an unexpected keyword argument '{next(iter(kwargs))}'; expected "
             f"{inspect.signature(function)}"
         )
-    inputs, named = placed
-    # the last inputs, as `value`, are given by name only
+    inputs, kwargs = rearranged
+    # the last inputs, such as `value`, are keyword-only
     defaults = dict(zip(row.inputs[-len(row.defaults) :], row.defaults))
-    return (*inputs, *[named.get(name, defaults[name]) for name in row.inputs[len(inputs) :]]) if named else inputs
+    return (*inputs, *[kwargs.get(name, defaults[name]) for name in row.inputs[len(inputs) :]]) if kwargs else inputs
 
 
 def unary(row: object) -> Callable:
@@ -82,8 +83,8 @@ def unary(row: object) -> Callable:
 def in_place(row: object) -> Callable:
     """`tensor.row_(...)`: the result overwrites the tensor."""
 
-    def method(self: Tensor, *others: object, **named: object) -> Tensor:
-        others = _with_named(row, method, (self, *others), named)[1:] if named else others
+    def method(self: Tensor, *others: object, **kwargs: object) -> Tensor:
+        others = _with_named(row, method, (self, *others), kwargs)[1:] if kwargs else others
         apply_into(row, row.complete((self, *others)), (self,))
         return self
 
@@ -92,22 +93,24 @@ def in_place(row: object) -> Callable:
 
 
 def checked(name: str, function: Callable, of_tensor: bool = False, truths: Collection[str] = ()) -> Callable:
-    """The public function, which knows NumPy's names as well:
+    """The public function, with NumPy's names (`axis` for dim, `keepdims` for keepdim) and PyTorch's type errors.
 
-    `axis` for dim, `keepdims` for keepdim. Where it fails on an argument of a wrong type, the error is PyTorch's.
-
-    `of_tensor`: its first argument is looked at before. `truths`: flags that may be any object, since PyTorch asks
-    whether it is true.
+    `of_tensor`: whether the first argument must be a tensor. `truths`: flags that may be any object, whose truth value
+    is used.
     """
     axes = "dim" in function.__annotations__
-    strict = {key: each for key, each in strict_of(inspect.unwrap(function)).items() if key not in truths}
-    kinds = {key: kind for key, (_, kind) in strict.items()}
-    (first, first_kind), *others = sorted(
-        [value for value in strict.values() if value[0] < NO_POSITION], key=lambda value: value[0]
+    int_and_bool = {
+        key: position_and_kind
+        for key, position_and_kind in strict_of(inspect.unwrap(function)).items()
+        if key not in truths
+    }
+    kinds = {key: kind for key, (_, kind) in int_and_bool.items()}
+    (first, first_kind), *other_positions = sorted(
+        [value for value in int_and_bool.values() if value[0] < NO_POSITION], key=lambda value: value[0]
     ) or [(NO_POSITION, None)]
 
     @functools.wraps(function)
-    def answered(*arguments: object, **named: object) -> object:
+    def wrapper(*arguments: object, **kwargs: object) -> object:
         try:
             if of_tensor and arguments and not isinstance(arguments[0], Tensor):
                 raise TypeError(
@@ -115,71 +118,75 @@ def checked(name: str, function: Callable, of_tensor: bool = False, truths: Coll
                 )
             if len(arguments) > first:
                 if arguments[first].__class__ is not first_kind:
-                    arguments, named = plain_arguments(name, strict, arguments, named)
-                for place, kind in others:
-                    if place < len(arguments) and arguments[place].__class__ is not kind:
-                        arguments, named = plain_arguments(name, strict, arguments, named)
-            if not named:  # to hand on even an empty dictionary takes a quarter of the time here
+                    arguments, kwargs = plain_arguments(name, int_and_bool, arguments, kwargs)
+                for position, kind in other_positions:
+                    if position < len(arguments) and arguments[position].__class__ is not kind:
+                        arguments, kwargs = plain_arguments(name, int_and_bool, arguments, kwargs)
+            if not kwargs:  # passing on even an empty dictionary takes a quarter of the time here
                 return function(*arguments)
-            if axes and ("axis" in named or "keepdims" in named):
-                named = {{"axis": "dim", "keepdims": "keepdim"}.get(name, name): value for name, value in named.items()}
-            for key, given in named.items():
-                if key in kinds and given.__class__ is not kinds[key]:
-                    arguments, named = plain_arguments(name, strict, arguments, dict(named))
-            return function(*arguments, **named)
+            if axes and ("axis" in kwargs or "keepdims" in kwargs):
+                kwargs = {
+                    {"axis": "dim", "keepdims": "keepdim"}.get(name, name): value for name, value in kwargs.items()
+                }
+            for key, argument in kwargs.items():
+                if key in kinds and argument.__class__ is not kinds[key]:
+                    arguments, kwargs = plain_arguments(name, int_and_bool, arguments, dict(kwargs))
+            return function(*arguments, **kwargs)
         except Exception as error:
-            if overrides.appears((*arguments, *named.values())):
-                return overrides.again(answered, arguments, named)
+            if overrides.appears((*arguments, *kwargs.values())):
+                return overrides.again(wrapper, arguments, kwargs)
             if _of_numbers(name, arguments):
-                return answered(tensor(arguments[0]), *arguments[1:], **named)
-            if (placed := signatures.rearranged(answered, function, arguments, named)) is not None:
-                return answered(*placed[0], **placed[1])
-            wrong = wrong_argument(name, function, arguments, named)
-            # of indices that Python or NumPy makes
-            if wrong is None and isinstance(error, MemoryError) and not isinstance(error, OutOfMemoryError):
-                wrong = OutOfMemoryError(f"{name}(): {str(error) or 'not enough memory'}")
-            if wrong is None:
+                return wrapper(tensor(arguments[0]), *arguments[1:], **kwargs)
+            if (rearranged := signatures.rearranged(wrapper, function, arguments, kwargs)) is not None:
+                return wrapper(*rearranged[0], **rearranged[1])
+            better_error = wrong_argument(name, function, arguments, kwargs)
+            # from indices that Python or NumPy allocates
+            if better_error is None and isinstance(error, MemoryError) and not isinstance(error, OutOfMemoryError):
+                better_error = OutOfMemoryError(f"{name}(): {str(error) or 'not enough memory'}")
+            if better_error is None:
                 raise
-            raise wrong from error
+            raise better_error from error
 
-    return answered
+    return wrapper
 
 
 def with_out(function: Callable) -> Callable:
-    """The function with an argument `out`: a tensor, or a tuple of as many as there are results, filled with the
-    results. Where it has a `dtype`, that of `out` is the default.
+    """The function with an argument `out`: a tensor, or a tuple with one for each result, to write the results to.
+
+    Its dtype is the default of an argument `dtype`.
     """
     exact = function.__name__ in EXACT
-    typed = (
+    has_dtype = (
         not exact and "dtype" in function.__annotations__ and "dtype" in (inspect.unwrap(function).__kwdefaults__ or ())
     )
 
     @functools.wraps(function)
-    def filled(*arguments: object, out: Tensor | tuple[Tensor, ...] | None = None, **named: object) -> object:
+    def filled(*arguments: object, out: Tensor | tuple[Tensor, ...] | None = None, **kwargs: object) -> object:
         tensors = (
-            [each for each in (*arguments, *named.values()) if isinstance(each, Tensor)]
-            if typed and isinstance(out, Tensor)
+            [argument for argument in (*arguments, *kwargs.values()) if isinstance(argument, Tensor)]
+            if has_dtype and isinstance(out, Tensor)
             else ()
         )
         # norms of complex numbers are real
         if tensors and (out.is_complex() or not any([tensor.is_complex() for tensor in tensors])):
-            named.setdefault("dtype", out.dtype)
-        result = function(*arguments, **named)
-        # by the name that users know
+            kwargs.setdefault("dtype", out.dtype)
+        result = function(*arguments, **kwargs)
+        # errors use the public name
         return result if out is None else f.write_result(filled.__name__, result, out, exact)
 
     return filled
 
 
 def via_copy(function: Callable) -> Callable:
-    """An in-place form that computes and copies, for ops whose kernel cannot overwrite its input."""
+    """The in-place form of a function whose kernel cannot overwrite its input: computes and copies."""
 
-    def method(input: Tensor, *arguments: object, **named: object) -> Tensor:
-        recorded = state.grad_enabled and any(
-            isinstance(each, Tensor) and each.requires_grad for each in (input, *arguments, *named.values())
+    def method(input: Tensor, *arguments: object, **kwargs: object) -> Tensor:
+        needs_grad = state.grad_enabled and any(
+            isinstance(argument, Tensor) and argument.requires_grad
+            for argument in (input, *arguments, *kwargs.values())
         )
-        source = f.clone(input) if recorded else input  # values saved for backward must not be overwritten
-        result = function(source, *arguments, **named)
+        source = f.clone(input) if needs_grad else input  # values saved for backward must not be overwritten
+        result = function(source, *arguments, **kwargs)
         f.expect_cast(result.dtype, input.dtype)
         return f.copy_(input, result)
 
@@ -190,13 +197,13 @@ def via_copy(function: Callable) -> Callable:
 def functional(name: str) -> Callable:
     """The out-of-place form of an in-place function: applied to a copy."""
 
-    def function(input: Tensor, *arguments: object, **named: object) -> Tensor:
+    def function(input: Tensor, *arguments: object, **kwargs: object) -> Tensor:
         if not isinstance(input, Tensor):
             if overrides.appears((input,)):
-                return overrides.again(function, (input, *arguments), named)
+                return overrides.again(function, (input, *arguments), kwargs)
             raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
-        return getattr(copy_among(apply(t.row_major, (input,)), (*arguments, *named.values())), f"{name}_")(
-            *arguments, **named
+        return getattr(copy_among(apply(t.row_major, (input,)), (*arguments, *kwargs.values())), f"{name}_")(
+            *arguments, **kwargs
         )
 
     function.__name__, function.__doc__ = name, f"A copy of `input` after {name}_."
@@ -204,16 +211,16 @@ def functional(name: str) -> Callable:
 
 
 def view_copy(name: str, view: Callable) -> Callable:
-    """`name_copy(input, ..., out=None)`: what `view` gives, as tensors with memory of their own."""
+    """`name_copy(input, ..., out=None)`: the results of `view` as tensors with memory of their own."""
 
-    def function(input: Tensor, *arguments: object, **named: object) -> Tensor | tuple[Tensor, ...]:
-        found = view(input, *arguments, **named)
+    def function(input: Tensor, *arguments: object, **kwargs: object) -> Tensor | tuple[Tensor, ...]:
+        views = view(input, *arguments, **kwargs)
         return (
-            tuple([apply(t.row_major, (each,)) for each in found])
-            if isinstance(found, tuple)
-            else apply(t.row_major, (found,))
+            tuple([apply(t.row_major, (one_view,)) for one_view in views])
+            if isinstance(views, tuple)
+            else apply(t.row_major, (views,))
         )
 
     function.__name__ = function.__qualname__ = f"{name}_copy"
-    function.__doc__ = f"A copy of what `{name}` gives as a view."
+    function.__doc__ = f"A copy of the view that `{name}` returns."
     return with_out(function)

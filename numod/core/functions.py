@@ -1,9 +1,9 @@
-"""All functions on tensors, gathered from the files that hold them. Nothing is defined here.
+"""All functions on tensors, collected from the files that define them.
 
-Each home says which of its functions users see: BOTH names functions of the namespace that are methods too, FUNCTIONS
-and METHODS those that are one alone, IN_PLACE those with a form `name_` that computes and copies, COPYING methods
-`name_` with a form `name` that copies first. "mm=mm_" gives a function another name in public. OUT names those whose
-function takes `out` by copying its results there.
+Each file lists its public functions: in BOTH those that are functions and methods, in FUNCTIONS and METHODS those that
+are only one, in IN_PLACE those with an in-place form `name_` that computes and copies, in COPYING in-place methods
+`name_` with a form `name` that copies first. "mm=mm_" is a function `mm_` with the public name `mm`. OUT lists
+functions with an argument `out` to which results are copied.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ HOMES = (
     triangles, contractions, decompositions, linear_algebra, norms, low_rank, sampling, windows, complexes,
     spectrograms,
 )  # fmt: skip
-for _home in HOMES[::-1]:  # where two files share a name, as `norm`, that of the first file is public
+for _home in HOMES[::-1]:  # if two files define a name, such as `norm`, that of the first file is public
     globals().update(
         {name: value for name, value in vars(_home).items() if getattr(value, "__module__", None) == _home.__name__}
     )

@@ -1,6 +1,6 @@
-"""Tensor's methods and the public functions: tables from names to rows and to functions.
+"""Tables of Tensor's methods and the public functions: adds those of rows and of the files of `core` to Tensor.
 
-Nothing is computed here, `forms` says what a form does.
+`forms` defines the forms. `tensor.pyi` lists the methods with the files that define them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .arguments import strict_of
 from .forms import checked, functional, in_place, row_function, unary, via_copy, view_copy, with_out
 from .tensor import Tensor
 
-# rows that become a method and a function unchanged: public name -> name in the table
+# rows that are a method and a function: public name -> name of the row
 POINTWISE = {
     name: name
     for name in """abs neg square reciprocal exp exp2 expm1 log log2 log10 log1p logaddexp sqrt rsqrt xlogy sin
@@ -33,30 +33,28 @@ ALIASES = {
 
 
 def _names(home: object, kind: str) -> dict[str, Callable]:
-    """The functions a file of `core` lists under BOTH, FUNCTIONS, METHODS or IN_PLACE, by their public names ("name" or
-    "name=its own name").
+    """The functions that a file of `core` lists under BOTH, FUNCTIONS, METHODS or IN_PLACE, by public name.
+
+    An item of the list is "name" or "public_name=name".
     """
     pairs = [word.partition("=") for word in getattr(home, kind, "").split()]
     return {name: getattr(home, own or name) for name, _, own in pairs}
 
 
 def _further(function: Callable) -> list[str]:
-    """What a method's further arguments are annotated with.
-
-    One that takes no further tensor saves the time of checking, as do those of METHODS that take numbers as well.
-    """
+    """The annotations of a method's further arguments. A method without further tensors is not wrapped in checks."""
     return [
         str(kind) for name, kind in function.__annotations__.items() if name not in ("input", "self", "return", "out")
     ]
 
 
 def _has_axis(function: Callable) -> bool:
-    """Whether a method has a dimension that may be given by NumPy's name."""
+    """Whether a method has an argument `dim`, which NumPy calls `axis`."""
     return "dim" in function.__annotations__
 
 
 def _is_checked(function: Callable) -> bool:
-    """Whether a method has an argument that is looked at before: a dimension, another int or a bool."""
+    """Whether a method has an argument that `checked` checks: a dimension, another int or a bool."""
     return _has_axis(function) or bool(strict_of(inspect.unwrap(function)))
 
 

@@ -1,4 +1,4 @@
-"""Tensor's operators, and what Python asks of any object: truth, iteration, conversion to numbers, text."""
+"""Tensor's operators and Python protocols: truth, iteration, conversion to numbers, text."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _reflected(row: object) -> Callable:
 
 
 def _foreign(method: Callable, self: Tensor, other: object) -> object:
-    """NotImplemented, so that Python asks the other operand; unless its class overrides functions."""
+    """NotImplemented, so that Python tries the other operand, unless its class overrides functions."""
     return overrides.again(method, (self, other), {}) if overrides.appears((other,)) else NotImplemented
 
 

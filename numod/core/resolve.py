@@ -1,4 +1,4 @@
-"""Memoized argument handling: a call's checks and its op's parameters are worked out once per layout and arguments."""
+"""Memoized argument handling: argument checks and op attributes are computed once per layout and arguments."""
 
 from __future__ import annotations
 
@@ -9,21 +9,19 @@ from ..device import Layout
 from ..errors import WHOLE
 from .apply import listeners
 
-_LIMIT = 4096  # calls remembered per function; beyond it the oldest are forgotten
+_LIMIT = 4096  # cached calls per function
 
 
 def resolved(function: Callable) -> Callable:
-    """`function`, memoized by its arguments (layouts, ints, names); with unhashable arguments (lists, tensors) it is
-    called every time.
-    """
-    kept = lru_cache(_LIMIT, typed=True)(_of_constants(function))
+    """`function`, memoized by its arguments (layouts, ints, names). Calls with lists or tensors are not cached."""
+    memoized = lru_cache(_LIMIT, typed=True)(_of_constants(function))
 
     @wraps(function)
     def resolve(*arguments: object) -> object:
         try:
-            return kept(*arguments)
+            return memoized(*arguments)
         except TypeError:
-            if listeners:  # while a function is recorded, what stands for a number may be among them
+            if listeners:  # while a function is recorded, arguments may be lazy scalars
                 arguments = [
                     argument.__number__(None, ()) if hasattr(type(argument), "__number__") else argument
                     for argument in arguments
@@ -43,17 +41,17 @@ def _of_constants(function: Callable) -> Callable:
 
 
 def flat(sizes: tuple) -> tuple:
-    """Sizes one by one, also if they came as one tuple.
+    """Sizes passed as separate arguments or as one tuple.
 
-    (Inside a cache key, a tuple of floats would equal one of ints.)
+    Flat, since in a cache key a tuple of floats would equal one of ints.
     """
     return sizes[0] if len(sizes) == 1 and isinstance(sizes[0], tuple) else sizes
 
 
 def whole(name: str, sizes: tuple) -> tuple[int, ...]:
-    """Sizes given one by one or as one sequence.
+    """Sizes passed as separate arguments or as one sequence.
 
-    Raises TypeError if they are not ints, or start with a bool: a flag in the place of a size.
+    Raises TypeError if they are not ints or start with a bool, which is a flag passed as a size.
     """
     if len(sizes) == 1 and isinstance(sizes[0], Sequence):
         sizes = tuple(sizes[0])
@@ -65,14 +63,14 @@ def whole(name: str, sizes: tuple) -> tuple[int, ...]:
         raise TypeError(f"{name}(): sizes must be ints, got {sizes!r}") from None
 
 
-def whole_number(name: str, argument: str, given: object) -> int:
+def whole_number(name: str, argument: str, value: object) -> int:
     """An argument that is an int. Raises TypeError for floats and bools."""
-    if isinstance(given, bool) or not isinstance(given, WHOLE):
-        raise TypeError(f"{name}(): argument '{argument}' must be int, not {type(given).__name__}")
-    return given
+    if isinstance(value, bool) or not isinstance(value, WHOLE):
+        raise TypeError(f"{name}(): argument '{argument}' must be int, not {type(value).__name__}")
+    return value
 
 
-def _is_constant(each: object) -> bool:
+def _is_constant(value: object) -> bool:
     return issubclass(
-        type(each), (int, str, Layout, type(None))
+        type(value), (int, str, Layout, type(None))
     )  # its own type: what stands for a number while a function is recorded is none of them

@@ -1,8 +1,7 @@
-"""PyTorch's signatures of the public functions and Tensor methods, by name: what `inspect.signature` shows, and how
-calls by keyword find their arguments.
+"""PyTorch's signatures of public functions and Tensor methods, for `inspect.signature` and for keyword arguments.
 
-The table is `signatures.txt`, one overload a line, made by `tests/signature_table.py`. It is read when a signature is
-first asked for: importing numod does not open it, and calls by position never need it.
+The table `signatures.txt` has one overload per line and is written by `tests/signature_table.py`. It is read when a
+signature is first needed: neither importing numod nor positional calls read it.
 """
 
 from __future__ import annotations
@@ -17,16 +16,16 @@ from types import FunctionType
 from .. import dtypes, formats
 from .recode import behind
 
-_ALIASES = {  # NumPy's names, which PyTorch takes as well, and a keyword of Python's
+_ALIASES = {  # NumPy's names, which PyTorch accepts too, and a Python keyword
     "axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other", "from": "from_",
 }  # fmt: skip
 _STARRED = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 
 
 class Documented:
-    """What a public function has as `__wrapped__`, so that `inspect.signature(function)` is PyTorch's.
+    """The `__wrapped__` of a public function, which makes `inspect.signature(function)` PyTorch's.
 
-    `paths`: its names in the table, as "Tensor.add".
+    `paths`: the function's names in the table, such as "Tensor.add".
     """
 
     __slots__ = "paths", "_function"
@@ -40,8 +39,9 @@ class Documented:
 
     @property
     def __wrapped__(self) -> Callable:
-        """What is inside, for what looks for the source: of a function that wraps nothing, one of the same code, since
-        a function may not wrap itself.
+        """The wrapped function, for tools that look for the source.
+
+        A function that wraps nothing has a copy here, since a function must not wrap itself.
         """
         inside = self._function
         return inside if vars(inside).get("__wrapped__") is not self else _copied(behind.get(inside, inside))
@@ -56,22 +56,25 @@ def _copied(function: FunctionType) -> FunctionType:
 
 
 def document(homes: dict[str, object]) -> None:
-    """Give the public functions of namespaces the table's signatures, by the sections' names."""
+    """Attach the table's signatures to the public functions of namespaces, by section of the table."""
     inner = []
     for section, home in homes.items():
         for name, function in vars(home).items():
             if isinstance(function, FunctionType) and name[0] != "_":
-                known = function.__dict__.get("__wrapped__")
-                if type(known) is Documented:
-                    known.paths += (section + name,)
+                wrapped = function.__dict__.get("__wrapped__")
+                if type(wrapped) is Documented:
+                    wrapped.paths += (section + name,)
                 else:
-                    function.__wrapped__ = found = Documented((section + name,), known or function)
-                    inner.append((known, found))
-    while inner:  # those inside, where a keyword may be looked up, unless they are public themselves
+                    function.__wrapped__ = documented = Documented((section + name,), wrapped or function)
+                    inner.append((wrapped, documented))
+    while inner:  # wrapped functions, which may resolve keywords too, unless they are public themselves
         function, outer = inner.pop()
-        if isinstance(function, FunctionType) and type(known := function.__dict__.get("__wrapped__")) is not Documented:
-            function.__wrapped__ = found = Documented(outer.paths, known or function)
-            inner.append((known, found))
+        if (
+            isinstance(function, FunctionType)
+            and type(wrapped := function.__dict__.get("__wrapped__")) is not Documented
+        ):
+            function.__wrapped__ = documented = Documented(outer.paths, wrapped or function)
+            inner.append((wrapped, documented))
 
 
 # ---- the table
@@ -80,29 +83,27 @@ def document(homes: dict[str, object]) -> None:
 @cache
 def _lines() -> dict[str, list[str]]:
     """The table's lines by path."""
-    found: dict[str, list[str]] = {}
+    lines_by_path: dict[str, list[str]] = {}
     section = ""
     for line in Path(__file__).with_suffix(".txt").read_text(encoding="utf-8").splitlines():
         if line.startswith("["):
             section = line[1:-1] + "." if line != "[]" else ""
         elif line and not line.startswith("#"):
-            found.setdefault(section + line[: line.index("(")], []).append(line)
-    return found
+            lines_by_path.setdefault(section + line[: line.index("(")], []).append(line)
+    return lines_by_path
 
 
 @cache
 def overloads(*paths: str) -> tuple[Signature, ...]:
-    """The signatures of a public function with these names, the documented one first; annotations are texts.
+    """The signatures of a public function with these names, the documented one first. Annotations are strings.
 
-    Empty for what the table does not list.
+    Empty if the table does not list it.
     """
     return tuple([_parsed(line) for path in paths for line in _listed(path)])
 
 
 def _listed(path: str) -> list[str]:
-    """The lines of a name; those of its nearest relative for one that PyTorch does not have, such as `Tensor.celu_` or
-    `linalg.tensordot`.
-    """
+    """The lines of a name, or of the closest name if PyTorch has none, as for `Tensor.celu_` or `linalg.tensordot`."""
     lines, name = _lines(), path.rpartition(".")[2]
     relatives = path, path.removesuffix("_"), name, name.removesuffix("_"), "special." + name.removesuffix("_")
     return next((lines[relative] for relative in relatives if relative in lines), [])
@@ -115,16 +116,16 @@ def names() -> tuple[str, ...]:
 
 def _parsed(line: str) -> Signature:
     (node,) = ast.parse(f"def {line}: ...").body
-    args, found = node.args, []
+    args, parameters = node.args, []
     defaults = [None] * (len(args.args) - len(args.defaults)) + args.defaults
-    found += [_parameter(arg, Parameter.POSITIONAL_OR_KEYWORD, value) for arg, value in zip(args.args, defaults)]
-    found += [_parameter(args.vararg, Parameter.VAR_POSITIONAL)] if args.vararg else []
-    found += [
+    parameters += [_parameter(arg, Parameter.POSITIONAL_OR_KEYWORD, value) for arg, value in zip(args.args, defaults)]
+    parameters += [_parameter(args.vararg, Parameter.VAR_POSITIONAL)] if args.vararg else []
+    parameters += [
         _parameter(kwonlyarg, Parameter.KEYWORD_ONLY, value)
         for kwonlyarg, value in zip(args.kwonlyargs, args.kw_defaults)
     ]
-    found += [_parameter(args.kwarg, Parameter.VAR_KEYWORD)] if args.kwarg else []
-    return Signature(found, return_annotation=ast.unparse(node.returns))
+    parameters += [_parameter(args.kwarg, Parameter.VAR_KEYWORD)] if args.kwarg else []
+    return Signature(parameters, return_annotation=ast.unparse(node.returns))
 
 
 def _parameter(arg: ast.arg, kind: object, default: ast.expr | None = None) -> Parameter:
@@ -146,46 +147,46 @@ def _value(node: ast.expr) -> object:
 
 
 def of(function: Callable) -> Signature | None:
-    """The signature that a public function shows."""
-    known = function.__dict__.get("__wrapped__")
-    return known.__signature__ if type(known) is Documented else None
+    """The displayed signature of a public function."""
+    wrapped = function.__dict__.get("__wrapped__")
+    return wrapped.__signature__ if type(wrapped) is Documented else None
 
 
 @cache
 def shown(paths: tuple[str, ...]) -> Signature | None:
-    """The one signature that stands for a function's overloads, as documentation shows it: names and defaults.
+    """One signature for all overloads of a function, with names and defaults, as in documentation.
 
-    What only some overloads have is optional.
+    Parameters that only some overloads have are optional.
     """
-    # the documented form of what `torch` has under the same name
+    # nn.functional has the documented form of a function that `torch` has too
     layers = tuple(path for path in paths if path.startswith("nn.functional."))
-    found = (layers and overloads(*layers)) or overloads(*paths)
-    if not found:
+    signatures = (layers and overloads(*layers)) or overloads(*paths)
+    if not signatures:
         return None
     widest = max(
-        found,
-        key=lambda each: (
-            any(one.kind is one.VAR_POSITIONAL for one in each.parameters.values()),
-            len(each.parameters),
+        signatures,
+        key=lambda signature: (
+            any(parameter.kind is parameter.VAR_POSITIONAL for parameter in signature.parameters.values()),
+            len(signature.parameters),
         ),
     )
     result, optional = [], False
-    for each in widest.parameters.values():
-        each = each.replace(annotation=Parameter.empty)
-        everywhere = all(each.name in other.parameters or _is_first(other, each) for other in found)
+    for signature in widest.parameters.values():
+        signature = signature.replace(annotation=Parameter.empty)
+        everywhere = all(signature.name in other.parameters or _is_first(other, signature) for other in signatures)
         if (
-            each.kind not in _STARRED
-            and each.default is each.empty
-            and (not everywhere or (optional and each.kind is each.POSITIONAL_OR_KEYWORD))
+            signature.kind not in _STARRED
+            and signature.default is signature.empty
+            and (not everywhere or (optional and signature.kind is signature.POSITIONAL_OR_KEYWORD))
         ):
-            each = each.replace(default=None)
-        optional |= each.default is not each.empty
-        result.append(each)
+            signature = signature.replace(default=None)
+        optional |= signature.default is not signature.empty
+        result.append(signature)
     return Signature(result)
 
 
 def _is_first(other: Signature, parameter: Parameter) -> bool:
-    """Whether this is the first parameter, under another name in another overload."""
+    """Whether the parameter is the first one, which another overload calls `input`."""
     return parameter.default is parameter.empty and parameter.name in ("A", "x") and "input" in other.parameters
 
 
@@ -195,31 +196,30 @@ def _is_first(other: Signature, parameter: Parameter) -> bool:
 def rearranged(
     function: Callable, inside: Callable | None, arguments: tuple, kwargs: dict
 ) -> tuple[tuple, dict] | None:
-    """The arguments of a call by PyTorch's names, by place as far as the table allows, so that functions whose
-    parameters have other names take them. None if `inside` takes the call as it is, whose error then is another, or no
-    overload does.
+    """The arguments of a call with PyTorch's keywords, made positional as far as the table allows.
+
+    Then functions whose parameters have other names accept them. None if `inside` accepts the call as it is, so that
+    its error has another cause, or if no overload does.
     """
-    known = function.__dict__.get("__wrapped__")
+    wrapped = function.__dict__.get("__wrapped__")
     if (
-        type(known) is not Documented
+        type(wrapped) is not Documented
         or not kwargs
         or (inside is not None and _binds(inside, len(arguments), tuple(kwargs)))
     ):
         return None
-    plan = _plan(known.paths, len(arguments), tuple(kwargs))
+    plan = _plan(wrapped.paths, len(arguments), tuple(kwargs))
     if plan is None or (inside is not None and not plan[0] and all(name == key for name, key in plan[1])):
         return None
-    placed, named = plan
-    return (*arguments, *[default if name is None else kwargs[name] for name, default in placed]), {
-        name: kwargs[key] for name, key in named
+    positional, keywords = plan
+    return (*arguments, *[default if name is None else kwargs[name] for name, default in positional]), {
+        name: kwargs[key] for name, key in keywords
     }
 
 
 @lru_cache(maxsize=4096)
 def _binds(function: Callable, count: int, names: tuple[str, ...]) -> bool:
-    """Whether a Python function, by the parameters of what it wraps, takes so many arguments by place and these by
-    name.
-    """
+    """Whether the innermost wrapped function accepts so many positional arguments and these keywords."""
     try:
         own(function).bind(*[None] * count, **dict.fromkeys(names))
     except TypeError:
@@ -229,15 +229,15 @@ def _binds(function: Callable, count: int, names: tuple[str, ...]) -> bool:
 
 @cache
 def own(function: Callable) -> Signature:
-    """A function's own parameters, with the types that numod gives them."""
+    """The signature of a function's definition, with numod's annotations."""
     function = unwrap(function)
     return Signature.from_callable(behind.get(function, function), follow_wrapped=False)
 
 
 @lru_cache(maxsize=4096)
 def _plan(paths: tuple[str, ...], count: int, names: tuple[str, ...]) -> tuple[list, list] | None:
-    """What follows the `count` arguments by place, each the keyword that gives it or None and the default; and the
-    keywords that stay, (its name, as given).
+    """How to rearrange a call: (keyword or None, default) for each further positional argument, and (name, keyword) for
+    each remaining keyword.
     """
     for overload in overloads(*paths):
         parameters = overload.parameters
@@ -246,8 +246,10 @@ def _plan(paths: tuple[str, ...], count: int, names: tuple[str, ...]) -> tuple[l
             bound = overload.bind(*[None] * count, **keys).arguments
         except TypeError:
             continue
-        placed = [parameter for parameter in parameters.values() if parameter.kind is parameter.POSITIONAL_OR_KEYWORD]
-        last = max([k for k, each in enumerate(placed) if each.name in bound], default=-1)
-        tail = [(keys.get(each.name), each.default) for each in placed[count : last + 1]]
+        positional = [
+            parameter for parameter in parameters.values() if parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+        ]
+        last = max([k for k, candidate in enumerate(positional) if candidate.name in bound], default=-1)
+        tail = [(keys.get(candidate.name), candidate.default) for candidate in positional[count : last + 1]]
         return tail, [(name, key) for name, key in keys.items() if parameters[name].kind is Parameter.KEYWORD_ONLY]
     return None

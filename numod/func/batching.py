@@ -180,7 +180,7 @@ def _try_at_once(
 
 @contextmanager
 def _refusing_outside_writes(mapped_inputs: list[Tensor]) -> Iterator[None]:
-    """Inside the block, only `mapped_inputs` and new tensors may be written to: the next example would see it."""
+    """Inside the block, only `mapped_inputs` and new tensors may be written to, since examples share others."""
     created = CreatedMemory(mapped_inputs)
     active.made.append(created)
     listeners.append(created)

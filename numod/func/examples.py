@@ -91,9 +91,7 @@ class Batch:
                 example_layout.shape, example_layout.strides, example_layout.dtype, example_layout.device
             )
             new_layout.batch = self
-            batched = self.layouts.setdefault(
-                example_layout, new_layout
-            )  # another thread's, if that was first
+            batched = self.layouts.setdefault(example_layout, new_layout)  # another thread's, if that was first
         return batched
 
     def wrap(self, numbers: Tensor, is_batched: bool = True) -> Tensor:

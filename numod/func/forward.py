@@ -12,7 +12,7 @@ from typing import Any
 
 from .. import autograd
 from ..autograd import enable_grad, inference_mode
-from ..autograd.forward_ad import pulled
+from ..autograd.forward_ad import vjp_of_weights
 from ..autograd.tape import edge_to, with_edge
 from ..core import Tensor, zeros_like
 from .gradients import Argnums, _Call, _places, _tensors_of, jacrev
@@ -38,19 +38,19 @@ def _called(name: str, func: Callable, primals: tuple, has_aux: bool) -> _Call:
 
 
 def _checked(name: str, call: _Call, tangents: Any) -> list[Tensor]:
-    given, wanted = leaves(tangents), leaves(call.inputs)
-    if len(given) != len(wanted):
+    tangent_leaves, input_leaves = leaves(tangents), leaves(call.inputs)
+    if len(tangent_leaves) != len(input_leaves):
         raise RuntimeError(
             f"{name}: Expected primals and tangents to have the same python structure. For example, if primals is a "
             "tuple of 3 tensors, tangents also must be."
         )
-    for each, like in zip(given, wanted):
-        if each.shape != like.shape:
+    for tangent, like in zip(tangent_leaves, input_leaves):
+        if tangent.shape != like.shape:
             raise RuntimeError(
                 f"{name}: Expected primals and tangents to have the same shapes, got {tuple(like.shape)} and "
-                f"{tuple(each.shape)}"
+                f"{tuple(tangent.shape)}"
             )
-    return [each.clone() if each.is_inference() else each for each in given]
+    return [tangent.clone() if tangent.is_inference() else tangent for tangent in tangent_leaves]
 
 
 def _skeleton(tree: Any) -> Any:
@@ -65,22 +65,31 @@ class _Linear:
         outputs = leaves(call.output)
         with enable_grad():
             self.weights = [zeros_like(output).detach().requires_grad_() for output in outputs]
-            kept = [(out, weight) for out, weight in zip(outputs, self.weights) if out.requires_grad]
-            if not kept:
+            differentiable = [(out, weight) for out, weight in zip(outputs, self.weights) if out.requires_grad]
+            if not differentiable:
                 self.pulled: Any = []
                 return
-            outs, weights = zip(*kept)
-            self.pulled = pulled(outs, inputs, weights, materialize_grads=True)
+            outs, weights = zip(*differentiable)
+            self.pulled = vjp_of_weights(outs, inputs, weights, materialize_grads=True)
 
     def along(self, directions: list[Tensor], recorded: bool) -> Any:
         """The derivatives, in the structure of the outputs."""
         # a weight itself, where the derivative is one
-        pairs = [(each, direction) for each, direction in zip(self.pulled, directions) if each.requires_grad]
+        pairs = [
+            (gradient, direction) for gradient, direction in zip(self.pulled, directions) if gradient.requires_grad
+        ]
         if not pairs:
-            return map_leaves(lambda each: zeros_like(each).detach(), self.call.output)
-        pulled, given = zip(*pairs)
+            return map_leaves(lambda gradient: zeros_like(gradient).detach(), self.call.output)
+        gradients, used_directions = zip(*pairs)
         remaining = iter(
-            autograd.grad(pulled, self.weights, given, retain_graph=True, create_graph=recorded, materialize_grads=True)
+            autograd.grad(
+                gradients,
+                self.weights,
+                used_directions,
+                retain_graph=True,
+                create_graph=recorded,
+                materialize_grads=True,
+            )
         )
         return map_leaves(lambda _: next(remaining), self.call.output)
 
@@ -99,8 +108,8 @@ def jvp(func: Callable, primals: tuple, tangents: tuple, *, strict: bool = False
     call = _called(name, func, primals, has_aux)
     if strict and not all(leave.requires_grad for leave in leaves(call.output)):
         raise RuntimeError(f"{name}: an output of f is independent of the inputs, which strict=True forbids")
-    given = _checked(name, call, tangents)
-    result = call.outside(call.output), _Linear(call).along(given, call.recorded(*given))
+    directions = _checked(name, call, tangents)
+    result = call.outside(call.output), _Linear(call).along(directions, call.recorded(*directions))
     return (*result, call.outside(call.aux)) if has_aux else result
 
 

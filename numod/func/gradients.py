@@ -41,10 +41,10 @@ def _places(argnums: Argnums, count: int) -> tuple[int, ...]:
             raise RuntimeError(f"argnum must be int, got: {type(number)}")
         if not -count <= number < count:
             raise RuntimeError(f"Got argnum={number}, but only {count} positional inputs")
-    places = tuple(number % count for number in numbers)
-    if len(set(places)) != len(places):
+    positions = tuple(number % count for number in numbers)
+    if len(set(positions)) != len(positions):
         raise RuntimeError(f"argnums elements must be unique, got {argnums}")
-    return places
+    return positions
 
 
 # ---- one call
@@ -67,9 +67,10 @@ def _fresh(value: Any) -> Tensor:
 
 def _depends_on_more(outputs: Iterable[Tensor], inputs: list[Tensor]) -> bool:
     """Whether `outputs` were computed from a leaf that wants its gradient and is not one of `inputs`."""
-    own = {id(input) for input in inputs}
+    input_ids = {id(input) for input in inputs}
     return any(
-        id(leaf) not in own for leaf in leaves_of(edge_to(output)[0] for output in outputs if output.requires_grad)
+        id(leaf) not in input_ids
+        for leaf in leaves_of(edge_to(output)[0] for output in outputs if output.requires_grad)
     )
 
 
@@ -130,10 +131,10 @@ class _Call:
 
 def _called(name: str, func: Callable, argnums: Argnums, has_aux: bool, args: tuple, kwargs: dict[str, Any]) -> _Call:
     """The call of `func` with the arguments at `argnums` fresh."""
-    places = _places(argnums, len(args))
-    call = _Call(name, has_aux, [args[place] for place in places])
-    replaced = dict(zip(places, call.inputs))
-    call.run(func, tuple(replaced.get(place, value) for place, value in enumerate(args)), kwargs)
+    positions = _places(argnums, len(args))
+    call = _Call(name, has_aux, [args[position] for position in positions])
+    replaced = dict(zip(positions, call.inputs))
+    call.run(func, tuple(replaced.get(position, value) for position, value in enumerate(args)), kwargs)
     return call
 
 
@@ -247,10 +248,10 @@ def jacrev(
         _require_real("inputs", leaves(call.inputs))
         _require_real("outputs", outputs := _tensors_of(call))
         numbers = iter(range(len(outputs)))
-        found = map_leaves(
+        jacobians = map_leaves(
             lambda each: _derivatives(call, next(numbers), isinstance(argnums, tuple), chunk_size), call.output
         )
-        return (found, call.outside(call.aux)) if has_aux else found
+        return (jacobians, call.outside(call.aux)) if has_aux else jacobians
 
     return jacobian
 

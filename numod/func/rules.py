@@ -1,9 +1,9 @@
 """Batching rules: how each kind of op computes all examples of a batch at once.
 
-A rule is (op, size, inputs, each, attributes) -> results with the batch dimension first.
+A rule is (op, size, inputs, is_batched, attributes) -> results with the batch dimension first.
 
-`inputs` are numbers and tensors. Where `each` is true, the tensor has the batch dimension first. An op without a rule
-runs once per example.
+`inputs` are numbers and tensors. Where `is_batched` is true, the tensor has the batch dimension first. An op without a
+rule runs once per example.
 """
 
 from __future__ import annotations
@@ -40,14 +40,13 @@ IsBatched = tuple[bool, ...]
 
 
 # ---- shapes
-# ------------------------------------------------------------------------------------------------------------
 
 
-def _all(size: int, inputs: Inputs, each: IsBatched) -> list:
+def _all(size: int, inputs: Inputs, is_batched: IsBatched) -> list:
     """The inputs as dense tensors with the batch dimension first."""
     return [
         (x if has else x.expand((size, *x.shape))).contiguous() if isinstance(x, Tensor) else x
-        for x, has in zip(inputs, each)
+        for x, has in zip(inputs, is_batched)
     ]
 
 
@@ -80,22 +79,21 @@ def _ndim(x: Tensor, has: bool) -> int:
 
 
 # ---- any op
-# ------------------------------------------------------------------------------------------------------------
 
 
-def _slices(size: int, inputs: Inputs, each: IsBatched) -> list[tuple]:
-    columns = [x.unbind() if has else (x,) * size for x, has in zip(inputs, each)]
+def _slices(size: int, inputs: Inputs, is_batched: IsBatched) -> list[tuple]:
+    columns = [x.unbind() if has else (x,) * size for x, has in zip(inputs, is_batched)]
     return list(zip(*columns))
 
 
-def for_each(op: Op, size: int, inputs: Inputs, each: IsBatched, attributes: tuple) -> object:
+def for_each(op: Op, size: int, inputs: Inputs, is_batched: IsBatched, attributes: tuple) -> object:
     """One call for each example."""
-    rows = [apply(op, row, attributes) for row in _slices(size, inputs, each)]
+    rows = [apply(op, row, attributes) for row in _slices(size, inputs, is_batched)]
     return tuple(map(stack, zip(*rows))) if op.outputs else stack(rows)
 
 
 def write_each(
-    op: Op, size: int, inputs: Inputs, each: IsBatched, targets: tuple[Tensor, ...], attributes: tuple
+    op: Op, size: int, inputs: Inputs, is_batched: IsBatched, targets: tuple[Tensor, ...], attributes: tuple
 ) -> None:
     """Write to all examples at once if the op is pointwise or writes by index, else to each example.
 
@@ -103,65 +101,66 @@ def write_each(
     """
     if isinstance(op, (Pointwise, OverComplex)) and len(targets) == 1:
         (target,) = targets
-        aligned = [x if x is target else _aligned(x, target.ndim - 1) if has else x for x, has in zip(inputs, each)]
+        aligned = [
+            x if x is target else _aligned(x, target.ndim - 1) if has else x for x, has in zip(inputs, is_batched)
+        ]
         return apply_into(op, tuple(aligned), targets, attributes)
     if (
         isinstance(op, indexing.Scatter)
         and inputs[0] is targets[0]
         and targets[0]._layout.dense
-        and _ndim(inputs[0], each[0])
+        and _ndim(inputs[0], is_batched[0])
     ):
         x, index, source = inputs
         slices = op in (indexing.index_add, indexing.index_copy)
-        if not slices or not each[1]:
-            _, spread, source = _all(size, inputs, each)
+        if not slices or not is_batched[1]:
+            _, spread, source = _all(size, inputs, is_batched)
             return apply_into(op, (x, index if slices else spread, source), targets, (attributes[0] + 1,))
-    for row, parts in zip(_slices(size, inputs, each), zip(*(target.unbind() for target in targets))):
+    for row, parts in zip(_slices(size, inputs, is_batched), zip(*(target.unbind() for target in targets))):
         same = [next((part for part, target in zip(parts, targets) if target is x), one) for x, one in zip(inputs, row)]
         apply_into(op, tuple(same), parts, attributes)
     return None
 
 
 # ---- elements, dimensions, rows
-# ----------------------------------------------------------------------------------------
 
 
-def _pointwise(op: Op, size: int, inputs: Inputs, each: IsBatched, attributes: tuple) -> Tensor:
-    ndims = [_ndim(x, has) if isinstance(x, Tensor) else -1 for x, has in zip(inputs, each)]
+def _pointwise(op: Op, size: int, inputs: Inputs, is_batched: IsBatched, attributes: tuple) -> Tensor:
+    ndims = [_ndim(x, has) if isinstance(x, Tensor) else -1 for x, has in zip(inputs, is_batched)]
     top = max(ndims)
     if top and 0 in ndims:
         inputs = tuple(
-            _as_scalar(x, inputs, ndims) if has and not ndim else x for x, has, ndim in zip(inputs, each, ndims)
+            _as_scalar(x, inputs, ndims) if has and not ndim else x for x, has, ndim in zip(inputs, is_batched, ndims)
         )
     elif not top:
-        inputs = tuple(x.reshape(1) if isinstance(x, Tensor) and not has else x for x, has in zip(inputs, each))
-    return apply(op, tuple(_aligned(x, top) if has else x for x, has in zip(inputs, each)), attributes)
+        inputs = tuple(x.reshape(1) if isinstance(x, Tensor) and not has else x for x, has in zip(inputs, is_batched))
+    return apply(op, tuple(_aligned(x, top) if has else x for x, has in zip(inputs, is_batched)), attributes)
 
 
 def _as_scalar(x: Tensor, others: Inputs, ndims: Sequence[int]) -> Tensor:
     """A batched scalar in the dtype that type promotion gives a 0-d tensor: the batch dimension must not widen it."""
-    wide = [each.dtype for each, ndim in zip(others, ndims) if ndim > 0]
-    common = wide[0]
-    for each in wide[1:]:
-        common = dtypes.promote_types(common, each)
+    dtypes_with_dims = [other.dtype for other, ndim in zip(others, ndims) if ndim > 0]
+    common = dtypes_with_dims[0]
+    for dtype in dtypes_with_dims[1:]:
+        common = dtypes.promote_types(common, dtype)
     return x.to(dtypes.result_type([common], [x.dtype], []))
 
 
 def _along(*places: int, contiguous: bool = True) -> Callable:
     """The rule of ops whose parameters at `places` are dimensions, counted from the front, or tuples of them."""
 
-    def rule(op: Op, size: int, inputs: Inputs, each: IsBatched, attributes: tuple) -> object:
+    def rule(op: Op, size: int, inputs: Inputs, is_batched: IsBatched, attributes: tuple) -> object:
         moved = list(attributes)
         for place in places:
             moved[place] = tuple(d + 1 for d in moved[place]) if isinstance(moved[place], tuple) else moved[place] + 1
-        return apply(op, tuple(_all(size, inputs, each)) if contiguous else inputs, tuple(moved))
+        return apply(op, tuple(_all(size, inputs, is_batched)) if contiguous else inputs, tuple(moved))
 
     return rule
 
 
-def _leading(op: Op, size: int, inputs: Inputs, each: IsBatched, attributes: tuple) -> object:
+def _leading(op: Op, size: int, inputs: Inputs, is_batched: IsBatched, attributes: tuple) -> object:
     """The rule of ops that take any dimensions in front."""
-    return apply(op, tuple(_all(size, inputs, each)), attributes)
+    return apply(op, tuple(_all(size, inputs, is_batched)), attributes)
 
 
 def _rows(*shared: int) -> Callable:
@@ -170,63 +169,65 @@ def _rows(*shared: int) -> Callable:
     The inputs at places `shared` have none: where they differ by example, each runs.
     """
 
-    def rule(op: Op, size: int, inputs: Inputs, each: IsBatched, attributes: tuple) -> object:
-        if any(each[k] for k in shared):
-            return for_each(op, size, inputs, each, attributes)
-        whole = _all(size, inputs, each)
+    def rule(op: Op, size: int, inputs: Inputs, is_batched: IsBatched, attributes: tuple) -> object:
+        if any(is_batched[k] for k in shared):
+            return for_each(op, size, inputs, is_batched, attributes)
+        whole = _all(size, inputs, is_batched)
         found = apply(op, tuple(inputs[k] if k in shared else _folded(x) for k, x in enumerate(whole)), attributes)
         return tuple(_unfolded(x, size) for x in found) if op.outputs else _unfolded(found, size)
 
     return rule
 
 
-def _in_rows(op: Op, size: int, inputs: Inputs, each: IsBatched, attributes: tuple) -> object:
+def _in_rows(op: Op, size: int, inputs: Inputs, is_batched: IsBatched, attributes: tuple) -> object:
     """Ops of one input on the last dimension of a vector or matrix; a number is a vector of one."""
     if inputs[0].ndim == 1:
-        return tuple([result.squeeze(1) for result in _leading(op, size, (inputs[0].unsqueeze(1),), each, attributes)])
+        return tuple(
+            [result.squeeze(1) for result in _leading(op, size, (inputs[0].unsqueeze(1),), is_batched, attributes)]
+        )
     return (
-        _rows()(op, size, inputs, each, attributes)
+        _rows()(op, size, inputs, is_batched, attributes)
         if inputs[0].ndim > 2
-        else _leading(op, size, inputs, each, attributes)
+        else _leading(op, size, inputs, is_batched, attributes)
     )
 
 
-def _resampled(op: Op, size: int, inputs: Inputs, each: IsBatched, attributes: tuple) -> object:
+def _resampled(op: Op, size: int, inputs: Inputs, is_batched: IsBatched, attributes: tuple) -> object:
     x, *tables = inputs
-    return (_along(0, contiguous=False) if each == (True, False, False) else for_each)(
-        op, size, (x.contiguous(), *tables), each, attributes
+    return (_along(0, contiguous=False) if is_batched == (True, False, False) else for_each)(
+        op, size, (x.contiguous(), *tables), is_batched, attributes
     )
 
 
-def _padded(op: Op, size: int, inputs: Inputs, each: IsBatched, attributes: tuple) -> object:
+def _padded(op: Op, size: int, inputs: Inputs, is_batched: IsBatched, attributes: tuple) -> object:
     before, after, mode = attributes
-    return apply(op, tuple(_all(size, inputs, each)), ((0, *before), (0, *after), mode))
+    return apply(op, tuple(_all(size, inputs, is_batched)), ((0, *before), (0, *after), mode))
 
 
-def _closing(op: Op, size: int, inputs: Inputs, each: IsBatched, attributes: tuple) -> Tensor:
-    found = _pointwise(op.row, size, inputs, each, ())
+def _closing(op: Op, size: int, inputs: Inputs, is_batched: IsBatched, attributes: tuple) -> Tensor:
+    found = _pointwise(op.row, size, inputs, is_batched, ())
     total = found.reshape((size, -1)).sum(1) if found.ndim > 1 else found
     return total if attributes[0] == 1 else total * attributes[0]
 
 
-def _norm(op: Op, size: int, inputs: Inputs, each: IsBatched, attributes: tuple) -> tuple:
+def _norm(op: Op, size: int, inputs: Inputs, is_batched: IsBatched, attributes: tuple) -> tuple:
     """Images as further ones; weights and biases that differ by example come after, by ops, for elements along
     dimension 2.
     """
     x, weight, bias = inputs
-    if not any(each[1:]):
-        return _rows(1, 2)(op, size, inputs, each, attributes)
-    out, *others = _rows(1, 2)(op, size, (x, None, None), (each[0], False, False), attributes)
+    if not any(is_batched[1:]):
+        return _rows(1, 2)(op, size, inputs, is_batched, attributes)
+    out, *others = _rows(1, 2)(op, size, (x, None, None), (is_batched[0], False, False), attributes)
     shaped = lambda x, has: x.reshape((size if has else 1, 1, x.shape[-1], *(1,) * (out.ndim - 3)))  # noqa: E731
-    out = out if weight is None else out * shaped(weight, each[1])
-    return (out if bias is None else out + shaped(bias, each[2]), *others)
+    out = out if weight is None else out * shaped(weight, is_batched[1])
+    return (out if bias is None else out + shaped(bias, is_batched[2]), *others)
 
 
-def _row_norm(op: Op, size: int, inputs: Inputs, each: IsBatched, attributes: tuple) -> tuple:
+def _row_norm(op: Op, size: int, inputs: Inputs, is_batched: IsBatched, attributes: tuple) -> tuple:
     """As `_norm`, of rows."""
     x, *others = inputs
-    out, mean, rstd = _norm(op, size, (_in_rows_of(x, each[0]), *others), each, attributes)
-    return out.reshape((size, *x.shape[each[0] :])), mean, rstd
+    out, mean, rstd = _norm(op, size, (_in_rows_of(x, is_batched[0]), *others), is_batched, attributes)
+    return out.reshape((size, *x.shape[is_batched[0] :])), mean, rstd
 
 
 def _in_rows_of(x: Tensor, has: bool) -> Tensor:
@@ -234,15 +235,17 @@ def _in_rows_of(x: Tensor, has: bool) -> Tensor:
     return x.reshape((*x.shape[:has], prod(x.shape[has:-1]), x.shape[-1]))
 
 
-def _row_norm_gradient(op: Op, size: int, inputs: Inputs, each: IsBatched, attributes: tuple) -> tuple:
+def _row_norm_gradient(op: Op, size: int, inputs: Inputs, is_batched: IsBatched, attributes: tuple) -> tuple:
     """All rows in one, and the parts of weight's and bias's gradients, which that would add up over examples, by
     ops.
     """
-    g, x, weight, mean, rstd = _all(size, inputs, each)
+    g, x, weight, mean, rstd = _all(size, inputs, is_batched)
     shape, g, x = x.shape, _in_rows_of(g, True), _in_rows_of(x, True)
-    weighted = g * weight.unsqueeze(1) if each[2] else g
+    weighted = g * weight.unsqueeze(1) if is_batched[2] else g
     d_x, _ = apply(
-        op, (_folded(weighted), _folded(x), None if each[2] else inputs[2], _folded(mean), _folded(rstd)), (False,)
+        op,
+        (_folded(weighted), _folded(x), None if is_batched[2] else inputs[2], _folded(mean), _folded(rstd)),
+        (False,),
     )
     if not attributes[0]:
         return d_x.reshape(shape), g.new_zeros((size, 1, 2, g.shape[-1]))
@@ -250,22 +253,22 @@ def _row_norm_gradient(op: Op, size: int, inputs: Inputs, each: IsBatched, attri
     return d_x.reshape(shape), stack(((g * normal).sum(1), g.sum(1)), 1).unsqueeze(1)
 
 
-def _group_norm_gradient(op: Op, size: int, inputs: Inputs, each: IsBatched, attributes: tuple) -> tuple:
+def _group_norm_gradient(op: Op, size: int, inputs: Inputs, is_batched: IsBatched, attributes: tuple) -> tuple:
     """As images; where weights differ by example, the gradient of x from what comes through them, and that of weight
     and bias from what comes.
     """
-    if not each[2]:
-        return _rows(2)(op, size, inputs, each, attributes)
-    g, x, weight, *others = _all(size, inputs, each)
+    if not is_batched[2]:
+        return _rows(2)(op, size, inputs, is_batched, attributes)
+    g, x, weight, *others = _all(size, inputs, is_batched)
     of = lambda g: _rows(2)(op, size, (g, x, None, *others), (True, True, False, True, True), attributes)  # noqa: E731
     return of(g * weight.reshape((size, 1, weight.shape[1], *(1,) * (g.ndim - 3))))[0], of(g)[1]
 
 
-def _channel_norm(op: Op, size: int, inputs: Inputs, each: IsBatched, attributes: tuple) -> tuple:
+def _channel_norm(op: Op, size: int, inputs: Inputs, is_batched: IsBatched, attributes: tuple) -> tuple:
     """Examples as further channels, of which each has numbers of its own."""
     whole = [
         _beside(x).contiguous() if isinstance(x, Tensor) and x.ndim > 2 else _folded(x)
-        for x in _all(size, inputs, each)
+        for x in _all(size, inputs, is_batched)
     ]
     return tuple([_apart(x, size) if x.ndim > 1 else _unfolded(x, size) for x in apply(op, tuple(whole), attributes)])
 
@@ -274,42 +277,51 @@ def _channel_norm(op: Op, size: int, inputs: Inputs, each: IsBatched, attributes
 # ----------------------------------------------------------------------------------------------------------
 
 
-def _product(a: Tensor, b: Tensor, each: IsBatched, turned: tuple = (False, False)) -> Tensor:
+def _product(a: Tensor, b: Tensor, is_batched: IsBatched, turned: tuple = (False, False)) -> Tensor:
     """The product of matrices; each may have the batch in front."""
-    ndim = max(_ndim(a, each[0]), _ndim(b, each[1]))
-    a, b = (_aligned(x, ndim) if has else x for x, has in zip((a, b), each))
+    ndim = max(_ndim(a, is_batched[0]), _ndim(b, is_batched[1]))
+    a, b = (_aligned(x, ndim) if has else x for x, has in zip((a, b), is_batched))
     return apply(matmul.matmul, (a, b), turned)
 
 
-def _matmul(op: Op, size: int, inputs: Inputs, each: IsBatched, attributes: tuple) -> Tensor:
+def _matmul(op: Op, size: int, inputs: Inputs, is_batched: IsBatched, attributes: tuple) -> Tensor:
     a, b = inputs
-    row, column = (_ndim(x, has) == 1 for x, has in zip(inputs, each))
-    found = _product(a.unsqueeze(-2) if row else a, b.unsqueeze(-1) if column else b, each, attributes)
+    row, column = (_ndim(x, has) == 1 for x, has in zip(inputs, is_batched))
+    found = _product(a.unsqueeze(-2) if row else a, b.unsqueeze(-1) if column else b, is_batched, attributes)
     found = found.squeeze(-1) if column else found
     return found.squeeze(-1 if column else -2) if row else found
 
 
-def _linear(op: Op, size: int, inputs: Inputs, each: IsBatched, attributes: tuple) -> Tensor:
+def _linear(op: Op, size: int, inputs: Inputs, is_batched: IsBatched, attributes: tuple) -> Tensor:
     x, weight, bias = inputs
-    if each == (True, False, False):
+    if is_batched == (True, False, False):
         return _unfolded(apply(op, (_folded(x.contiguous()), weight, bias), attributes), size)
-    found = _product(x, weight, each[:2], (False, True))
-    return found if bias is None else found + (_aligned(bias, _ndim(x, each[0])) if each[2] else bias)
+    found = _product(x, weight, is_batched[:2], (False, True))
+    return found if bias is None else found + (_aligned(bias, _ndim(x, is_batched[0])) if is_batched[2] else bias)
 
 
-def _linear_gradient(op: Op, size: int, inputs: Inputs, each: IsBatched, attributes: tuple) -> tuple:
+def _linear_gradient(op: Op, size: int, inputs: Inputs, is_batched: IsBatched, attributes: tuple) -> tuple:
     g, x, weight = inputs
-    found = [] if weight is None else [(_product(g, weight, (each[0], each[2])), each[0] or each[2])]
-    g, x = map(_in_rows_of, (g, x), each)
-    found += [(_product(g, x, each[:2], (True, False)), each[0] or each[1]), (g.sum(-2), each[0])]
+    found = (
+        []
+        if weight is None
+        else [(_product(g, weight, (is_batched[0], is_batched[2])), is_batched[0] or is_batched[2])]
+    )
+    g, x = map(_in_rows_of, (g, x), is_batched)
+    found += [
+        (_product(g, x, is_batched[:2], (True, False)), is_batched[0] or is_batched[1]),
+        (g.sum(-2), is_batched[0]),
+    ]
     return tuple(x if has else x.expand((size, *x.shape)) for x, has in found)
 
 
-def _convolution(op: convolution.Convolution, size: int, inputs: Inputs, each: IsBatched, attributes: tuple) -> Tensor:
+def _convolution(
+    op: convolution.Convolution, size: int, inputs: Inputs, is_batched: IsBatched, attributes: tuple
+) -> Tensor:
     """Examples as further images, or, where weights differ by example, as groups of channels."""
     stride, padding, dilation, groups, shape = attributes
-    first, second = _all(size, inputs, each)
-    if op.inputs[1] == "weight" and not each[1]:
+    first, second = _all(size, inputs, is_batched)
+    if op.inputs[1] == "weight" and not is_batched[1]:
         shape = shape and (size * shape[0], *shape[1:])
         return _unfolded(apply(op, (_folded(first), inputs[1]), (stride, padding, dilation, groups, shape)), size)
 
@@ -326,15 +338,15 @@ def _convolution(op: convolution.Convolution, size: int, inputs: Inputs, each: I
 # -----------------------------------------------------------------------------------------------------------
 
 
-def _read(op: indexing.Gather, size: int, inputs: Inputs, each: IsBatched, attributes: tuple) -> Tensor:
+def _read(op: indexing.Gather, size: int, inputs: Inputs, is_batched: IsBatched, attributes: tuple) -> Tensor:
     (x, index), (dim,) = inputs, attributes
     if op.kernel is indexing.gather_kernel:
-        return apply(op, tuple(_all(size, inputs, each)), (dim + 1,))
+        return apply(op, tuple(_all(size, inputs, is_batched)), (dim + 1,))
     if op.kernel is not indexing.index_select_kernel:
-        return for_each(op, size, inputs, each, attributes)
-    if not each[1]:
+        return for_each(op, size, inputs, is_batched, attributes)
+    if not is_batched[1]:
         return apply(op, (x.contiguous(), index), (dim + 1,))
-    if not each[0]:
+    if not is_batched[0]:
         return apply(op, (x, index.contiguous()), attributes).movedim(dim, 0)
     lines = x.movedim(dim + 1, 1)
     n = lines.shape[1]
@@ -355,9 +367,9 @@ def _targets(target: Tensor, classes: int, ignored: int) -> tuple[Tensor, Tensor
     return target.clamp(0, classes - 1).masked_fill(~kept, ignored), kept, wrong
 
 
-def _cross_entropy_total(op: Op, size: int, inputs: Inputs, each: IsBatched, attributes: tuple) -> tuple:
+def _cross_entropy_total(op: Op, size: int, inputs: Inputs, is_batched: IsBatched, attributes: tuple) -> tuple:
     ignored, mean = attributes
-    x, target = _all(size, inputs, each)
+    x, target = _all(size, inputs, is_batched)
     safe, kept, wrong = _targets(target, x.shape[2], ignored)
     kept = kept.reshape((size, -1)).sum(1)
     total = (
@@ -368,19 +380,19 @@ def _cross_entropy_total(op: Op, size: int, inputs: Inputs, each: IsBatched, att
     return (total / kept if mean else total), kept, wrong
 
 
-def _cross_entropy_gradient(op: Op, size: int, inputs: Inputs, each: IsBatched, attributes: tuple) -> Tensor:
-    (ignored, mean), (g, x, target, kept) = attributes, _all(size, inputs, each)
+def _cross_entropy_gradient(op: Op, size: int, inputs: Inputs, is_batched: IsBatched, attributes: tuple) -> Tensor:
+    (ignored, mean), (g, x, target, kept) = attributes, _all(size, inputs, is_batched)
     if kept is not None:  # one number for all targets of an example
         g = (g / kept if mean else g).reshape((size, *(1,) * (target.ndim - 1))).expand(target.shape).contiguous()
     return _unfolded(apply(op, (_folded(g), _folded(x), _folded(target), None), (ignored, False)), size)
 
 
-def _nll(op: Op, size: int, inputs: Inputs, each: IsBatched, attributes: tuple) -> tuple:
+def _nll(op: Op, size: int, inputs: Inputs, is_batched: IsBatched, attributes: tuple) -> tuple:
     """The loss of each target, and for each example the sum of these and of their weights."""
     (x, target, weight), (ignored, reduction) = inputs, attributes
-    if each[2]:
-        return for_each(op, size, inputs, each, attributes)
-    x, target, _ = _all(size, inputs, each)
+    if is_batched[2]:
+        return for_each(op, size, inputs, is_batched, attributes)
+    x, target, _ = _all(size, inputs, is_batched)
     safe, kept, wrong = _targets(target, x.shape[2], ignored)
     share = kept.double() if weight is None else kept * weight.double()[safe * kept]
     share = share.reshape((size, -1)).sum(1)
@@ -390,11 +402,11 @@ def _nll(op: Op, size: int, inputs: Inputs, each: IsBatched, attributes: tuple) 
     return (loss / share).to(x.dtype) if reduction == "mean" else loss, share, wrong
 
 
-def _nll_gradient(op: Op, size: int, inputs: Inputs, each: IsBatched, attributes: tuple) -> Tensor:
+def _nll_gradient(op: Op, size: int, inputs: Inputs, is_batched: IsBatched, attributes: tuple) -> Tensor:
     ignored, reduction, shape = attributes
-    if each[2]:
-        return for_each(op, size, inputs, each, attributes)
-    g, target, _, kept = _all(size, inputs, each)
+    if is_batched[2]:
+        return for_each(op, size, inputs, is_batched, attributes)
+    g, target, _, kept = _all(size, inputs, is_batched)
     if reduction != "none":  # one number for all targets of an example
         g = (g / kept).to(g.dtype) if reduction == "mean" else g
         g = g.reshape((size, *(1,) * (target.ndim - 1))).expand(target.shape).contiguous()
@@ -404,7 +416,7 @@ def _nll_gradient(op: Op, size: int, inputs: Inputs, each: IsBatched, attributes
     )
 
 
-def _attention(op: Op, size: int, inputs: Inputs, each: IsBatched, attributes: tuple) -> tuple:
+def _attention(op: Op, size: int, inputs: Inputs, is_batched: IsBatched, attributes: tuple) -> tuple:
     """One more dimension in front, or where the kernels take no more, further heads.
 
     Random numbers go by place, and would be each example's.
@@ -412,9 +424,9 @@ def _attention(op: Op, size: int, inputs: Inputs, each: IsBatched, attributes: t
     if attributes[2]:
         raise DataDependentError
     at = op.inputs.index("mask")
-    mask, whole = inputs[at], _all(size, (*inputs[:at], None, *inputs[at + 1 :]), each)
+    mask, whole = inputs[at], _all(size, (*inputs[:at], None, *inputs[at + 1 :]), is_batched)
     if isinstance(mask, Tensor):
-        whole[at] = mask if each[at] else mask.expand((size, *mask.shape))  # which may be of any steps, and large
+        whole[at] = mask if is_batched[at] else mask.expand((size, *mask.shape))  # which may be of any steps, and large
     if whole[at - 1].ndim <= attention.LEADS + 2:
         return apply(op, tuple(whole), attributes)
     return tuple([_unfolded(x, size) for x in apply(op, tuple(map(_folded, whole)), attributes)])
@@ -444,4 +456,4 @@ RULES: dict[type, Callable] = {
 
 def rule_of(op: Op) -> Callable:
     """The rule of the op's class, or of the nearest one it is derived from."""
-    return next((RULES[each] for each in type(op).__mro__ if each in RULES), for_each)
+    return next((RULES[base] for base in type(op).__mro__ if base in RULES), for_each)

@@ -29,7 +29,7 @@ class Module(Hookable, Convertible, registry.ModuleBase):
 
     Assigning a Parameter, Buffer or Module to an attribute registers it, in `_parameters`, `_buffers` or `_modules`, in
     the order of assignment; `None` may be registered as a placeholder. Call `super().__init__()` before assigning any,
-    and define `forward`. `training` tells whether the module is in training or evaluation mode.
+    and define `forward`. `training` is True in training mode, False in evaluation mode.
     """
 
     training: bool
@@ -92,7 +92,7 @@ class Module(Hookable, Convertible, registry.ModuleBase):
                 )
             super().__setattr__(name, value)
         elif ((tensor := isinstance(value, Tensor)) and isinstance(value, Parameter)) or name in fields["_parameters"]:
-            # the second question takes longer
+            # the isinstance check is the slower one
             self._set_parameter(name, value)
         elif isinstance(value, Module) or name in fields["_modules"]:
             self._set_module(name, value)
@@ -150,15 +150,13 @@ class Module(Hookable, Convertible, registry.ModuleBase):
             del fields[name]
 
     def __getattr__(self, name: str) -> Any:
-        """Called only if ordinary lookup fails: for an entry that is not in `__dict__`, a property that raised, or a
-        missing attribute.
-        """
+        """Called only if ordinary lookup fails, as for a missing name or a property that raised AttributeError."""
         fields = fields_of(self)
         for kind in registry.NAMES:
             if name in fields.get(kind, ()):
                 return fields[kind][name]
         if hasattr(type(self), name):
-            # a property that raised AttributeError raises its own error again
+            # a property that raised AttributeError: raise its error again
             return object.__getattribute__(self, name)
         hint = "" if "_modules" in fields or name.startswith("__") else "; has super().__init__() been called?"
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'{hint}")
@@ -222,7 +220,7 @@ class Module(Hookable, Convertible, registry.ModuleBase):
         self._modules[name] = passed_through("module", self, name, module)
 
     def register_module(self, name: str, module: Module | None) -> None:
-        """The same as `add_module`."""
+        """An alias of `add_module`."""
         self.add_module(name, module)
 
     def _check_entry(self, kind: str, name: str) -> None:
@@ -370,7 +368,7 @@ class Module(Hookable, Convertible, registry.ModuleBase):
         return self
 
     def eval(self) -> Self:
-        """The same as `train(False)`."""
+        """Set evaluation mode, as `train(False)`."""
         return self.train(False)
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
@@ -430,7 +428,7 @@ class Module(Hookable, Convertible, registry.ModuleBase):
 
     @state.left_to_subclasses
     def get_extra_state(self) -> Any:
-        """Additional state of a subclass for the state dict. Defined together with `set_extra_state`."""
+        """Additional state of a subclass for the state dict. Define it together with `set_extra_state`."""
         raise RuntimeError(f"{type(self).__name__} defines set_extra_state but not get_extra_state; define both")
 
     @state.left_to_subclasses

@@ -1,7 +1,5 @@
-"""Parameter and Buffer, the tensors that a Module registers on assignment; and their uninitialized forms for lazy
-modules.
-
-They are subclasses of Tensor that add little. What registration means is in `module.py`.
+"""Parameter and Buffer, the tensors that a Module registers on assignment, and their uninitialized forms for lazy
+modules. `module.py` defines registration.
 """
 
 from __future__ import annotations
@@ -18,9 +16,7 @@ __all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter
 
 
 class _Marked(type):
-    """The class of Parameter and Buffer: also a tensor of a class that overrides functions, with a mark, is an
-    instance.
-    """
+    """The metaclass of Parameter and Buffer. Marked tensors of classes that override functions are instances too."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return issubclass(type(instance), cls) or (
@@ -28,7 +24,7 @@ class _Marked(type):
         )
 
     def _marked(cls, data: Tensor, requires_grad: bool) -> Tensor:
-        """The data, detached and so marked. Raises RuntimeError where its class makes another of it."""
+        """The detached data with the mark. Raises RuntimeError if `detach` returns another class."""
         result = data.detach().requires_grad_(requires_grad)
         if type(result) is not type(data):
             raise RuntimeError(
@@ -47,7 +43,7 @@ class Parameter(Tensor, metaclass=_Marked):
     data it is empty, shape (0,). Raises RuntimeError if an integer tensor is to require gradients.
     """
 
-    __torch_function__ = _disabled_torch_function_impl  # what is computed from one is a plain tensor
+    __torch_function__ = _disabled_torch_function_impl  # results computed from one are plain tensors
 
     _mark = "_is_param"
 
@@ -57,8 +53,7 @@ class Parameter(Tensor, metaclass=_Marked):
         return _tensor_for(cls, data)._alias(cls).requires_grad_(requires_grad)
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
-        # `__new__`, which subclasses may give arguments of their own, did everything; Tensor's constructor must not get
-        # them
+        # `__new__` has done everything; arguments of subclasses must not reach Tensor's constructor
         pass
 
     def __repr__(self) -> str:
@@ -79,7 +74,7 @@ class Parameter(Tensor, metaclass=_Marked):
 class Buffer(Tensor, metaclass=_Marked):
     """A tensor that is state but not trained: assigned to a Module it becomes part of `buffers()`.
 
-    `persistent=False` leaves it out of `state_dict()`. `data` is shared, not copied.
+    `persistent=False` excludes it from `state_dict()`. `data` is shared, not copied.
     """
 
     persistent: bool
@@ -110,7 +105,7 @@ class Buffer(Tensor, metaclass=_Marked):
 
 
 def _tensor_for(cls: type, data: Any) -> Tensor:
-    """The detached tensor that a Parameter or Buffer takes over."""
+    """The detached tensor for a new Parameter or Buffer."""
     if data is None:
         return empty(0)
     if not isinstance(data, Tensor):
@@ -127,8 +122,7 @@ def _rebuild(cls: type, data: Tensor, settings: dict[str, Any], attributes: dict
     return result
 
 
-# ---- uninitialized tensors
-# ---------------------------------------------------------------------------------------------
+# ---- uninitialized tensors -------------------------------------------------------------------------------------------
 
 
 class UninitializedTensorMixin:
@@ -201,7 +195,7 @@ class UninitializedTensorMixin:
 
 
 def _of_data(name: str) -> Callable:
-    """A method that works without a shape: it is applied to the empty `data`."""
+    """A method that needs no shape: it is applied to the empty `data`."""
 
     def method(self: UninitializedTensorMixin, *args: Any, **kwargs: Any) -> Any:
         return getattr(self.data, name)(*args, **kwargs)
@@ -215,7 +209,7 @@ for _name in "is_floating_point is_complex to cpu cuda float double half bfloat1
 
 
 def is_lazy(param: Any) -> bool:
-    """Whether it is an UninitializedParameter or UninitializedBuffer."""
+    """Whether a value is an UninitializedParameter or UninitializedBuffer."""
     return isinstance(param, UninitializedTensorMixin)
 
 

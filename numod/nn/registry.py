@@ -139,8 +139,8 @@ class Registry(dict):
         for name in list(self):
             del self[name]
 
-    def update(self, *others: Any, **named: Any) -> None:
-        for name, value in dict(*others, **named).items():
+    def update(self, *others: Any, **kwargs: Any) -> None:
+        for name, value in dict(*others, **kwargs).items():
             self[name] = value
 
     def setdefault(self, name: str, default: Any = None) -> Any:
@@ -172,32 +172,33 @@ def adopt(module: Module, registry_name: str, entries: dict[str, Any]) -> None:
 
 # ---- modules in plain containers -------------------------------------------------------------------------------------
 
-# entries of a list that are looked at: lists of modules start with modules, and assigning a long list stays cheap
-_LOOK_AT = 8
-_told: set[tuple[type, str]] = set()
-_empty: dict[tuple[type, str], weakref.ref] = {}
+# how many entries of a container are checked, so that assigning a long list stays cheap
+_CHECKED_ENTRIES = 8
+_warned: set[tuple[type, str]] = set()
+_empty_containers: dict[tuple[type, str], weakref.ref] = {}
 
 
 def notice_container(module: Module, name: str, value: list | dict, parts: tuple[type, ...]) -> None:
-    """Warn, once per class and attribute, of modules or parameters in a plain list or dict; remember empty containers
-    for later.
+    """Warn, once per class and attribute, about modules or parameters in a plain list or dict.
+
+    Empty containers are checked again later.
     """
-    place = type(module), name
-    if place in _told:
+    class_and_name = type(module), name
+    if class_and_name in _warned:
         return
     if not value:
-        _empty[place] = weakref.ref(module)
+        _empty_containers[class_and_name] = weakref.ref(module)
     part = _first_part(value, parts)
     if part is not None and not _registered(module, part):
-        _told.add(place)
-        _warn(place, value, part)
+        _warned.add(class_and_name)
+        _warn(class_and_name, value, part)
 
 
 def notice_filled_containers(parts: tuple[type, ...]) -> None:
     """Check again the containers that were empty when assigned: `self.layers = []`, then `append`."""
-    while _empty:
+    while _empty_containers:
         try:
-            (_, name), reference = _empty.popitem()
+            (_, name), reference = _empty_containers.popitem()
         except KeyError:  # another thread had the last one
             return
         module = reference()
@@ -208,23 +209,24 @@ def notice_filled_containers(parts: tuple[type, ...]) -> None:
 
 def _first_part(value: list | dict, parts: tuple[type, ...]) -> Any:
     values: Iterable = value.values() if isinstance(value, dict) else value
-    return next((each for each in islice(values, _LOOK_AT) if isinstance(each, parts)), None)
+    return next((each for each in islice(values, _CHECKED_ENTRIES) if isinstance(each, parts)), None)
 
 
 def _registered(module: Module, part: Any) -> bool:
     """Whether `part` is in the module's tree under some other name."""
     return any(
-        part is each or any(part is parameter for parameter in each._parameters.values()) for each in module.modules()
+        part is module_ or any(part is parameter for parameter in module_._parameters.values())
+        for module_ in module.modules()
     )
 
 
-def _warn(place: tuple[type, str], value: list | dict, part: Any) -> None:
-    owner, name = place
+def _warn(class_and_name: tuple[type, str], value: list | dict, part: Any) -> None:
+    owner, name = class_and_name
     container, part_name = type(value).__name__, type(part).__name__
-    better = ("Parameter" if part_name == "Parameter" else "Module") + ("List" if container == "list" else "Dict")
+    replacement = ("Parameter" if part_name == "Parameter" else "Module") + ("List" if container == "list" else "Dict")
     warnings.warn(
         f"{owner.__name__}.{name} is a {container} holding a {part_name}: what is in it is not registered, so "
         "parameters(), to() and "
-        f"state_dict() will not see it. Use nn.{better}; if it is meant to stay outside, a tuple says so.",
+        f"state_dict() will not see it. Use nn.{replacement}; if it is meant to stay outside, a tuple says so.",
         stacklevel=5,
     )

@@ -66,9 +66,9 @@ def test_casts_of_parameters_are_kept_until_they_change():
         with numod.no_grad():
             assert not F.linear(X[:, :2], weight).requires_grad
         first = F.linear(X[:, :2], weight)
-        kept = casts._kept.casts[id(weight)][2]
+        kept = casts._cached_casts.casts[id(weight)][2]
         F.linear(X[:, :2], weight)
-        assert first.requires_grad and casts._kept.casts[id(weight)][2] is kept
+        assert first.requires_grad and casts._cached_casts.casts[id(weight)][2] is kept
         with numod.no_grad():
             weight.mul_(2)
         assert numod.equal(F.linear(X[:, :2], weight), first * 2)

@@ -39,14 +39,14 @@ def indices(*shape: int, below: int) -> numod.Tensor:
 @pytest.fixture
 def once(monkeypatch: pytest.MonkeyPatch) -> Iterator[list]:
     """The calls for all examples at once that were not given up."""
-    calls, whole = [], batching._at_once
+    calls, whole = [], batching._call_once
 
     def counted(*arguments: object) -> object:
         result = whole(*arguments)
         calls.append(arguments[0])
         return result
 
-    monkeypatch.setattr(batching, "_at_once", counted)
+    monkeypatch.setattr(batching, "_call_once", counted)
     yield calls
 
 

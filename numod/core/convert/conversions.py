@@ -51,12 +51,14 @@ def cpu(self: Tensor, memory_format: MemoryFormat = preserve_format) -> Tensor:
     )
 
 
-def cuda(self: Tensor, device: Device | str | int | None = None, non_blocking: bool = False, **named: object) -> Tensor:
+def cuda(
+    self: Tensor, device: Device | str | int | None = None, non_blocking: bool = False, **kwargs: object
+) -> Tensor:
     """The tensor on a CUDA device; itself if it is there.
 
     From pinned memory with `non_blocking` the program does not wait for the copy.
     """
-    return to(self, device="cuda" if device is None else device, non_blocking=non_blocking, **named)
+    return to(self, device="cuda" if device is None else device, non_blocking=non_blocking, **kwargs)
 
 
 def type_(self: Tensor, dtype: object = None, non_blocking: bool = False) -> str | Tensor:
@@ -72,11 +74,11 @@ def type_(self: Tensor, dtype: object = None, non_blocking: bool = False) -> str
     device = None if dtype is Tensor else getattr(dtype, "device", None)
     dtype = dtypes.get_default_dtype() if dtype is Tensor else getattr(dtype, "dtype", dtype)
     if isinstance(dtype, str):
-        named = {f"{value.short}Tensor": value for value in dtypes.ALL.values()}
+        kwargs = {f"{value.short}Tensor": value for value in dtypes.ALL.values()}
         module, _, name = dtype.rpartition(".")  # also "torch.FloatTensor"
-        if name not in named or not module:
+        if name not in kwargs or not module:
             raise ValueError(
-                f"invalid type: {dtype!r}; there are {', '.join(f'numod.{each}' for each in named)}, and numod.cuda's"
+                f"invalid type: {dtype!r}; there are {', '.join(f'numod.{each}' for each in kwargs)}, and numod.cuda's"
             )
-        device, dtype = "cuda" if module.endswith(".cuda") else "cpu", named[name]
+        device, dtype = "cuda" if module.endswith(".cuda") else "cpu", kwargs[name]
     return to(self, device=device, dtype=dtype, non_blocking=non_blocking)

@@ -179,11 +179,11 @@ def from_dlpack(ext_tensor: Any, *, device: Device | str | None = None, copy: bo
 
 def _asked(array: Any) -> object:
     """The array's capsule."""
-    named = {"stream": _ANY_STREAM} if array.__dlpack_device__()[0] == _CUDA else {}
+    kwargs = {"stream": _ANY_STREAM} if array.__dlpack_device__()[0] == _CUDA else {}
     try:
-        return array.__dlpack__(**named, max_version=(1, 0))
+        return array.__dlpack__(**kwargs, max_version=(1, 0))
     except TypeError:  # a producer of DLPack before 1.0
-        return array.__dlpack__(**named)
+        return array.__dlpack__(**kwargs)
 
 
 def _read(capsule: object) -> Tensor:

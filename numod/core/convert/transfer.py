@@ -65,17 +65,17 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
     """
     if force:
         self = self.detach().cpu()
-    own = self._layout
+    layout_ = self._layout
     if self.requires_grad and state.grad_enabled:
         raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
-    if own.device.type != "cpu":
+    if layout_.device.type != "cpu":
         raise TypeError(
-            f"can't convert {own.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host "
+            f"can't convert {layout_.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host "
             "memory first."
         )
-    if own.dtype.numpy is None:
+    if layout_.dtype.numpy is None:
         raise TypeError(
-            f"Got unsupported ScalarType {own.dtype.short}: NumPy has no such dtype; convert with .float() first"
+            f"Got unsupported ScalarType {layout_.dtype.short}: NumPy has no such dtype; convert with .float() first"
         )
     later = _read_later(self, "numpy") if listeners else None
     return _values(self) if later is None else later
@@ -89,12 +89,16 @@ def _values(self: Tensor) -> np.ndarray:
 
 def raw(self: Tensor) -> np.ndarray:
     """The memory of a CPU tensor as an array of what kernels read: bool as bytes, 16-bit floats as their bits."""
-    own = self._layout
-    if own.device.type == "meta":
-        own.device.backend.download(None)
-    size = own.dtype.itemsize
+    self_layout = self._layout
+    if self_layout.device.type == "meta":
+        self_layout.device.backend.download(None)
+    size = self_layout.dtype.itemsize
     return np.ndarray(
-        own.shape, own.storage, self._storage.data, self._offset * size, tuple([s * size for s in own.strides])
+        self_layout.shape,
+        self_layout.storage,
+        self._storage.data,
+        self._offset * size,
+        tuple([s * size for s in self_layout.strides]),
     )
 
 
@@ -109,13 +113,13 @@ def value(self: Tensor, how: str) -> float | int | bool:
 
     `how` is what the user called, for the message where reading is refused.
     """
-    own = self._layout
-    if own.size != 1:
+    self_layout = self._layout
+    if self_layout.size != 1:
         raise RuntimeError(f"a Tensor with {self.numel()} elements cannot be converted to Scalar")
-    if own.device.type == "meta":
+    if self_layout.device.type == "meta":
         raise RuntimeError("Tensor.item() cannot be called on meta tensors")
-    if own.batch is not None:
-        return own.batch.common_value(self)
+    if self_layout.batch is not None:
+        return self_layout.batch.common_value(self)
     for listener in active_listeners() if listeners else ():
         look = getattr(listener, "look", None)
         if look is not None:
@@ -127,11 +131,11 @@ def observe(self: Tensor) -> float | int | bool:
     """`item` for the library's own checks: a recorded program repeats the check at each run, and raises if the outcome
     differs.
     """
-    own = self._layout
-    if own.batch is not None:
-        return own.batch.common_value(self)
-    if own.dtype.compute is not own.dtype:
-        self = apply(table.copy, (self.detach(),), (own.dtype.compute,))
+    self_layout = self._layout
+    if self_layout.batch is not None:
+        return self_layout.batch.common_value(self)
+    if self_layout.dtype.compute is not self_layout.dtype:
+        self = apply(table.copy, (self.detach(),), (self_layout.dtype.compute,))
     value = peek(self)
     for listener in active_listeners() if listeners else ():
         watch = getattr(listener, "observe", None)
@@ -142,11 +146,13 @@ def observe(self: Tensor) -> float | int | bool:
 
 def peek(self: Tensor) -> float | int | bool:
     """What lies in the memory of a tensor's first element, told to no listener."""
-    own, data, place = self._layout, self._storage.data, self._offset
+    self_layout, data, place = self._layout, self._storage.data, self._offset
     found = (
-        data.item(place) if own.device.type == "cpu" else own.device.backend.download(data[place : place + 1]).item()
+        data.item(place)
+        if self_layout.device.type == "cpu"
+        else self_layout.device.backend.download(data[place : place + 1]).item()
     )
-    return bool(found) if own.dtype.kind == "b" else found
+    return bool(found) if self_layout.dtype.kind == "b" else found
 
 
 def _read_later(self: Tensor, method: str) -> object:
@@ -175,9 +181,9 @@ def tolist(self: Tensor) -> list | float | int | bool:
     later = _read_later(self, "tolist") if listeners else None
     if later is not None:
         return later
-    own = self._layout
-    if own.device.type != "cpu" or own.dtype.compute is not own.dtype:
-        return self.detach().cpu().to(own.dtype.compute).numpy().tolist()
+    self_layout = self._layout
+    if self_layout.device.type != "cpu" or self_layout.dtype.compute is not self_layout.dtype:
+        return self.detach().cpu().to(self_layout.dtype.compute).numpy().tolist()
     return _values(self).tolist()
 
 

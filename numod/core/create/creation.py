@@ -45,15 +45,15 @@ def factory(function: Callable) -> Callable:
         layout: Layout | None = strided,
         pin_memory: bool | None = False,
         memory_format: MemoryFormat = preserve_format,
-        **named: object,
+        **kwargs: object,
     ) -> Tensor:
-        if named:
-            if "size" in named and takes_sizes:  # sizes given one by one may also come as one sequence, also by name
-                arguments = (named.pop("size"),)
-            if named.get("requires_grad", False).__class__ is not bool:
-                _expect_bool(function.__name__, "requires_grad", named["requires_grad"])
-            if named.get("dtype").__class__ is type:
-                named["dtype"] = dtypes.given(named["dtype"])
+        if kwargs:
+            if "size" in kwargs and takes_sizes:  # sizes given one by one may also come as one sequence, also by name
+                arguments = (kwargs.pop("size"),)
+            if kwargs.get("requires_grad", False).__class__ is not bool:
+                _expect_bool(function.__name__, "requires_grad", kwargs["requires_grad"])
+            if kwargs.get("dtype").__class__ is type:
+                kwargs["dtype"] = dtypes.given(kwargs["dtype"])
         if layout is not strided and layout is not None:
             raise TypeError(f"{function.__name__}(): argument 'layout' must be numod.strided, not {layout!r}")
         if out is not None:
@@ -61,23 +61,23 @@ def factory(function: Callable) -> Callable:
 
             if not isinstance(out, Tensor):
                 raise TypeError(f"{function.__name__}(): argument 'out' must be Tensor, not {type(out).__name__}")
-            if named.get("dtype") not in (None, out.dtype):
+            if kwargs.get("dtype") not in (None, out.dtype):
                 raise RuntimeError(
-                    f"dtype {named['dtype'].short} does not match dtype of out parameter ({out.dtype.short})"
+                    f"dtype {kwargs['dtype'].short} does not match dtype of out parameter ({out.dtype.short})"
                 )
-            result = function(*arguments, **{**named, "dtype": out.dtype, "device": out.device})
+            result = function(*arguments, **{**kwargs, "dtype": out.dtype, "device": out.device})
             if out.shape != result.shape and out.numel() != result.numel():
                 out.resize_(result.shape)
             # it keeps the shape of `out`
             ranged = result.ndim == 1 and result.numel() == out.numel() and not takes_sizes
             return write_result(function.__name__, result.reshape(out.shape) if ranged else result, out)
         try:
-            result = function(*arguments, **named)
+            result = function(*arguments, **kwargs)
         except Exception as error:
             if overrides.appears(arguments):
-                return overrides.again(make, arguments, named)
+                return overrides.again(make, arguments, kwargs)
             named_already = str(error).startswith(f"{function.__name__}() ")
-            if named_already or (wrong := wrong_argument(function.__name__, function, arguments, named)) is None:
+            if named_already or (wrong := wrong_argument(function.__name__, function, arguments, kwargs)) is None:
                 raise
             raise wrong from error
         if pin_memory:
@@ -188,10 +188,24 @@ def _filled_like(
     input: Tensor, value: float, dtype: DType | None, device: Device | str | None, requires_grad: bool
 ) -> Tensor:
     """Filled with `value`, with the shape and memory order of `input`."""
-    own = input._layout
-    strides = () if own.dense else (own.strides,) if own.packed else (ordered_strides(own.shape, own.strides),)
-    result = constant(t.fill, (value,), own.shape, dtype or own.dtype, device or own.device, requires_grad, *strides)
-    return result if own.batch is None else own.batch.as_batched(result)
+    input_layout = input._layout
+    strides = (
+        ()
+        if input_layout.dense
+        else (input_layout.strides,)
+        if input_layout.packed
+        else (ordered_strides(input_layout.shape, input_layout.strides),)
+    )
+    result = constant(
+        t.fill,
+        (value,),
+        input_layout.shape,
+        dtype or input_layout.dtype,
+        device or input_layout.device,
+        requires_grad,
+        *strides,
+    )
+    return result if input_layout.batch is None else input_layout.batch.as_batched(result)
 
 
 @factory

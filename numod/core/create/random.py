@@ -133,7 +133,7 @@ class Draw(int):
 
 
 def _signed(seed: int) -> int:
-    """The 64 bits of a seed as a signed integer, which is what kernels take."""
+    """The 64 bits of a seed as a signed integer for kernels."""
     return (seed + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
@@ -193,7 +193,7 @@ def _drawn(
 
 
 def draw_for(input: Tensor, generator: Generator | None = None, in_place: bool = False) -> tuple[int, int]:
-    """The seed and offset for an op that takes a random number for each element of a tensor."""
+    """The seed and offset of an op that draws a random number per element of a tensor."""
     return _stream(generator).draw(extensions.random_count(input, in_place))
 
 
@@ -268,15 +268,15 @@ def normal(
         )
     if size is not None:
         return factory(_normal)(float(mean), float(std), size, generator=generator, out=out, **options)
-    given = [each for each in (mean, std) if isinstance(each, Tensor)]
-    if not given:
+    tensors = [tensor for tensor in (mean, std) if isinstance(tensor, Tensor)]
+    if not tensors:
         raise TypeError("normal() takes a size where mean and std are numbers")
-    shape = broadcast_shapes("normal", [each.shape for each in given])
-    kind = given[0].dtype
+    shape = broadcast_shapes("normal", [tensor.shape for tensor in tensors])
+    kind = tensors[0].dtype
     if kind.is_complex:
-        drawn = (randn(shape, generator=generator, dtype=kind, device=given[0].device) * std + mean).detach()
+        drawn = (randn(shape, generator=generator, dtype=kind, device=tensors[0].device) * std + mean).detach()
     else:
-        drawn = to(t.normal(*draw_for(sum(given[1:], given[0]), generator), mean, std), kind)
+        drawn = to(t.normal(*draw_for(sum(tensors[1:], tensors[0]), generator), mean, std), kind)
     return drawn if out is None else write_result("normal", drawn, out)
 
 
@@ -299,20 +299,20 @@ def randint(
     dtype: DType | None = None,
     device: Device | str | None = None,
     requires_grad: bool = False,
-    **named: object,
+    **kwargs: object,
 ) -> Tensor:
     """Random integers in [low, high): randint(high, size) or randint(low, high, size)."""
-    names = ("high", "size") if len(bounds) + len(named) == 2 else ("low", "high", "size")
-    given = {"low": 0, **dict(zip(names, bounds)), **named}
-    if given.keys() != {"low", "high", "size"} or len(bounds) > len(names):
+    names = ("high", "size") if len(bounds) + len(kwargs) == 2 else ("low", "high", "size")
+    named_arguments = {"low": 0, **dict(zip(names, bounds)), **kwargs}
+    if named_arguments.keys() != {"low", "high", "size"} or len(bounds) > len(names):
         raise TypeError(
-            f"randint() takes ([low,] high, size), got {len(bounds)} of them in order, and by name {sorted(named)}"
+            f"randint() takes ([low,] high, size), got {len(bounds)} of them in order, and by name {sorted(kwargs)}"
         )
     dtype = dtype or dtypes.int64
     return _drawn(
         t.randint,
-        _range(given["low"], given["high"], dtype),
-        _shape((given["size"],), "randint"),
+        _range(named_arguments["low"], named_arguments["high"], dtype),
+        _shape((named_arguments["size"],), "randint"),
         generator,
         dtype,
         device,
@@ -373,7 +373,7 @@ def randperm(
 
 
 def _in_order_of(input: Tensor, drawn: Tensor) -> Tensor:
-    """The numbers, each at its place, in the order in memory of `input`."""
+    """The numbers with the memory order of `input`."""
     return drawn if input._layout.dense else empty_like(input, dtype=drawn.dtype, device=drawn.device).copy_(drawn)
 
 
@@ -413,7 +413,7 @@ def randint_like(
     dtype: DType | None = None,
     device: Device | str | None = None,
     requires_grad: bool = False,
-    **named: int,
+    **kwargs: int,
 ) -> Tensor:
     """Random integers in [low, high) shaped like `input`: randint_like(input, high) or randint_like(input, low,
     high).
@@ -421,7 +421,7 @@ def randint_like(
     drawn = randint(
         *bounds,
         size=input.shape,
-        **named,
+        **kwargs,
         generator=generator,
         dtype=dtype or input.dtype,
         device=device or input.device,
@@ -450,13 +450,18 @@ def bernoulli(
 
 
 def _fill(self: Tensor, op: object, numbers: tuple, generator: Generator | None) -> Tensor:
-    own = self._layout
-    apply_into(op, (*draw_for(self, generator, True), *numbers), (self,), (own.dtype, own.device, own.shape))
+    self_layout = self._layout
+    apply_into(
+        op,
+        (*draw_for(self, generator, True), *numbers),
+        (self,),
+        (self_layout.dtype, self_layout.device, self_layout.shape),
+    )
     return self
 
 
 def _fill_parts(self: Tensor, op: object, numbers: tuple, generator: Generator | None) -> Tensor:
-    """Fill both parts of complex numbers."""
+    """Fill the real and imaginary parts of complex numbers."""
     return self.copy_(
         view_as_complex(_drawn(op, numbers, (*self.shape, 2), generator, self.dtype.real, self.device, False))
     )
@@ -489,7 +494,7 @@ NOT_GIVEN = -1 << 63  # as an upper bound: the least int64, which no range ends 
 
 
 def _most_exact(dtype: DType) -> int:
-    """The number up to which a dtype holds every one."""
+    """The largest n such that the dtype represents all integers up to n."""
     digits = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
     return (
         1 << digits[dtype.name] if dtype.is_floating_point else 1 if dtype is dtypes.bool_ else dtypes.iinfo(dtype).max
@@ -604,16 +609,16 @@ def multinomial(
 
 
 def _drawn_again(weights: Tensor, count: int, generator: Generator | None) -> Tensor:
-    """Draws with replacement, by inverting the cumulative distribution."""
+    """Sample with replacement, by inverting the cumulative distribution."""
     sums = weights.to(dtypes.float64).cumsum(-1)
-    places = (
+    thresholds = (
         rand((*weights.shape[:-1], count), generator=generator, dtype=dtypes.float64, device=weights.device)
         * sums[..., -1:]
     )
-    found = searchsorted(sums, places, right=True)
+    indices = searchsorted(sums, thresholds, right=True)
     # Rounding must not select an index past the last positive weight.
     last = weights.shape[-1] - 1 - (weights != 0).flip(-1).to(dtypes.int64).argmax(-1, keepdim=True)
-    return t.minimum(found, last)
+    return t.minimum(indices, last)
 
 
 def _drawn_once(weights: Tensor, count: int, generator: Generator | None) -> Tensor:

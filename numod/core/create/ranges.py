@@ -22,11 +22,11 @@ def arange(
     dtype: DType | None = None,
     device: Device | str | None = None,
     requires_grad: bool = False,
-    **named: float,
+    **kwargs: float,
 ) -> Tensor:
     """`start, start + step, ...` below `end`: arange(end), arange(start, end), arange(start, end, step)."""
     kind, start, step, count = _progression(
-        getattr(dtypes.given(dtype), "name", None), *(_bounds(bounds, named) if named else bounds)
+        getattr(dtypes.given(dtype), "name", None), *(_bounds(bounds, kwargs) if kwargs else bounds)
     )
     return constant(t.arange, (start, step), (count,), kind, device, requires_grad)
 
@@ -79,15 +79,15 @@ def range(
     )
 
 
-def _bounds(bounds: tuple, named: dict) -> tuple:
+def _bounds(bounds: tuple, kwargs: dict) -> tuple:
     bounds = tuple(bound.item() if isinstance(bound, Tensor) else bound for bound in bounds)
-    if len(bounds) == 1 and "end" not in named:
+    if len(bounds) == 1 and "end" not in kwargs:
         bounds = (0, *bounds)
-    given = {**dict(zip(("start", "end", "step"), bounds)), **named}
+    given = {**dict(zip(("start", "end", "step"), bounds)), **kwargs}
     if "end" not in given or len(bounds) > 3 or len(given) > 3 or not {"start", "end", "step"} >= given.keys():
         raise TypeError(
             f"arange() takes (end), (start, end) or (start, end, step), got {len(bounds)} of them in order, and by "
-            f"name {sorted(named)}"
+            f"name {sorted(kwargs)}"
         )
     return given.get("start", 0), given["end"], given.get("step", 1)
 

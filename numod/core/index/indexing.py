@@ -53,21 +53,23 @@ def getitem(self: Tensor, index: object) -> Tensor:
         return view
     if not listeners or any([tensor.ndim for tensor in tensors.values()]):
         return _gathered(view, tensors)
-    # where a program is recorded, which has a copy in the view's place
-    places = {dim: tensor.clone() for dim, tensor in tensors.items()}
-    result = _gathered(view, places)
-    back = lambda: put(view, places, result, accumulate=False)  # noqa: E731
-    return tell_copied(result, view, lambda: _gathered(view, places), back, lambda: _selected(view, places))
+    # a recorded program has a copy instead of the view
+    index_tensors = {dim: tensor.clone() for dim, tensor in tensors.items()}
+    result = _gathered(view, index_tensors)
+    back = lambda: put(view, index_tensors, result, accumulate=False)  # noqa: E731
+    return tell_copied(
+        result, view, lambda: _gathered(view, index_tensors), back, lambda: _selected(view, index_tensors)
+    )
 
 
-def _selected(view: Tensor, places: dict[int, Tensor]) -> Tensor:
-    for dim in sorted(places, reverse=True):
-        view = select(view, dim, places[dim].item())
+def _selected(view: Tensor, index_tensors: dict[int, Tensor]) -> Tensor:
+    for dim in sorted(index_tensors, reverse=True):
+        view = select(view, dim, index_tensors[dim].item())
     return view
 
 
 def _cut_out(self: Tensor, items: tuple) -> Tensor | None:
-    """Fast path: the view that an index of ints, slices, None and one Ellipsis makes; None for other indices."""
+    """Fast path: the view for an index of ints, slices, None and one Ellipsis; None for other indices."""
     used = ellipses = 0
     for item in items:
         if item.__class__ is int or item.__class__ is slice:
@@ -95,9 +97,7 @@ def _cut_out(self: Tensor, items: tuple) -> Tensor | None:
 
 
 def _out_of_bounds(self: Tensor, items: tuple) -> IndexError:
-    """The error of the first int among an index's items that is out of range, by the dimension of the tensor that it
-    indexes.
-    """
+    """The error for the first int of an index that is out of range, with the tensor's dimension."""
     dim, used = 0, sum(map(_dimensions_used, items))
     for item in items:
         if isinstance(item, int) and not isinstance(item, bool) and not -(n := self.shape[dim]) <= item < n:
@@ -140,7 +140,7 @@ def setitem(self: Tensor, index: object, value: object) -> None:
 
 
 def _is_fill(self: Tensor, index: object, value: object) -> bool:
-    """Whether a number, which the dtype holds as it is, is to be written where one mask is true."""
+    """Whether an assignment writes one number, which the dtype can represent, where a mask is true."""
     if (
         not isinstance(index, Tensor)
         or index.dtype is not dtypes.bool_
@@ -157,8 +157,8 @@ def _is_fill(self: Tensor, index: object, value: object) -> bool:
 
 def _has_mask(index: object) -> bool:
     return any(
-        isinstance(each, Tensor) and each.dtype in (dtypes.bool_, dtypes.uint8)
-        for each in (index if isinstance(index, tuple) else (index,))
+        isinstance(item, Tensor) and item.dtype in (dtypes.bool_, dtypes.uint8)
+        for item in (index if isinstance(index, tuple) else (index,))
     )
 
 
@@ -182,20 +182,20 @@ def _without_leading_ones(value: Tensor, ndim: int) -> Tensor:
 
 
 def _basic(self: Tensor, index: object) -> tuple[Tensor, dict[int, Tensor]]:
-    """The view that the basic items make, and the remaining index tensors by dimension of that view."""
-    given, own = index if index.__class__ is tuple else (index,), self._layout
-    if 0 < len(given) <= own.ndim and all(
+    """The view for the basic items, and the remaining index tensors by dimension of that view."""
+    given, self_layout = index if index.__class__ is tuple else (index,), self._layout
+    if 0 < len(given) <= self_layout.ndim and all(
         [
             isinstance(each, Tensor)
             and (at := each._layout).dtype is dtypes.int64
             and at.ndim
-            and at.device is own.device
+            and at.device is self_layout.device
             for each in given
         ]
     ):
-        if len(given) > 1 and not own.device.backend.is_gpu:
-            return self, {0: Multi(_linear(own, given), len(given))}
-        return self, _checked(own, given)
+        if len(given) > 1 and not self_layout.device.backend.is_gpu:
+            return self, {0: Multi(_linear(self_layout, given), len(given))}
+        return self, _checked(self_layout, given)
     if (
         isinstance(index, Tensor)
         and index.dtype is dtypes.bool_
@@ -240,7 +240,7 @@ def _basic(self: Tensor, index: object) -> tuple[Tensor, dict[int, Tensor]]:
 
 
 def _checked(own: Layout, given: tuple[Tensor, ...]) -> dict[int, Tensor]:
-    """The index tensors of the first dimensions, none out of range."""
+    """The index tensors of the first dimensions, checked for range."""
     return {dim: check_bounds("", each, n, dim, negative=True) for dim, (each, n) in enumerate(zip(given, own.shape))}
 
 
@@ -259,8 +259,8 @@ def _linear(own: Layout, given: tuple[Tensor, ...]) -> Tensor:
     return linear
 
 
-def _not_broadcast(places: Sequence[Tensor]) -> IndexError:
-    shapes = ", ".join(str(list(place.shape)) for place in places)
+def _not_broadcast(index_tensors: Sequence[Tensor]) -> IndexError:
+    shapes = ", ".join(str(list(position.shape)) for position in index_tensors)
     return IndexError(f"shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}")
 
 
@@ -289,7 +289,7 @@ def _is_list_of_indices(index: object) -> bool:
     found = (
         isinstance(index, list)
         and len(index) < 32
-        and any(each is None or each is Ellipsis or isinstance(each, (list, tuple, slice, Tensor)) for each in index)
+        and any(item is None or item is Ellipsis or isinstance(item, (list, tuple, slice, Tensor)) for item in index)
     )
     if found:
         warnings.warn(
@@ -307,43 +307,47 @@ def _dimensions_used(each: object) -> int:
     return each.ndim if isinstance(each, Tensor) and each.dtype is dtypes.bool_ else 1
 
 
-def _as_index(each: object, self: Tensor) -> object:
+def _as_index(element: object, self: Tensor) -> object:
     """An index item converted to None, Ellipsis, bool, int, slice or a tensor."""
-    if (number := as_tensor_of(each)) is not None and number.dtype is dtypes.int64:
+    if (number := as_tensor_of(element)) is not None and number.dtype is dtypes.int64:
         return number
-    if each is None or each is Ellipsis or isinstance(each, (bool, slice)):
-        return each
-    each = list(each) if isinstance(each, range) else each
-    if isinstance(each, np.ndarray) and not each.ndim:
-        return _as_index(each.item(), self)
-    if isinstance(each, (list, tuple, np.ndarray)):
-        each = tensor(each, device=self.device) if len(each) else tensor(each, dtype=dtypes.int64, device=self.device)
-    if isinstance(each, Tensor):
-        if each.dtype not in (dtypes.int64, dtypes.int32, dtypes.uint8, dtypes.bool_) and (
-            each.ndim or each.dtype not in (dtypes.int8, dtypes.int16)
+    if element is None or element is Ellipsis or isinstance(element, (bool, slice)):
+        return element
+    element = list(element) if isinstance(element, range) else element
+    if isinstance(element, np.ndarray) and not element.ndim:
+        return _as_index(element.item(), self)
+    if isinstance(element, (list, tuple, np.ndarray)):
+        element = (
+            tensor(element, device=self.device)
+            if len(element)
+            else tensor(element, dtype=dtypes.int64, device=self.device)
+        )
+    if isinstance(element, Tensor):
+        if element.dtype not in (dtypes.int64, dtypes.int32, dtypes.uint8, dtypes.bool_) and (
+            element.ndim or element.dtype not in (dtypes.int8, dtypes.int16)
         ):
             raise IndexError(
-                f"tensors used as indices must be long, int, byte or bool tensors, got {each.dtype}; convert with "
+                f"tensors used as indices must be long, int, byte or bool tensors, got {element.dtype}; convert with "
                 ".long()"
             )
-        if each.dtype is dtypes.uint8:
+        if element.dtype is dtypes.uint8:
             warnings.warn(
                 "indexing with dtype numod.uint8 is now deprecated, please use a dtype numod.bool instead.",
                 stacklevel=4,
             )
-            return each.to(dtypes.bool_)
-        if each.device is not self.device and each.device.type != "cpu":
+            return element.to(dtypes.bool_)
+        if element.device is not self.device and element.device.type != "cpu":
             raise RuntimeError(
                 f"indices should be either on cpu or on the same device as the indexed tensor ({self.device})"
             )
-        return each if each.device is self.device else each.to(device=self.device)
+        return element if element.device is self.device else element.to(device=self.device)
     try:
-        return each.__index__()
+        return element.__index__()
     except AttributeError:
-        error = TypeError if isinstance(each, (str, bytes)) else IndexError
+        error = TypeError if isinstance(element, (str, bytes)) else IndexError
         raise error(
             "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got "
-            f"{type(each).__name__})"
+            f"{type(element).__name__})"
         ) from None
 
 
@@ -353,19 +357,19 @@ def _slice(result: Tensor, dim: int, each: slice) -> Tensor:
 
 
 @resolved
-def _part(own: Layout, dim: int, *bounds: int | None) -> tuple[int, int, int, int] | None:
+def _part(input_layout: Layout, dim: int, *bounds: int | None) -> tuple[int, int, int, int] | None:
     """(dim, start, length, step) of a slice; None for the whole dimension."""
     bounds = [int(b) if isinstance(b, Tensor) else b for b in bounds]
     if bounds[2] is not None and bounds[2] <= 0:
         raise ValueError("step must be greater than zero; use flip() for the reverse order")
-    start, stop, step = slice(*bounds).indices(own.shape[dim])
-    if start == 0 and step == 1 and stop == own.shape[dim]:
+    start, stop, step = slice(*bounds).indices(input_layout.shape[dim])
+    if start == 0 and step == 1 and stop == input_layout.shape[dim]:
         return None
     return dim, start, max(0, -(-(stop - start) // step)), step
 
 
 def _masked(result: Tensor, dim: int, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """The masked dimensions flattened into one, and the flat indices of the mask's true elements."""
+    """The masked dimensions flattened, and the flat indices of the mask's true elements."""
     covered = result.shape[dim : dim + mask.ndim]
     if covered != mask.shape:
         at = next(d for d, (a, b) in enumerate(zip(mask.shape, covered)) if a != b)

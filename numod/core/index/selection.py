@@ -34,15 +34,15 @@ def check_bounds(
 
     Raises `error`, before any launch, if one is out of range; on a GPU once that is known.
     """
-    own, name = index._layout, f"{name}: " if name else ""
-    if not own.size:  # numod.tensor([]) is a float tensor
+    index_layout, name = index._layout, f"{name}: " if name else ""
+    if not index_layout.size:  # numod.tensor([]) is a float tensor
         return contiguous(index.to(dtypes.int64))
-    if own.dtype.kind not in "iu":
+    if index_layout.dtype.kind not in "iu":
         raise RuntimeError(f"{name}Expected dtype int64 for index, got {index.dtype}; convert with .long()")
-    index = contiguous(index.to(dtypes.int64) if own.dtype is dtypes.int32 else index)
-    if own.device.type == "meta":
+    index = contiguous(index.to(dtypes.int64) if index_layout.dtype is dtypes.int32 else index)
+    if index_layout.device.type == "meta":
         return index
-    if size and own.device.backend.is_gpu:
+    if size and index_layout.device.backend.is_gpu:
         return bounded(
             index,
             -size if negative else 0,
@@ -88,15 +88,15 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
     """out[i][j] = input[index[i][j]][j] for dim 0, and so on: shaped like `index`, which may not exceed input in other
     dimensions.
     """
-    own, places = input._layout, index._layout
+    input_layout, places = input._layout, index._layout
     if not places.size and places.ndim <= 1:
         return reshape(narrow(reshape(input, -1), 0, 0, 0), index.shape).clone()
-    if not own.ndim or places.ndim != own.ndim:
-        normalize_dim(dim, own.ndim)
-        if own.ndim <= 1 and places.ndim <= 1:
+    if not input_layout.ndim or places.ndim != input_layout.ndim:
+        normalize_dim(dim, input_layout.ndim)
+        if input_layout.ndim <= 1 and places.ndim <= 1:
             return gather(reshape(input, -1), 0, reshape(index, -1)).reshape(index.shape)
         raise RuntimeError("Index tensor must have the same number of dimensions as input tensor")
-    dim, size, cuts = _aligned("gather", own, places, dim)
+    dim, size, cuts = _aligned("gather", input_layout, places, dim)
     if (line := _line(index, dim)) is not None:
         return index_select(_cut(input, cuts), dim, check_bounds("gather()", line, size, dim, error=RuntimeError))
     return apply(
@@ -221,9 +221,9 @@ def index_fill_(self: Tensor, dim: int, index: Tensor, value: float) -> Tensor:
     return index_copy_(self, dim, index, full(shape, value, dtype=self.dtype, device=self.device))
 
 
-def _of_scalar(write: Callable, self: Tensor, index: Tensor, source: Tensor, **named: object) -> Tensor:
+def _of_scalar(write: Callable, self: Tensor, index: Tensor, source: Tensor, **kwargs: object) -> Tensor:
     """A write where a tensor without dimensions, or a source without, stands for a vector of one element."""
-    write(reshape(self, -1), 0, reshape(index, -1), reshape(source, -1), **named)
+    write(reshape(self, -1), 0, reshape(index, -1), reshape(source, -1), **kwargs)
     return self
 
 
@@ -325,11 +325,11 @@ def _line(index: Tensor, dim: int) -> Tensor | None:
 
     None where it was none.
     """
-    own = index._layout
+    index_layout = index._layout
     if (
-        not own.overlapping
-        or any([step for d, step in enumerate(own.strides) if d != dim])
-        or own.size == own.shape[dim]
+        not index_layout.overlapping
+        or any([step for d, step in enumerate(index_layout.strides) if d != dim])
+        or index_layout.size == index_layout.shape[dim]
     ):
         return None
     for d in reversed(range(index.ndim)):

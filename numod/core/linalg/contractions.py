@@ -48,8 +48,8 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
         equation.replace(" ", ""), *[tuple(operand._layout.shape) for operand in operands]
     )
     left = _done(operands[0], first)
-    for right, (own, other, multiply, after) in zip(operands[1:], contractions):
-        left = _done(multiply(_done(left, own), _done(right, other)), after)
+    for right, (left_steps, right_steps, multiply, after) in zip(operands[1:], contractions):
+        left = _done(multiply(_done(left, left_steps), _done(right, right_steps)), after)
     return _done(left, last)
 
 
@@ -172,8 +172,8 @@ class _Steps:
         self.to(reshape, tuple(prod(sizes[name] for name in group) for group in groups))
 
 
-def _diagonal(x: Tensor, places: tuple[int, int]) -> Tensor:
-    return diagonal(x, 0, *places)
+def _diagonal(x: Tensor, dims: tuple[int, int]) -> Tensor:
+    return diagonal(x, 0, *dims)
 
 
 def _done(x: Tensor, steps: list) -> Tensor:
@@ -209,8 +209,8 @@ def _contraction(a: _Steps, b: _Steps, needed: set) -> tuple[tuple, _Steps]:
     Returns (steps for a, steps for b, the function of both, steps for its result), and that result's labels and shape.
     """
     sizes: dict[Any, int] = {}
-    for each in (a, b):
-        for name, n in zip(each.names, each.shape):
+    for operand in (a, b):
+        for name, n in zip(operand.names, operand.shape):
             if sizes.get(name, 1) not in (1, n) and n != 1:
                 raise RuntimeError(
                     f"einsum(): operands do not broadcast with remapped shapes: subscript {name} has size {n} where "
@@ -229,9 +229,9 @@ def _contraction(a: _Steps, b: _Steps, needed: set) -> tuple[tuple, _Steps]:
         a.to(reshape, (*a.shape, *(1,) * len(right)))
         b.arrange(names)
         return (a.steps, b.steps, operator.mul, []), _Steps(names, shape)
-    own = [batch] if batch else []
-    a.group(sizes, *own, left, inner)
-    b.group(sizes, *own, inner, right)
+    batch_group = [batch] if batch else []
+    a.group(sizes, *batch_group, left, inner)
+    b.group(sizes, *batch_group, inner, right)
     product = _Steps(names, (*a.shape[:-1], b.shape[-1]))
     product.to(reshape, shape)
     return (a.steps, b.steps, matmul, product.steps), _Steps(names, shape)
@@ -264,10 +264,10 @@ def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Sequence[int]] | Tensor
             f"contracted dimensions need to match, but first has sizes {[a.shape[i] for i in first]} and second "
             f"{[b.shape[j] for j in second]}"
         )
-    own, other, multiply, after = _tensordot(
+    a_steps, b_steps, multiply, after = _tensordot(
         tuple(a._layout.shape), tuple(b._layout.shape), tuple(first), tuple(second)
     )
-    return _done(multiply(_done(a, own), _done(b, other)), after)
+    return _done(multiply(_done(a, a_steps), _done(b, b_steps)), after)
 
 
 @lru_cache(maxsize=4096)
@@ -277,13 +277,15 @@ def _tensordot(a_shape: tuple, b_shape: tuple, first: tuple[int, ...], second: t
     others = [f"b{d}" for d in range(len(b_shape))]
     for i, j in zip(first, second):
         others[j] = names[i]
-    kept = [name for d, name in enumerate(names) if d not in first] + [
+    remaining = [name for d, name in enumerate(names) if d not in first] + [
         name for d, name in enumerate(others) if d not in second
     ]
-    (own, other, multiply, after), result = _contraction(_Steps(names, a_shape), _Steps(others, b_shape), set(kept))
-    if result.names != kept:
-        result.permute(kept)
-    return own, other, multiply, [*after, *result.steps]
+    (a_steps, b_steps, multiply, after), result = _contraction(
+        _Steps(names, a_shape), _Steps(others, b_shape), set(remaining)
+    )
+    if result.names != remaining:
+        result.permute(remaining)
+    return a_steps, b_steps, multiply, [*after, *result.steps]
 
 
 def inner(input: Tensor, other: Tensor) -> Tensor:
@@ -301,7 +303,7 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
 def kron(input: Tensor, other: Tensor) -> Tensor:
     """The Kronecker product: every element of `input` times all of `other`."""
     ndim = max(input.ndim, other.ndim)
-    a, b = (reshape(each, (1,) * (ndim - each.ndim) + tuple(each.shape)) for each in (input, other))
+    a, b = (reshape(matrix, (1,) * (ndim - matrix.ndim) + tuple(matrix.shape)) for matrix in (input, other))
     spread = reshape(a, [n for size in a.shape for n in (size, 1)]) * reshape(
         b, [n for size in b.shape for n in (1, size)]
     )

@@ -1,5 +1,5 @@
-"""Elementwise functions with arguments or checks that a row of the table does not have, and conversions of dtype,
-device and memory order.
+"""Elementwise functions with more arguments or checks than a row of the table, and conversions of dtype, device and
+memory order.
 """
 
 from __future__ import annotations
@@ -123,16 +123,17 @@ def fmod(input: Tensor, other: Tensor | float, *, out: Tensor | None = None) -> 
 def divisor(input: Tensor | float, other: Tensor | float) -> Tensor | float:
     """`other`. Raises RuntimeError for an integer division by zero; on a GPU when that is known."""
     if all(
-        not each.dtype.differentiable if isinstance(each, Tensor) else isinstance(each, int) for each in (input, other)
+        not value.dtype.differentiable if isinstance(value, Tensor) else isinstance(value, int)
+        for value in (input, other)
     ):
-        told = RuntimeError, "ZeroDivisionError: integer division or remainder by zero"
+        error = RuntimeError, "ZeroDivisionError: integer division or remainder by zero"
         if not isinstance(other, Tensor):
             if other == 0:
-                raise told[0](told[1])
+                raise error[0](error[1])
         elif other.device.type != "meta":
             from ..index.selection import require_all
 
-            require_all(other, *told)
+            require_all(other, *error)
     return other
 
 
@@ -213,7 +214,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Tensor | float) -> Tensor:
     """`value` where mask is true, else `input`; the dtype is that of input. The result is row-major, as PyTorch's."""
     if mask.dtype is not dtypes.bool_:
         raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype}")
-    mask, input = (each if each._layout.dense else contiguous(each) for each in (mask, input))
+    mask, input = (tensor if tensor._layout.dense else contiguous(tensor) for tensor in (mask, input))
     return apply(t.where, (mask, checked_fill(value, input.dtype), input), (input.dtype,))
 
 
@@ -251,9 +252,9 @@ def refuse_masks(input: object, other: object) -> None:
         raise RuntimeError(f"Subtraction, the `-` operator, with a bool tensor is not supported. {instead}")
 
 
-def _is_mask(each: object) -> bool:
-    """By type(), since isinstance() looks at the value of what stands for a number while a function is recorded."""
-    return type(each) is bool or (issubclass(type(each), Tensor) and each._layout.dtype is dtypes.bool_)
+def _is_mask(value: object) -> bool:
+    """Whether a value is a bool or bool tensor. Uses type(), since isinstance() reads the value of lazy scalars."""
+    return type(value) is bool or (issubclass(type(value), Tensor) and value._layout.dtype is dtypes.bool_)
 
 
 def scale_of(input: Tensor, other: object, alpha: float) -> float:
@@ -266,12 +267,12 @@ def _check_scale(input: Tensor, other: object, alpha: float) -> None:
     real numbers).
     """
     if isinstance(alpha, complex) and not any(
-        each.dtype.is_complex if isinstance(each, Tensor) else isinstance(each, complex) for each in (input, other)
+        value.dtype.is_complex if isinstance(value, Tensor) else isinstance(value, complex) for value in (input, other)
     ):
         raise RuntimeError("For non-complex input tensors, argument alpha must not be a complex number.")
     integers = all(
-        not (each.dtype.differentiable if isinstance(each, Tensor) else isinstance(each, (float, complex)))
-        for each in (input, other)
+        not (value.dtype.differentiable if isinstance(value, Tensor) else isinstance(value, (float, complex)))
+        for value in (input, other)
     )
     if integers and isinstance(alpha, float):
         raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
@@ -319,9 +320,7 @@ EXACT = frozenset(
 
 @lru_cache(maxsize=4096)
 def _written_shape(op: Pointwise, layouts: tuple[Layout, ...], dtype: DType) -> tuple[int, ...] | None:
-    """The shape of the result that the kernel itself can write to a tensor of this dtype; None where the result must be
-    computed first.
-    """
+    """The shape of the result if the kernel can write it to a tensor of this dtype, else None."""
     kinds = {layout.dtype for layout in layouts} | {dtype}
     # complex numbers become real ones
     turned = any(kind.is_complex for kind in kinds) and (op.result == "bool" or not isinstance(op.complex_form, Op))
@@ -346,13 +345,14 @@ def write_result(
             raise TypeError(
                 f"{name}(): argument 'out' must be a tuple of {len(result)} Tensors, not {type(out).__name__}"
             )
-        for each, into in zip(result, out):
-            if isinstance(into, Tensor) and into.dtype is not each.dtype:
+        for one_result, one_out in zip(result, out):
+            if isinstance(one_out, Tensor) and one_out.dtype is not one_result.dtype:
                 raise RuntimeError(
-                    f"{name}(): Expected out tensor to have dtype {each.dtype.short}, but got {into.dtype.short} "
+                    f"{name}(): Expected out tensor to have dtype {one_result.dtype.short}, "
+                    f"but got {one_out.dtype.short} "
                     "instead"
                 )
-        filled = [write_result(name, each, into) for each, into in zip(result, out, strict=True)]
+        filled = [write_result(name, one_result, one_out) for one_result, one_out in zip(result, out, strict=True)]
         return type(result)(filled)
     _expect_tensor(name, out)
     if state.grad_enabled and (result.requires_grad or out.requires_grad):
@@ -383,7 +383,7 @@ def expect_cast(source: DType, target: DType) -> None:
 
 
 def _fit(out: Tensor, shape: tuple[int, ...]) -> None:
-    """Resize `out` to this shape; with a warning if it is neither empty nor of that shape already."""
+    """Resize `out` to this shape. Warns if `out` is not empty and has another shape."""
     if out.shape == shape:
         return
     if out._layout.overlapping:
@@ -402,10 +402,16 @@ def _fit(out: Tensor, shape: tuple[int, ...]) -> None:
 
 def equal(input: Tensor, other: Tensor) -> bool:
     """Whether shapes and all elements agree."""
-    own = input._layout
-    if own is other._layout and own.dense and own.size and own.dtype in _COUNTED and own.batch is None:
+    input_layout = input._layout
+    if (
+        input_layout is other._layout
+        and input_layout.dense
+        and input_layout.size
+        and input_layout.dtype in _COUNTED
+        and input_layout.batch is None
+    ):
         return not apply(r.closing(t.ne), (input, other), (1,))
-    return own.shape == other._layout.shape and bool(
+    return input_layout.shape == other._layout.shape and bool(
         apply(r.all_, (input == other,), (every_dim(input.ndim), False, None))
     )
 
@@ -451,16 +457,16 @@ def to(
         if arguments[0].__class__ is DType and memory_format is preserve_format:
             return apply(t.copy, (_without_imaginary(input, arguments[0]),), (arguments[0],))
     flags = 0
-    for each in arguments if other is None else (*arguments, other):
-        if isinstance(each, (DType, type)):
-            dtype = each
-        elif isinstance(each, Tensor):
-            dtype, device = each.dtype, each.device
-        elif isinstance(each, bool):
+    for argument in arguments if other is None else (*arguments, other):
+        if isinstance(argument, (DType, type)):
+            dtype = argument
+        elif isinstance(argument, Tensor):
+            dtype, device = argument.dtype, argument.device
+        elif isinstance(argument, bool):
             flags += 1
-            non_blocking, copy = (each, copy) if flags == 1 else (non_blocking, each)
-        elif each is not None:
-            device = each
+            non_blocking, copy = (argument, copy) if flags == 1 else (non_blocking, argument)
+        elif argument is not None:
+            device = argument
     device = input.device if device is None else Device(device)
     dtype = dtypes.given(dtype) or input.dtype
     if not isinstance(dtype, DType):
@@ -511,9 +517,15 @@ def copy_(self: Tensor, other: Tensor | float, non_blocking: bool = False) -> Te
         if isinstance(other, Number):
             return self.fill_(other)
         raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type(other).__name__}")
-    own, given = self._layout, other._layout
-    if given is not own:
-        other = other if given.device is own.device else other.to(device=own.device, non_blocking=non_blocking)
-        other = _without_imaginary(other.expand(own.shape) if given.shape != own.shape else other, own.dtype)
-    apply_into(t.copy, (other,), (self,), (own.dtype,))
+    self_layout, other_layout = self._layout, other._layout
+    if other_layout is not self_layout:
+        other = (
+            other
+            if other_layout.device is self_layout.device
+            else other.to(device=self_layout.device, non_blocking=non_blocking)
+        )
+        other = _without_imaginary(
+            other.expand(self_layout.shape) if other_layout.shape != self_layout.shape else other, self_layout.dtype
+        )
+    apply_into(t.copy, (other,), (self,), (self_layout.dtype,))
     return self

@@ -28,7 +28,7 @@ def _part(argument: Any, k: int, count: int) -> Any:
     return argument[k]
 
 
-def _each(name: str, tensors: Sequence[Tensor], arguments: tuple, named: dict) -> tuple:
+def _each(name: str, tensors: Sequence[Tensor], arguments: tuple, kwargs: dict) -> tuple:
     """The results of the method for every tensor, each with its part of the arguments."""
     if name == "pow" and not isinstance(tensors, (list, tuple)):  # a number to the power of each tensor
         return tuple(tensors**each for each in arguments[0])
@@ -36,23 +36,23 @@ def _each(name: str, tensors: Sequence[Tensor], arguments: tuple, named: dict) -
         raise RuntimeError("Tensor list must have at least one tensor.")
     count = len(tensors)
     if name.startswith("addc") and len(arguments) == 3:  # the third are the factors, which the method takes by name
-        arguments, named = (
+        arguments, kwargs = (
             arguments[:2],
             {"value": arguments[2].tolist() if isinstance(arguments[2], Tensor) else arguments[2]},
         )
-    named = {_OTHER_ARGUMENTS.get(key, key): value for key, value in named.items()}
+    kwargs = {_OTHER_ARGUMENTS.get(key, key): value for key, value in kwargs.items()}
     results = []
     for k, tensor in enumerate(tensors):
         parts = [_part(argument, k, count) for argument in arguments]
-        results.append(getattr(tensor, name)(*parts, **{key: _part(each, k, count) for key, each in named.items()}))
+        results.append(getattr(tensor, name)(*parts, **{key: _part(each, k, count) for key, each in kwargs.items()}))
     return tuple(results)
 
 
 def _function(name: str, in_place: bool) -> Callable:
     method = _OTHER_NAMES.get(name, name) + "_" * in_place
 
-    def function(self: Sequence[Tensor], *arguments: Any, **named: Any) -> Sequence[Tensor]:
-        results = _each(method, self, arguments, named)
+    def function(self: Sequence[Tensor], *arguments: Any, **kwargs: Any) -> Sequence[Tensor]:
+        results = _each(method, self, arguments, kwargs)
         return self if in_place else results
 
     function.__name__ = function.__qualname__ = f"_foreach_{name}{'_' * in_place}"

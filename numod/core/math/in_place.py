@@ -105,11 +105,11 @@ def zero_(self: Tensor) -> Tensor:
 
 
 def _filled(self: Tensor, value: Tensor | float) -> Tensor:
-    part, own = self, self._layout
-    if own.overlapping and not isinstance(value, Tensor):
+    part, self_layout = self, self._layout
+    if self_layout.overlapping and not isinstance(value, Tensor):
         part = once(self)
-        own = part._layout
-    apply_into(t.fill, (value,), (part,), (own.dtype, own.device, own.shape))
+        self_layout = part._layout
+    apply_into(t.fill, (value,), (part,), (self_layout.dtype, self_layout.device, self_layout.shape))
     return self
 
 

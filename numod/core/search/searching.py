@@ -49,20 +49,22 @@ def searchsorted(
         raise RuntimeError(
             "numod.searchsorted(): side and right can't be set to opposites, got side of left while right was True"
         )
-    own = (
+    value_dtype = (
         sorted_sequence.dtype if sorted_sequence.is_floating_point() or not isinstance(input, float) else dtypes.float64
     )
-    values = input if isinstance(input, Tensor) else scalar_tensor(input, dtype=own, device=sorted_sequence.device)
+    values = (
+        input if isinstance(input, Tensor) else scalar_tensor(input, dtype=value_dtype, device=sorted_sequence.device)
+    )
     _check_search(sorted_sequence, values, sorter)
     dtype = dtypes.promote_types(values.dtype, sorted_sequence.dtype)
     if sorter is not None:
         sorter = contiguous(
             check_bounds("numod.searchsorted()", sorter, sorted_sequence.shape[-1], -1, error=RuntimeError)
         )
-    places = zeros(1, dtype=dtypes.int64, device=sorted_sequence.device) if sorter is None else sorter
-    operands = (contiguous(to(each.detach(), dtype)) for each in (values, sorted_sequence))
-    found = apply(search.searchsorted, (*operands, places), (right or side == "right", sorter is not None))
-    return to(found, dtypes.int32) if out_int32 else found
+    order = zeros(1, dtype=dtypes.int64, device=sorted_sequence.device) if sorter is None else sorter
+    operands = (contiguous(to(operand.detach(), dtype)) for operand in (values, sorted_sequence))
+    indices = apply(search.searchsorted, (*operands, order), (right or side == "right", sorter is not None))
+    return to(indices, dtypes.int32) if out_int32 else indices
 
 
 def _check_search(edges: Tensor, values: Tensor, sorter: Tensor | None) -> None:
@@ -98,25 +100,25 @@ def isin(
     elements: Tensor | float, test_elements: Tensor | float, *, assume_unique: bool = False, invert: bool = False
 ) -> Tensor:
     """Whether each element is among `test_elements`."""
-    given = elements, test_elements
-    if not any(isinstance(each, Tensor) for each in given) or not all(
-        isinstance(each, (Tensor, int, float)) for each in given
+    arguments = elements, test_elements
+    if not any(isinstance(argument, Tensor) for argument in arguments) or not all(
+        isinstance(argument, (Tensor, int, float)) for argument in arguments
     ):
         raise TypeError(
             f"isin() takes tensors or numbers, one of them a tensor; got {type(elements).__name__} and "
             f"{type(test_elements).__name__}"
         )
     if not isinstance(test_elements, Tensor):
-        found = elements == test_elements
-        return t.logical_not(found) if invert else found
+        equal = elements == test_elements
+        return t.logical_not(equal) if invert else equal
     elements = elements if isinstance(elements, Tensor) else tensor(elements, device=test_elements.device)
     if not test_elements.numel():
         return full(elements.shape, bool(invert), dtype=dtypes.bool_, device=elements.device)
     dtype = dtypes.promote_types(elements.dtype, test_elements.dtype)
     edges = sort(reshape(to(test_elements.detach(), dtype), -1)).values
     elements = to(elements.detach(), dtype)
-    places = t.clamp_max(searchsorted(edges, elements), edges.numel() - 1)
-    nearest = reshape(apply(ix.index_select, (edges, reshape(contiguous(places), -1)), (0,)), elements.shape)
+    positions = t.clamp_max(searchsorted(edges, elements), edges.numel() - 1)
+    nearest = reshape(apply(ix.index_select, (edges, reshape(contiguous(positions), -1)), (0,)), elements.shape)
     return nearest != elements if invert else nearest == elements
 
 
@@ -178,14 +180,14 @@ def hash_tensor(input: Tensor, dim: int | Sequence[int] = (), *, keepdim: bool =
     return bits.clone() if keepdim else squeeze(bits, dims).clone()
 
 
-def _counted(places: Tensor, weights: Tensor | None, size: int, kind: dtypes.dtype) -> Tensor:
+def _counted(indices: Tensor, weights: Tensor | None, size: int, kind: dtypes.dtype) -> Tensor:
     """Sums of weights, by default 1, by index (N,), of dtype `kind`. The indices are known to be in range."""
-    counts = zeros(size, dtype=kind, device=places.device)
+    counts = zeros(size, dtype=kind, device=indices.device)
     if size:
-        for start in range(0, places.numel(), _BLOCK):
-            some = contiguous(to(places[start : start + _BLOCK], dtypes.int64))
+        for start in range(0, indices.numel(), _BLOCK):
+            some = contiguous(to(indices[start : start + _BLOCK], dtypes.int64))
             values = (
-                ones(some.shape, dtype=kind, device=places.device)
+                ones(some.shape, dtype=kind, device=indices.device)
                 if weights is None
                 else contiguous(to(weights[start : start + _BLOCK].detach(), kind))
             )
@@ -222,9 +224,9 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     _check_bins("histc", input, bins)
     low, high = _limits("numod.histc", input, min, max, around=1.0)
     flat = reshape(input.detach(), -1)
-    places = t.clamp_max(to((flat - low) * bins / (high - low), dtypes.int64), bins - 1)
-    places = t.where((flat >= low) & (flat <= high), places, bins)  # an extra bin for elements outside
-    return to(_counted(places, None, bins + 1, dtypes.int64)[:bins], input.dtype)
+    bin_indices = t.clamp_max(to((flat - low) * bins / (high - low), dtypes.int64), bins - 1)
+    bin_indices = t.where((flat >= low) & (flat <= high), bin_indices, bins)  # an extra bin for elements outside
+    return to(_counted(bin_indices, None, bins + 1, dtypes.int64)[:bins], input.dtype)
 
 
 def histogram(
@@ -271,8 +273,8 @@ def histogramdd(
             f"numod.histogramdd: expected {count} sequences of bin edges, or numbers of bins, for a "
             f"{count}-dimensional histogram but got {len(bins)}"
         )
-    for each in bins:
-        _check_bins("histogramdd", input, each.numel() - 1 if isinstance(each, Tensor) else each)
+    for bins_of_dim in bins:
+        _check_bins("histogramdd", input, bins_of_dim.numel() - 1 if isinstance(bins_of_dim, Tensor) else bins_of_dim)
     if range is not None and len(range) != 2 * count:
         raise RuntimeError(
             f"numod.histogramdd: for a {count}-dimensional histogram range should have {2 * count} elements, but got "
@@ -302,13 +304,13 @@ def _histogram(
         for d, (x, each) in enumerate(zip(columns, bins))
     ]
     sizes = [edge.numel() - 1 for edge in edges]
-    total, place, inside = math.prod(sizes), 0, None
+    total, bin_index, inside = math.prod(sizes), 0, None
     for x, edge, size in zip(columns, edges, sizes):
         between = (x >= edge[0]) & (x <= edge[-1])
         inside = between if inside is None else inside & between
-        place = t.clamp_max(searchsorted(edge, contiguous(x), right=True) - 1, size - 1) + place * size
+        bin_index = t.clamp_max(searchsorted(edge, contiguous(x), right=True) - 1, size - 1) + bin_index * size
     kind = points.dtype if weight is None else weight.dtype
-    hist = reshape(contiguous(_counted(t.where(inside, place, total), weight, total + 1, kind)[:total]), sizes)
+    hist = reshape(contiguous(_counted(t.where(inside, bin_index, total), weight, total + 1, kind)[:total]), sizes)
     if density:
         hist = hist / hist.sum()
         for d, each in enumerate(edges):

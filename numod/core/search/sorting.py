@@ -28,14 +28,14 @@ OUT = "sort argsort msort topk kthvalue median nanmedian mode"
 _FEW = 512  # elements of which the first are selected in less time than a sort's results are cut
 
 
-def _along(op: Op, input: Tensor, dim: int, parameters: tuple) -> tuple[Tensor, ...]:
+def _along(op: Op, input: Tensor, dim: int, attributes: tuple) -> tuple[Tensor, ...]:
     """An op on the last dimension, applied along any dimension."""
     if dim == max(input.ndim - 1, 0):
-        return apply(op, (contiguous(input),), parameters)
+        return apply(op, (contiguous(input),), attributes)
     return tuple(
         [
-            contiguous(transpose(each, dim, -1))
-            for each in apply(op, (contiguous(transpose(input, dim, -1)),), parameters)
+            contiguous(transpose(result, dim, -1))
+            for result in apply(op, (contiguous(transpose(input, dim, -1)),), attributes)
         ]
     )
 
@@ -45,8 +45,8 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool
     dim = normalize_dim(dim, input.ndim)
     if (orders := memory_order(input._layout)) is not None:
         order, back = orders
-        found = _along(so.sort, permute(input, *order), back[dim], (bool(descending),))
-        return return_types.sort([permute(each, *back) for each in found])
+        results = _along(so.sort, permute(input, *order), back[dim], (bool(descending),))
+        return return_types.sort([permute(result, *back) for result in results])
     return return_types.sort(_along(so.sort, input, dim, (bool(descending),)))
 
 
@@ -72,7 +72,7 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
         return return_types.topk((input.clone(), full((), 0, dtype=dtypes.int64, device=input.device)))
     # sorting everything is as fast there
     if input.device.backend.is_gpu or 4 * k > n and (k > sl.ORDERED or input._layout.size > _FEW):
-        return return_types.topk(contiguous(narrow(each, dim, 0, k)) for each in sort(input, dim, largest))
+        return return_types.topk(contiguous(narrow(result, dim, 0, k)) for result in sort(input, dim, largest))
     values, indices = _along(sl.select, input, dim, (k, k - 1, bool(largest), sl.FIRST))
     if sorted and k > sl.ORDERED:
         values, order = sort(values, dim, largest)
@@ -99,13 +99,13 @@ def _selected(input: Tensor, dim: int, keepdim: bool, rank: int, aim: int) -> tu
     """One element of each row."""
     # blocks of threads sort a row sooner than one thread selects from it
     if input.ndim and input.device.backend.is_gpu:
-        found = _of_sorted(sort(input, dim), dim, rank, aim)
-        return found if keepdim else tuple([squeeze(each, dim) for each in found])
+        results = _of_sorted(sort(input, dim), dim, rank, aim)
+        return results if keepdim else tuple([squeeze(result, dim) for result in results])
     if not input.ndim:
-        found = _along(sl.select, reshape(input, 1), 0, (1, 0, False, aim))
-        return tuple([reshape(each, ()) for each in found])
-    found = _along(sl.select, input, dim, (1, rank, False, aim))
-    return found if keepdim else tuple([squeeze(each, dim) for each in found])
+        results = _along(sl.select, reshape(input, 1), 0, (1, 0, False, aim))
+        return tuple([reshape(result, ()) for result in results])
+    results = _along(sl.select, input, dim, (1, rank, False, aim))
+    return results if keepdim else tuple([squeeze(result, dim) for result in results])
 
 
 def _of_sorted(both: return_types.sort, dim: int, rank: int, aim: int) -> tuple[Tensor, Tensor]:
@@ -113,13 +113,13 @@ def _of_sorted(both: return_types.sort, dim: int, rank: int, aim: int) -> tuple[
     n = both.values.shape[dim]
     if aim == sl.RANK or not both.values.is_floating_point():
         rank = rank if aim == sl.RANK else (n - 1) // 2
-        return tuple([narrow(each, dim, rank, 1) for each in both])
+        return tuple([narrow(result, dim, rank, 1) for result in both])
     missing = t.isnan(both.values).sum(dim, keepdim=True)
     if aim == sl.MEDIAN:
-        place = t.where(missing > 0, n - missing, (n - 1) // 2)  # the first NaN
+        position = t.where(missing > 0, n - missing, (n - 1) // 2)  # the first NaN
     else:
-        place = t.clamp_min((n - 1 - missing) // 2, 0)
-    return gather(both.values, dim, place), gather(both.indices, dim, place)
+        position = t.clamp_min((n - 1 - missing) // 2, 0)
+    return gather(both.values, dim, position), gather(both.indices, dim, position)
 
 
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor | return_types.median:
@@ -166,6 +166,6 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> return_types.mo
     _expect_elements("mode", input.shape[dim], dim)
     rows = contiguous(transpose(input, dim, -1))
     indices = unsqueeze(apply(unique.longest_run, tuple(sort(rows.detach()))), -1)
-    found = gather(rows, -1, indices), indices
-    found = [contiguous(transpose(each, dim, -1)) for each in found]
-    return return_types.mode(found if keepdim else [squeeze(each, dim) for each in found])
+    results = gather(rows, -1, indices), indices
+    results = [contiguous(transpose(result, dim, -1)) for result in results]
+    return return_types.mode(results if keepdim else [squeeze(result, dim) for result in results])

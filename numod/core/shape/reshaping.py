@@ -39,10 +39,10 @@ def _count(self: Tensor) -> None:
 def _becomes(function: Callable) -> Callable:
     """The in-place form of a view: the tensor itself takes the view's strides, and its place on the tape."""
 
-    def method(self: Tensor, *arguments: object, **named: object) -> Tensor:
+    def method(self: Tensor, *arguments: object, **kwargs: object) -> Tensor:
         if state.grad_enabled and self._requires_grad and self.is_leaf:
             raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
-        changed = function(self, *arguments, **named)
+        changed = function(self, *arguments, **kwargs)
         if changed is not self:
             # before the change counts, which would have the view's node made anew
             node, recorded = changed.grad_fn, changed.requires_grad

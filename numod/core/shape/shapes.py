@@ -1,6 +1,4 @@
-"""Views, reshapes and concatenation: argument handling around `ops.view` and `ops.join`, with PyTorch's names and
-errors.
-"""
+"""Views, reshapes and concatenation: argument handling for `ops.view` and `ops.index.concat`, with PyTorch's errors."""
 
 from __future__ import annotations
 
@@ -57,7 +55,7 @@ def reshape(input: Tensor, *sizes: int, shape: Sequence[int] | None = None) -> T
 
 
 def in_shape(result: Tensor, *sizes: int) -> Tensor:
-    """A dense result that nobody else holds, in another shape: a tensor of its own as PyTorch's results are, and not a
+    """A new dense result in another shape: a tensor of its own as in PyTorch, and not a
     view, which costs more to write to.
     """
     seen = apply(v.reshape, (result,), (sizes,))
@@ -72,27 +70,27 @@ def reshape_as(self: Tensor, other: Tensor) -> Tensor:
 
 
 @resolved
-def _sizes(own: Layout, *shape: int) -> tuple[tuple[int, ...], bool]:
+def _sizes(input_layout: Layout, *shape: int) -> tuple[tuple[int, ...], bool]:
     """(shape with -1 resolved, whether a view can have it). Raises RuntimeError if the number of elements differs."""
     sizes = whole("reshape", shape)
     known = prod(n for n in sizes if n != -1)
     if -1 in sizes:
         if sizes.count(-1) > 1:
             raise RuntimeError("only one dimension can be inferred")
-        if known == 0 and own.size == 0:
+        if known == 0 and input_layout.size == 0:
             raise RuntimeError(
                 f"cannot reshape tensor of 0 elements into shape {list(sizes)} because the unspecified dimension size "
                 "-1 can be any value and is ambiguous"
             )
         if known == 0:
-            raise RuntimeError(f"shape '{list(sizes)}' is invalid for input of size {own.size}")
-        sizes = tuple(own.size // known if n == -1 else n for n in sizes)
-    if prod(sizes) != own.size or any(n < 0 for n in sizes):
+            raise RuntimeError(f"shape '{list(sizes)}' is invalid for input of size {input_layout.size}")
+        sizes = tuple(input_layout.size // known if n == -1 else n for n in sizes)
+    if prod(sizes) != input_layout.size or any(n < 0 for n in sizes):
         raise RuntimeError(
             f"shape '{list(shape[0]) if len(shape) == 1 and isinstance(shape[0], Sequence) else list(shape)}' is "
-            f"invalid for input of size {own.size}"
+            f"invalid for input of size {input_layout.size}"
         )
-    return sizes, v.view_strides(own, sizes) is not None
+    return sizes, v.view_strides(input_layout, sizes) is not None
 
 
 def permute(input: Tensor, *order: int, dims: Sequence[int] | None = None) -> Tensor:
@@ -112,15 +110,17 @@ def _order(ndim: int, *dims: int) -> tuple[int, ...]:
     return normalize_dims(dims, ndim)
 
 
-def memory_order(own: Layout) -> tuple[list[int], list[int]] | None:
+def memory_order(input_layout: Layout) -> tuple[list[int], list[int]] | None:
     """(the dimensions from the outermost in memory to the innermost, the permutation back); None where the tensor lies
     in row-major order.
     """
-    if own.dense:
+    if input_layout.dense:
         return None
-    strides = own.strides if own.packed else ordered_strides(own.shape, own.strides)
-    order = sorted(range(own.ndim), key=lambda d: -strides[d])
-    return None if order == list(range(own.ndim)) else (order, [order.index(d) for d in range(own.ndim)])
+    strides = input_layout.strides if input_layout.packed else ordered_strides(input_layout.shape, input_layout.strides)
+    order = sorted(range(input_layout.ndim), key=lambda d: -strides[d])
+    return (
+        None if order == list(range(input_layout.ndim)) else (order, [order.index(d) for d in range(input_layout.ndim)])
+    )
 
 
 def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
@@ -151,23 +151,23 @@ def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
 
 def movedim(input: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
     """Dimensions moved to other positions, the others in their order; a view."""
-    given = [[each] if isinstance(each, WHOLE) else list(each) for each in (source, destination)]
-    if len(given[0]) != len(given[1]):
+    dim_lists = [[dims] if isinstance(dims, WHOLE) else list(dims) for dims in (source, destination)]
+    if len(dim_lists[0]) != len(dim_lists[1]):
         raise RuntimeError(
-            f"movedim: Invalid source or destination dims: source ({given[0]} dims) should contain the same number of "
-            f"dims as destination ({given[1]} dims)"
+            f"movedim: Invalid source or destination dims: source ({dim_lists[0]} dims) should contain the same number "
+            f"of dims as destination ({dim_lists[1]} dims)"
         )
-    return apply(v.permute, (input,), (_moved(input._layout.ndim, *given[0], *given[1]),))
+    return apply(v.permute, (input,), (_moved(input._layout.ndim, *dim_lists[0], *dim_lists[1]),))
 
 
 @resolved
 def _moved(ndim: int, *dims: int) -> tuple[int, ...]:
-    """The order of dimensions where the first half of `dims` goes to the places in the other half."""
-    given = dims[: len(dims) // 2], dims[len(dims) // 2 :]
-    source, destination = (tuple([normalize_dim(dim, ndim) for dim in each]) for each in given)
-    for name, those, each in zip(("source", "destination"), (source, destination), given):
-        if len(set(those)) != len(those):
-            raise RuntimeError(f"movedim: repeated dim in `{name}` ({list(each)})")
+    """The permutation that moves the first half of `dims` to the positions in the second half."""
+    halves = dims[: len(dims) // 2], dims[len(dims) // 2 :]
+    source, destination = (tuple([normalize_dim(dim, ndim) for dim in half]) for half in halves)
+    for name, normalized, half in zip(("source", "destination"), (source, destination), halves):
+        if len(set(normalized)) != len(normalized):
+            raise RuntimeError(f"movedim: repeated dim in `{name}` ({list(half)})")
     rest = iter(d for d in range(ndim) if d not in source)
     return tuple([source[destination.index(d)] if d in destination else next(rest) for d in range(ndim)])
 
@@ -221,14 +221,18 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 
 
 @resolved
-def _flat(own: Layout, start_dim: int, end_dim: int) -> tuple[int, ...] | None:
-    """The shape with dimensions start_dim to end_dim as one; None if it does not change."""
-    start, end = normalize_dim(start_dim, own.ndim), normalize_dim(end_dim, own.ndim)
+def _flat(input_layout: Layout, start_dim: int, end_dim: int) -> tuple[int, ...] | None:
+    """The shape with dimensions start_dim to end_dim flattened; None if it does not change."""
+    start, end = normalize_dim(start_dim, input_layout.ndim), normalize_dim(end_dim, input_layout.ndim)
     if start > end:
         raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
-    if own.ndim == 0:
+    if input_layout.ndim == 0:
         return (1,)
-    return None if start == end else (*own.shape[:start], prod(own.shape[start : end + 1]), *own.shape[end + 1 :])
+    return (
+        None
+        if start == end
+        else (*input_layout.shape[:start], prod(input_layout.shape[start : end + 1]), *input_layout.shape[end + 1 :])
+    )
 
 
 def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
@@ -256,12 +260,12 @@ def narrow(input: Tensor, dim: int, start: Tensor | int, length: int) -> Tensor:
 
 
 @resolved
-def _span(own: Layout, dim: int, start: int | Tensor, length: int) -> tuple[int, int, int, int]:
+def _span(input_layout: Layout, dim: int, start: int | Tensor, length: int) -> tuple[int, int, int, int]:
     """(dimension, start, both counted from the front, length, step) of `narrow`."""
-    dim = normalize_dim(dim, own.ndim)
-    if own.ndim == 0:
+    dim = normalize_dim(dim, input_layout.ndim)
+    if input_layout.ndim == 0:
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
-    size = own.shape[dim]
+    size = input_layout.shape[dim]
     if isinstance(start, Tensor):
         if start.ndim or start.dtype is dtypes.bool_ or start.dtype.is_floating_point:
             raise RuntimeError("start must be an 0-dim integral Tensor.")
@@ -283,11 +287,11 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
 
 
 @resolved
-def _place(own: Layout, dim: int, index: int) -> tuple[int, int]:
-    if own.ndim == 0:
+def _place(input_layout: Layout, dim: int, index: int) -> tuple[int, int]:
+    if input_layout.ndim == 0:
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
-    dim = normalize_dim(dim, own.ndim)
-    n, index = own.shape[dim], whole_number("select", "index", index)
+    dim = normalize_dim(dim, input_layout.ndim)
+    n, index = input_layout.shape[dim], whole_number("select", "index", index)
     if not -n <= index < n:
         raise IndexError(f"index {index} is out of bounds for dimension {dim} with size {n}")
     return dim, index % n
@@ -300,7 +304,7 @@ def as_strided(input: Tensor, size: Sequence[int], stride: Sequence[int], storag
     if len(size) != len(stride):
         raise RuntimeError(f"mismatch in length of strides and shape: {len(stride)} and {len(size)}")
     if not all(
-        hasattr(each, "__index__") and not isinstance(each, (bool, Tensor)) for each in (*size, *stride, offset)
+        hasattr(value, "__index__") and not isinstance(value, (bool, Tensor)) for value in (*size, *stride, offset)
     ):
         raise TypeError(f"as_strided(): sizes, strides and storage offset must be ints, got {size}, {stride}, {offset}")
     if min(size, default=0) < 0:
@@ -415,27 +419,27 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     for tensor in tensors:
         if not isinstance(tensor, Tensor):
             raise TypeError(f"expected Tensor as element in argument 0, but got {type(tensor).__name__}")
-    dim, kept, converted, wanted = _joining(dim, *[tensor._layout for tensor in tensors])
-    if len(kept) < len(tensors):
-        tensors = _without_skipped(tensors, kept, dim)
+    dim, joined_positions, converted, result_dtype = _joining(dim, *[tensor._layout for tensor in tensors])
+    if len(joined_positions) < len(tensors):
+        tensors = _without_skipped(tensors, joined_positions, dim)
     if converted:
-        tensors = tuple([tensor.to(wanted) for tensor in tensors])
+        tensors = tuple([tensor.to(result_dtype) for tensor in tensors])
     result = apply(concat.cat, tensors, (dim,))
-    return result if result._layout.dtype is wanted else result.to(wanted)
+    return result if result._layout.dtype is result_dtype else result.to(result_dtype)
 
 
-def _without_skipped(tensors: tuple[Tensor, ...], kept: tuple[int, ...], dim: int) -> tuple[Tensor, ...]:
+def _without_skipped(tensors: tuple[Tensor, ...], joined_positions: tuple[int, ...], dim: int) -> tuple[Tensor, ...]:
     """The tensors to join.
 
     Skipped ones that require a gradient get an empty one: they are joined, in a shape that fits.
     """
-    shape = list(tensors[kept[0]].shape)
+    shape = list(tensors[joined_positions[0]].shape)
     shape[dim] = 0
     return tuple(
         [
-            tensor if k in kept else reshape(tensor, tuple(shape))
+            tensor if k in joined_positions else reshape(tensor, tuple(shape))
             for k, tensor in enumerate(tensors)
-            if k in kept or tensor.requires_grad
+            if k in joined_positions or tensor.requires_grad
         ]
     )
 
@@ -448,13 +452,16 @@ def _joining(dim: int, *layouts: Layout) -> tuple[int, tuple[int, ...], bool, DT
     for k, layout in enumerate(layouts):
         if layout.ndim == 0:
             raise RuntimeError(f"zero-dimensional tensor (at position {k}) cannot be concatenated; use stack()")
-    kept = tuple(k for k, layout in enumerate(layouts) if layout.shape != (0,)) or (0,)
+    joined_positions = tuple(k for k, layout in enumerate(layouts) if layout.shape != (0,)) or (0,)
     # skipped tensors still count for the dtype
-    wanted = dtypes.result_type([layout.dtype for layout in layouts], [], [])
-    converted = any(layouts[k].dtype is not wanted and layouts[k].dtype.compute is not layouts[k].dtype for k in kept)
+    result_dtype = dtypes.result_type([layout.dtype for layout in layouts], [], [])
+    converted = any(
+        layouts[k].dtype is not result_dtype and layouts[k].dtype.compute is not layouts[k].dtype
+        for k in joined_positions
+    )
     # where all are skipped, any dimension will do
-    dim = 0 if layouts[kept[0]].shape == (0,) else normalize_dim(dim, layouts[kept[0]].ndim)
-    return dim, kept, converted, wanted
+    dim = 0 if layouts[joined_positions[0]].shape == (0,) else normalize_dim(dim, layouts[joined_positions[0]].ndim)
+    return dim, joined_positions, converted, result_dtype
 
 
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
@@ -488,15 +495,15 @@ def pad_constant(input: Tensor, pad: Sequence[int], value: float = 0.0) -> Tenso
 
 
 @resolved
-def _sides(own: Layout, *pad: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """How many elements come before and after those of each dimension."""
-    if len(pad) % 2 or len(pad) > 2 * own.ndim:
+def _sides(input_layout: Layout, *pad: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The number of elements to insert before and after each dimension."""
+    if len(pad) % 2 or len(pad) > 2 * input_layout.ndim:
         raise RuntimeError(
             "Padding length must be divisible by 2 and at most twice the number of the dimension of the input, got "
-            f"{len(pad)} for {own.ndim} dimensions"
+            f"{len(pad)} for {input_layout.ndim} dimensions"
         )
-    before, after = ((*(0,) * (own.ndim - len(pad) // 2), *pad[-2 + k :: -2]) for k in (0, 1))
-    for n, low, high in zip(own.shape, before, after):
+    before, after = ((*(0,) * (input_layout.ndim - len(pad) // 2), *pad[-2 + k :: -2]) for k in (0, 1))
+    for n, low, high in zip(input_layout.shape, before, after):
         if n + low + high < 0 or n + min(low, 0) < 0 or n + min(high, 0) < 0:
             raise RuntimeError(
                 f"The input size {n}, plus negative padding {low} and {high}, resulted in a negative output size"
@@ -515,12 +522,12 @@ def padded(input: Tensor, before: Sequence[int], after: Sequence[int], mode: str
 
 @lru_cache(maxsize=1024)
 def _paddings(before: tuple[int, ...], after: tuple[int, ...]) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """The same in steps of at most three dimensions each, which is what the op takes."""
+    """`_sides` in steps of at most three dimensions, the limit of the op."""
     steps, changed = [], [d for d in range(len(before)) if before[d] or after[d]]
     while changed:
-        own = [d for d in changed if d > changed[-1] - 3]
-        steps.append(tuple([tuple(n if d in own else 0 for d, n in enumerate(side)) for side in (before, after)]))
-        changed = changed[: -len(own)]
+        step_dims = [d for d in changed if d > changed[-1] - 3]
+        steps.append(tuple([tuple(n if d in step_dims else 0 for d, n in enumerate(side)) for side in (before, after)]))
+        changed = changed[: -len(step_dims)]
     return steps
 
 
@@ -540,7 +547,7 @@ def repeat(input: Tensor, *times: int, repeats: Sequence[int] | None = None) -> 
 def _reversed(self: Tensor) -> Tensor:
     """All dimensions in reverse order; a view.
 
-    With a warning where there are not two: use `mT` for a batch of matrices.
+    Warns unless there are two dimensions: use `mT` for a batch of matrices.
     """
     if self.ndim not in (0, 2):
         warnings.warn(
