@@ -39,14 +39,9 @@ def pack_columns(b, base, row_step, column_step, depth, width, panels, panels_at
                 else:
                     for k in range(first, last):
                         copy_line(
-                            b,
-                            base + k * row_step + j,
-                            0,
+                            b, base + k * row_step + j, 0, panel_columns, panels, target + (k - first) * panel,
                             panel_columns,
-                            panels,
-                            target + (k - first) * panel,
-                            panel_columns,
-                        )
+                        )  # fmt: skip
     elif row_step == 1 and depth >= lanes:
         for j in range(0, width, panel):
             for c in range(0, min(panel, width - j), lanes):

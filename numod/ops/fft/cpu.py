@@ -43,15 +43,9 @@ def rows_kernel(x, roots, work, out, outer, n, inner, workers, inverse, scale, *
                 rows_in(x, 2 * n * first, 2 * n, n, work, work_at + real_at, work, work_at + imag_at)
             else:
                 columns_in(
-                    x,
-                    2 * (task // groups * n * inner + first),
-                    2 * inner,
-                    n,
-                    work,
-                    work_at + real_at,
-                    work,
+                    x, 2 * (task // groups * n * inner + first), 2 * inner, n, work, work_at + real_at, work,
                     work_at + imag_at,
-                )
+                )  # fmt: skip
             result_at = run_stages(work, work_at, work_at + 2 * part_size, part_size, roots, n, 1, LANES)
             if inner == 1:
                 rows_out(
@@ -81,16 +75,9 @@ def real_to_half_kernel(x, roots, work, out, outer, n, workers, scale, *, LANES)
                 work, result_at, work, result_at + part_size, roots, work, spectrum_at, work, spectrum_at + part_size, n
             )
             rows_out(
-                work,
-                spectrum_at,
-                work,
-                spectrum_at + part_size,
-                n,
-                out,
-                2 * (n + 1) * row,
-                2 * n + 2,
+                work, spectrum_at, work, spectrum_at + part_size, n, out, 2 * (n + 1) * row, 2 * n + 2,
                 real(0.5 * scale),
-            )
+            )  # fmt: skip
             for lane in range(LANES):
                 for part in range(2):
                     out[uintp(2 * (n + 1) * (row + lane) + 2 * n + part)] = work[
@@ -113,17 +100,9 @@ def half_to_real_kernel(x, roots, work, out, outer, n, workers, scale, *, LANES)
                 work[uintp(work_at + n * LANES + lane)] = x[uintp(2 * (n + 1) * (row + lane) + 2 * n)]
                 work[uintp(work_at + part_size + lane)], work[uintp(work_at + part_size + n * LANES + lane)] = 0, 0
             from_half(
-                work,
-                work_at,
-                work,
-                work_at + part_size,
-                roots,
-                work,
-                work_at + 3 * part_size,
-                work,
-                work_at + 2 * part_size,
-                n,
-            )
+                work, work_at, work, work_at + part_size, roots, work, work_at + 3 * part_size, work,
+                work_at + 2 * part_size, n,
+            )  # fmt: skip
             result_at = run_stages(work, work_at + 2 * part_size, work_at, part_size, roots, n, 2, LANES)
             rows_out(work, result_at + part_size, work, result_at, n, out, 2 * n * row, 2 * n, real(scale))
 
