@@ -40,7 +40,7 @@ class Fold(NamedTuple):
 
     @property
     def block(self) -> int:
-        """The number of elements combined in `dtype` before they are added to the total; large if `wide` is no wider."""
+        """The number of elements combined in `dtype` before they are added to the total."""
         return BLOCK if self.wide is not self.dtype else BLOCK << 6
 
 

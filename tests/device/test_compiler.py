@@ -130,7 +130,7 @@ def test_questions_about_types_and_functions_have_the_usual_answers() -> None:
         len,
     ]
     assert (
-        [compiler._takes_place(base._has_loc)(function) for function in functions]
+        [compiler._reads_loc(base._has_loc)(function) for function in functions]
         == [base._has_loc(function) for function in functions]
         == [True, True, False, False, False, False]
     )
