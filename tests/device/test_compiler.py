@@ -169,8 +169,8 @@ def test_texts_end_where_functions_do() -> None:
             x,
         ]
 
-    assert specialize._text(several).rstrip().endswith("]")
-    assert specialize._text(several).startswith("def several(\n")
+    assert specialize._source_of(several).rstrip().endswith("]")
+    assert specialize._source_of(several).startswith("def several(\n")
 
 
 def test_elements_of_flat_arrays_are_those_that_numba_reads_and_writes(monkeypatch: pytest.MonkeyPatch) -> None:
