@@ -16,5 +16,5 @@ def take() -> list[tuple[int, int, int]]:
     """(start, end, thread) of each share that ran since; times in ns."""
     team = workers.team()
     count, team.count.value = min(team.count.value, workers.RECORDED), 0
-    found = team.recorded[: 3 * count]
-    return list(zip(found[::3], found[1::3], found[2::3]))
+    records = team.recorded[: 3 * count]
+    return list(zip(records[::3], records[1::3], records[2::3]))

@@ -1,9 +1,9 @@
-"""Faster compilation with Numba: passes that kernels do not need are skipped, functions shared by kernels are compiled
-once. Not how kernels run.
+"""Faster compilation with Numba: passes that kernels do not need are skipped, and functions that kernels share are
+compiled once.
 
-Most of the compile time is spent in Python: type inference, and generating LLVM IR. A kernel is loops over flat arrays
-and numbers, without closures, array expressions, generators or reference counting, so half of Numba's passes have
-nothing to find.
+Most of the compile time is spent in Python, on type inference and on generating LLVM IR. Kernels are loops over flat
+arrays and numbers, without closures, array expressions, generators or reference counting, so half of Numba's passes do
+nothing.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from contextlib import contextmanager
 
 from . import background, room, target, wrapper
 
-_SPARED = (  # skipped passes: array expressions, closures, `with`, literal_unroll, inlining by Numba
+_SKIPPED_PASSES = (  # skipped passes: array expressions, closures, `with`, literal_unroll, inlining by Numba
     "with_lifting", "inline_closure_likes", "rewrite_dynamic_raises", "make_function_op_code_to_jit_function",
     "inline_inlinables", "find_literally", "literal_unroll", "inline_overloads", "nopython_rewrites",
 )  # fmt: skip
 # flags that a function's callees do not inherit
-_OWN = ("release_gil", "forceinline", "no_cfunc_wrapper", "no_cpython_wrapper")
+_NOT_INHERITED = ("release_gil", "forceinline", "no_cfunc_wrapper", "no_cpython_wrapper")
 _helpers: dict[tuple, Callable] = {}
-_instructions: dict[str, object] = {}  # libraries of shared functions that are written in LLVM's instructions, by name
-_usual: list[tuple[object, str, object]] = []  # what `quickly` replaced
-_queue = background.Queue()  # LLVM's part of the compilation that is under way
-_loaded: set[str] = set()  # functions of machine code
+_instructions: dict[str, object] = {}  # libraries of shared functions that are written as LLVM IR, by name
+_originals: list[tuple[object, str, object]] = []  # the attributes that `quickly` replaced
+_queue = background.Queue()  # LLVM's part of the current compilation
+_loaded: set[str] = set()  # names of the functions whose machine code is loaded
 _waiting = False  # whether garbage collection is suspended
 
 
 @functools.cache
 def prepare() -> None:
-    """Have Numba import what it compiles with, in a thread of its own for the same reason."""
+    """Import the parts of Numba that compile, in a thread (see `target.in_thread`)."""
 
     def refresh() -> None:
         from numba.core.registry import cpu_target
@@ -49,12 +49,10 @@ def prepare() -> None:
 
 
 def device_function(function: Callable | None = None, shared: bool = False, **options: object) -> Callable:
-    """Decorator that lets kernels call a function.
+    """Decorator for a function that kernels call.
 
-    Functions with the same code and the same globals, in different kernels' texts, are one function.
-
-    A `shared` function is machine code of its own, which all kernels call; others are part of the kernel's, and inlined
-    if LLVM likes.
+    Functions with equal code and globals, in the texts of different kernels, are one function. A `shared` function is
+    compiled separately and called by all kernels; others are part of each kernel, where LLVM may inline them.
     """
     if function is None:
         return functools.partial(device_function, shared=shared, **options)
@@ -74,66 +72,56 @@ def _registered(function: Callable, options: dict) -> Callable:
 
 
 def _key(function: Callable, options: dict) -> tuple | None:
-    """The identity of a helper function: its code and the values of its globals.
-
-    None if a global is not defined yet.
-    """
-    code, space = function.__code__, function.__globals__
+    """The identity of a helper function: its code and the values of its globals; None if a global is not defined."""
+    code, namespace = function.__code__, function.__globals__
     undefined = any(
-        name not in space and not hasattr(builtins, name) and name in _asked(code) for name in code.co_names
+        name not in namespace and not hasattr(builtins, name) and name in _globals_read(code) for name in code.co_names
     )
     if undefined or any(isinstance(co_const, types.CodeType) for co_const in code.co_consts):
         return None
-    things = tuple((name, id(space[name])) for name in code.co_names if name in space)
+    global_ids = tuple((name, id(namespace[name])) for name in code.co_names if name in namespace)
     return (
         function.__name__,
         code.co_code,
         repr(code.co_consts),
         code.co_names,
         code.co_varnames,
-        things,
+        global_ids,
         options["pipeline_class"],
         repr(options),
     )
 
 
-def _asked(code: types.CodeType) -> set[str]:
+def _globals_read(code: types.CodeType) -> set[str]:
     """The globals that a code object reads; `co_names` also has attribute names."""
-    return {
-        get_instruction.argval
-        for get_instruction in dis.get_instructions(code)
-        if get_instruction.opname == "LOAD_GLOBAL"
-    }
+    return {instruction.argval for instruction in dis.get_instructions(code) if instruction.opname == "LOAD_GLOBAL"}
 
 
 @functools.cache
 def pipeline(apart: bool = False) -> type:
-    """Numba's compiler without the passes that kernels do not need.
-
-    `apart`: for functions that become machine code by themselves.
-    """
+    """Numba's compiler without the passes that kernels do not need; `apart` for functions compiled separately."""
     from numba.core.compiler import Compiler, DefaultPassBuilder
 
     class KernelCompiler(Compiler):
         def define_pipelines(self) -> list:
             if apart:
                 self.state.library = _library(self.state.func_id.func_qualname)
-            made = DefaultPassBuilder.define_nopython_pipeline(self.state)
-            made.passes = [each for each in made.passes if each[0].name() not in _SPARED]
-            return [made]
+            builder = DefaultPassBuilder.define_nopython_pipeline(self.state)
+            builder.passes = [entry for entry in builder.passes if entry[0].name() not in _SKIPPED_PASSES]
+            return [builder]
 
     return KernelCompiler
 
 
 @contextmanager
 def quickly(cuda: bool = False) -> Iterator[None]:
-    """Context for compiling kernels (by one thread at a time): costly functions of Numba, or of its package for `cuda`,
-    are memoized, and garbage collection is suspended. When it ends, LLVM has done its part.
+    """Context for compiling kernels, for one thread at a time: slow functions of Numba, or of its package for `cuda`,
+    are replaced by faster ones, and garbage collection is suspended. At its end, LLVM's background work is done.
     """
     global _waiting, _queue
-    for owner, name, function in _answers(cuda):
-        _usual.append((owner, name, own(owner, name)))
-        setattr(owner, name, function)
+    for owner, name, replacement in _replacements(cuda):
+        _originals.append((owner, name, own(owner, name)))
+        setattr(owner, name, replacement)
     _waiting, _queue = gc.isenabled(), background.Queue()
     gc.disable()
     try:
@@ -143,21 +131,21 @@ def quickly(cuda: bool = False) -> Iterator[None]:
             _queue.finish()
         finally:
             if forget():
-                # what would come next; here signals wait, whose handlers could leave LLVM's lock taken when a module is
-                # freed
+                # the next collection, run here since signals are blocked: their handlers could leave LLVM's lock taken
+                # when a module is freed
                 gc.collect(0)
 
 
 def own(owner: object, name: str) -> object:
-    """An attribute that a class, module or object has itself; None if it has none."""
+    """An attribute of a class, module or object itself, not inherited; None if it has none."""
     return vars(owner).get(name) if hasattr(owner, "__dict__") else getattr(owner, name)  # a slot
 
 
 def forget() -> bool:
-    """Restore Numba's own functions, and garbage collection; True where that is on."""
+    """Restore Numba's functions, and garbage collection; returns whether that is enabled."""
     global _waiting
-    while _usual:
-        owner, name, function = _usual.pop()
+    while _originals:
+        owner, name, function = _originals.pop()
         delattr(owner, name) if function is None else setattr(owner, name, function)
     if _waiting:
         gc.enable()
@@ -166,54 +154,53 @@ def forget() -> bool:
 
 
 @functools.cache
-def _answers(cuda: bool) -> tuple[tuple[object, str, object], ...]:
-    """Replacements of functions of Numba and locks of llvmlite:
+def _replacements(cuda: bool) -> tuple[tuple[object, str, object], ...]:
+    """Faster replacements of functions of Numba and locks of llvmlite: (owner, name, replacement).
 
-    (owner, name, replacement). Each function returns the same as the original, faster; `cast` also gives floats out of
-    range a value.
-
-    The package for CUDA has copies of most.
+    Each function returns the same result as the original, except that `cast` defines the value of floats out of range.
+    The package for CUDA has copies of most of them.
     """
     from llvmlite.binding import ffi
     from numba.core import cpu
     from numba.core.types import abstract, functions
 
-    place = "numba.cuda" if cuda else "numba"
+    package = "numba.cuda" if cuda else "numba"
     base, ir, postproc, targetconfig, transforms = (
-        importlib.import_module(f"{place}.core.{name}")
+        importlib.import_module(f"{package}.core.{name}")
         for name in ("base", "ir", "postproc", "targetconfig", "transforms")
     )
     typing, templates = (
-        importlib.import_module(f"{place}{'' if cuda else '.core'}.typing.{name}") for name in ("context", "templates")
+        importlib.import_module(f"{package}{'' if cuda else '.core'}.typing.{name}")
+        for name in ("context", "templates")
     )
     overload, processor = templates._OverloadFunctionTemplate, postproc.PostProcessor
-    both = (
+    replacements = (
         (base.BaseContext, "refresh",
         _when_registered(base.BaseContext.refresh, lambda self: self.typing_context.refresh())),
         (typing.BaseContext, "refresh", _when_registered(typing.BaseContext.refresh)),
-        (functions.BaseFunction, "get_call_type", _remembered(functions.BaseFunction.get_call_type)),
+        (functions.BaseFunction, "get_call_type", _memoized(functions.BaseFunction.get_call_type)),
         (overload, "_get_impl", _shared(overload._get_impl, targetconfig)),
         (targetconfig.TargetConfig, "values", _values), (ir.Inst, "_rec_list_vars", _variables(ir)),
-        (processor, "run", _when_used(processor.run, transforms.canonicalize_cfg)),
+        (processor, "run", _when_needed(processor.run, transforms.canonicalize_cfg)),
         (base.BaseContext, "cast", _cast(base.BaseContext.cast, base.types)),
         (base.BaseContext, "get_abi_sizeof", _known_sizes(base.BaseContext.get_abi_sizeof)),
-        (base, "_has_loc", _takes_place(base._has_loc)),
-        # Numba makes it relative to the working directory, which may be deleted
+        (base, "_has_loc", _reads_loc(base._has_loc)),
+        # Numba's path is relative to the working directory, which may be deleted
         (ir.Loc, "_get_path", lambda self: self.filename),
-        # no class is registered; nobody times the lock
+        # no virtual subclasses are registered, and no lock statistics are needed
         (abstract._TypeMetaclass, "__instancecheck__", type.__instancecheck__), (ffi.lib._lock, "_cblist", []),
     )  # fmt: skip
     if cuda:
-        return both
+        return replacements
     return (
-        *both, (base.BaseContext, "get_function", _with_elements(base.BaseContext.get_function)),
+        *replacements, (base.BaseContext, "get_function", _with_elements(base.BaseContext.get_function)),
         (cpu.CPUContext, "create_cpython_wrapper", _wrapped(cpu.CPUContext.create_cpython_wrapper)),
         *background.lockless(),
     )  # fmt: skip
 
 
 def _when_registered(refresh: Callable, otherwise: Callable = lambda self: None) -> Callable:
-    """`refresh` of a context, which reads all registries of functions, only if one of them has grown:
+    """`refresh` of a context, which reads all registries of functions, called only if one of them has grown.
 
     Numba calls it a hundred times for each function.
     """
@@ -235,9 +222,9 @@ def _when_registered(refresh: Callable, otherwise: Callable = lambda self: None)
 
 
 def _with_elements(find: Callable) -> Callable:
-    """`get_function`, which knows a short way to read or write an element of a flat array:
+    """`get_function`, with shorter code for reading or writing an element of a flat array.
 
-    Numba's makes an array's struct in memory and reads all its fields.
+    Numba's code creates the array's struct in memory and reads all its fields.
     """
     from numba import types
     from numba.core import base
@@ -252,7 +239,7 @@ def _with_elements(find: Callable) -> Callable:
             and isinstance(array.dtype, types.Number)
         )
 
-    def place(context: object, builder: object, kinds: tuple, array: object, index: object) -> object:
+    def element_pointer(context: object, builder: object, kinds: tuple, array: object, index: object) -> object:
         position = context.data_model_manager[kinds[0]].get_field_position
         size = builder.extract_value(array, [position("shape"), 0])
         return builder.gep(
@@ -261,28 +248,32 @@ def _with_elements(find: Callable) -> Callable:
         )
 
     def read(context: object, builder: object, signature: object, values: tuple) -> object:
-        return arrayobj.load_item(context, builder, signature.args[0], place(context, builder, signature.args, *values))
+        return arrayobj.load_item(
+            context, builder, signature.args[0], element_pointer(context, builder, signature.args, *values)
+        )
 
     def write(context: object, builder: object, signature: object, values: tuple) -> None:
         array, _, kind = signature.args
         value = context.cast(builder, values[2], kind, array.dtype)
-        arrayobj.store_item(context, builder, array, value, place(context, builder, signature.args, *values[:2]))
+        arrayobj.store_item(
+            context, builder, array, value, element_pointer(context, builder, signature.args, *values[:2])
+        )
 
-    ways = {operator.getitem: read, operator.setitem: write}
+    accesses = {operator.getitem: read, operator.setitem: write}
 
-    def found(self: object, function: object, signature: object, _firstcall: bool = True) -> object:
-        way = ways.get(getattr(function, "typing_key", None))
-        if way is None or not is_element(*signature.args) or self.enable_boundscheck:
+    def get_function(self: object, function: object, signature: object, _firstcall: bool = True) -> object:
+        access = accesses.get(getattr(function, "typing_key", None))
+        if access is None or not is_element(*signature.args) or self.enable_boundscheck:
             return find(self, function, signature, _firstcall)
-        return base._wrap_impl(way, self, signature)
+        return base._wrap_impl(access, self, signature)
 
-    return found
+    return get_function
 
 
-def _remembered(resolve: Callable) -> Callable:
-    """`get_call_type`, memoized for operators:
+def _memoized(resolve: Callable) -> Callable:
+    """`get_call_type`, memoized for operators.
 
-    Numba tries all its typing rules, one by one, every time, and again where it generates instructions.
+    Numba tries all its typing rules each time, and again when it generates instructions.
     """
     known: dict[tuple, object] = {}
 
@@ -298,7 +289,7 @@ def _remembered(resolve: Callable) -> Callable:
 
 
 def _shared(implementation: Callable, targetconfig: object) -> Callable:
-    """An overload's implementation, shared by all callers:
+    """An overload's implementation, shared by all callers.
 
     Numba would compile it again for callers with other flags (kernels, helpers).
     """
@@ -308,10 +299,10 @@ def _shared(implementation: Callable, targetconfig: object) -> Callable:
         flags = targetconfig.ConfigStack.top_or_none()
         if flags is None:
             return implementation(self, arguments, named)
-        key = repr([item for item in flags._values.items() if item[0] not in _OWN])
+        key = repr([item for item in flags._values.items() if item[0] not in _NOT_INHERITED])
         if key not in known:
             known[key] = flags.copy()
-            for name in _OWN:
+            for name in _NOT_INHERITED:
                 known[key].discard(name)
         with targetconfig.ConfigStack().enter(known[key]):
             return implementation(self, arguments, named)
@@ -320,7 +311,7 @@ def _shared(implementation: Callable, targetconfig: object) -> Callable:
 
 
 def _values(self: object) -> dict[str, object]:
-    """All options of a target configuration with their values. (Numba reads them one by one, through properties.)"""
+    """All options of a target configuration with their values, which Numba reads one by one, through properties."""
     return {**_defaults(type(self)), **self._values}
 
 
@@ -330,12 +321,12 @@ def _defaults(kind: type) -> dict[str, object]:
 
 
 def _variables(ir: object) -> Callable:
-    """The variables in an operand of an IR instruction, dispatched by the operand's exact type: most are names and
-    source locations, which have none.
+    """The variables in an operand of an IR instruction, dispatched by its exact type: most operands are names and
+    locations, which have none.
     """
     kinds: dict[type, Callable] = {}
 
-    def found(self: object, value: object) -> list:
+    def variables_of(self: object, value: object) -> list:
         kind = type(value)
         if kind not in kinds:
             kinds[kind] = choose(kind)
@@ -347,16 +338,16 @@ def _variables(ir: object) -> Callable:
         if issubclass(kind, ir.Inst):
             return lambda value: value.list_vars()
         if issubclass(kind, dict):
-            return lambda value: [each for part in value.values() for each in found(None, part)]
+            return lambda value: [variable for part in value.values() for variable in variables_of(None, part)]
         if issubclass(kind, (list, tuple)):
-            return lambda value: [each for part in value for each in found(None, part)]
+            return lambda value: [variable for part in value for variable in variables_of(None, part)]
         return lambda value: []
 
-    return found
+    return variables_of
 
 
-def _when_used(run: Callable, canonicalize_cfg: Callable) -> Callable:
-    """`PostProcessor.run`, which computes variable lifetimes only if they are requested, as before lowering:
+def _when_needed(run: Callable, canonicalize_cfg: Callable) -> Callable:
+    """`PostProcessor.run`, which computes variable lifetimes only if they are needed, as before lowering.
 
     Numba does so after every pass.
     """
@@ -370,17 +361,17 @@ def _when_used(run: Callable, canonicalize_cfg: Callable) -> Callable:
     return post_process
 
 
-def _cast(usual: Callable, types: object) -> Callable:
-    """`cast`, in which a float becomes an integer as in PyTorch on x86: truncated to int32 or int64, of which the
-    lowest bits are kept. What does not fit into that, and NaN, is its least number.
+def _cast(original: Callable, types: object) -> Callable:
+    """`cast`, which converts floats to integers as PyTorch does on x86: truncated to int32 or int64, whose lowest bits
+    are the result. Floats out of range, and NaN, become its least number.
 
-    LLVM's own conversion, which Numba uses, gives such floats any value: another one in vectors than in the rest of a
-    loop.
+    Numba uses LLVM's conversion, whose result is undefined for such floats: it differs between vectors and the scalar
+    rest of a loop.
     """
 
     def cast(self: object, builder: object, value: object, source: object, target: object) -> object:
         if not (isinstance(source, types.Float) and isinstance(target, types.Integer)):
-            return usual(self, builder, value, source, target)
+            return original(self, builder, value, source, target)
         # for uint8 of float32, int32 gives the same
         unsigned = not target.signed and (source.bitwidth, target.bitwidth) not in ((32, 8), (32, 16))
         return whole_number(builder, value, 64 if unsigned or target.bitwidth > 32 else 32, self.get_value_type(target))
@@ -402,7 +393,7 @@ def whole_number(builder: object, value: object, width: int, result: object) -> 
 
 
 def _known_sizes(measure: Callable) -> Callable:
-    """`get_abi_sizeof`, memoized by type: it has LLVM parse a module to find the size of a type."""
+    """`get_abi_sizeof`, memoized by type: it makes LLVM parse a module to find the size of a type."""
     known: dict[str, int] = {}
 
     def sized(self: object, kind: object) -> int:
@@ -414,19 +405,19 @@ def _known_sizes(measure: Callable) -> Callable:
     return sized
 
 
-def _takes_place(asked: Callable) -> Callable:
-    """Whether a function has an argument `loc`, read off its code instead of its signature."""
+def _reads_loc(original: Callable) -> Callable:
+    """Whether a function has an argument `loc`, read from its code instead of its signature."""
 
-    def found(function: object) -> bool:
+    def has_loc(function: object) -> bool:
         code = getattr(function, "__code__", None)
         if code is None or hasattr(function, "__wrapped__"):
-            return asked(function)
+            return original(function)
         return "loc" in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
-    return found
+    return has_loc
 
 
-def _wrapped(usual: Callable) -> Callable:
+def _wrapped(original: Callable) -> Callable:
     """`create_cpython_wrapper`: the short wrapper of kernels."""
     from llvmlite.binding import parse_assembly
 
@@ -442,7 +433,7 @@ def _wrapped(usual: Callable) -> Callable:
             release_gil,
         )
         if text is None:
-            usual(self, library, fndesc, env, call_helper, release_gil)
+            original(self, library, fndesc, env, call_helper, release_gil)
         else:
             library.add_llvm_module(parse_assembly(text))
             library.add_linking_library(shared_instructions(wrapper.TAKE, wrapper.TAKEN))
@@ -459,12 +450,11 @@ def codegen() -> object:
 
 @functools.cache
 def library_class() -> type:
-    """Numba's code library, except that it loads nothing, and optimises only what becomes machine code by itself:
-    kernels, and functions that they share.
+    """Numba's code library, except that it loads nothing, and optimises, in the background, only what is compiled
+    separately: kernels, and functions that they share.
 
-    Numba would optimise every function that a kernel calls, generate machine code that is never run, and optimise it
-    again as part of the kernel: half of the compile time. And it would do so for every kernel that calls it. They are
-    optimised in the background.
+    For every kernel, Numba would optimise each function that it calls, generate machine code that is never run, and
+    optimise the function again as part of the kernel: half of the compile time.
     """
     import llvmlite.binding as llvm
     from numba.core.codegen import JITCodeLibrary
@@ -480,9 +470,7 @@ def library_class() -> type:
                 _queue.put(functools.partial(self._complete, background.copied(self._final_module)))
 
         def _complete(self, module: object, generator: object) -> Callable[[], None]:
-            """Optimise the module and make machine code of it, as a part that nobody else knows; returns what makes the
-            library take them.
-            """
+            """Optimise a module and generate its machine code; returns a function that stores both in the library."""
             part = copy.copy(self)
             part._final_module, part._codegen = module, generator
             super(Library, part)._optimize_final_module()
@@ -502,9 +490,7 @@ def library_class() -> type:
             return llvm.parse_assembly("") if self.apart else super()._get_module_for_linking()
 
         def object_file(self) -> tuple[bytes, tuple[str, ...]]:
-            """The machine code, and the functions in it; made now, where an error ended the compilation that was to
-            make it.
-            """
+            """The machine code, and the names of the functions in it; generated now if the background work failed."""
             if self.made is None:
                 self._complete(background.copied(self._final_module), target.code_generator())()
             return self.made
@@ -514,8 +500,8 @@ def library_class() -> type:
 
 @functools.cache
 def unoptimised_library_class() -> type:
-    """Numba's code library, except that it optimises nothing: what a kernel calls, shared functions included, is linked
-    into its own module (`ahead`).
+    """Numba's code library, except that it optimises nothing: everything that a kernel calls, shared functions
+    included, is linked into its own module (`ahead`).
     """
     from numba.core.codegen import JITCodeLibrary
 
@@ -540,24 +526,24 @@ def emit(library: object) -> bytes:
 
 
 def parts(library: object) -> list:
-    """The libraries of shared functions that a library calls, callees first, and itself if it is one.
+    """The libraries of shared functions that a library calls, callees first, and the library itself if it is one.
 
-    It may also call what a user's own Numba function had compiled.
+    Other libraries that it calls belong to a user's Numba functions.
     """
     called = [part for linking_library in library._linking_libraries for part in parts(linking_library)]
     return list(dict.fromkeys([*called, library] if getattr(library, "apart", False) else called))
 
 
 def _library(name: str) -> object:
-    """A library for a function that becomes machine code by itself."""
+    """A library for a function that is compiled separately."""
     library = codegen().create_library(name)
     library.apart = True
     return library
 
 
 def shared_instructions(name: str, write: Callable[[object], None] | str) -> object:
-    """The library of the shared function `name`, whose text is given, or which `write(module)` appends to an LLVM
-    module, if no kernel has called it yet.
+    """The library of the shared function `name`, created when it is first called. `write` is its LLVM IR, or a function
+    that appends it to a module.
     """
     if name not in _instructions:
         library = _library(name)
@@ -575,8 +561,8 @@ def shared_instructions(name: str, write: Callable[[object], None] | str) -> obj
 
 
 def machine_code(result: object) -> tuple[tuple[tuple[bytes, tuple[str, ...]], ...], str, str]:
-    """Of a function that Numba translated: object files, each with the functions in it; which function Python calls;
-    and the variable for its environment.
+    """For a function that Numba translated: object files, each with the names of the functions in it; the name of the
+    entry point; and the name of the variable for its environment.
     """
     objects = tuple(part.object_file() for part in parts(result.library))
     return objects, result.fndesc.llvm_cpython_wrapper_name, result.fndesc.env_name
@@ -585,11 +571,10 @@ def machine_code(result: object) -> tuple[tuple[tuple[bytes, tuple[str, ...]], .
 def entry(
     name: str, module: object, objects: tuple[tuple[bytes, tuple[str, ...]], ...], wrapper: str, variable: str
 ) -> Callable:
-    """The function that Python calls, of machine code.
+    """The entry point, a Python function, of machine code.
 
-    Numba's own way makes a module, a library and a dispatcher of it, in twice the time.
-
-    Shared functions come with every kernel that calls them, and are loaded once.
+    Numba would create a module, a library and a dispatcher, in twice the time. Every kernel's object files include the
+    shared functions that it calls, which are loaded once.
     """
     from llvmlite.binding import ObjectFileRef
     from numba import _dynfunc

@@ -1,8 +1,8 @@
-"""A pool of memory for large CPU tensors: mapping and clearing fresh pages takes longer than most kernels.
+"""A pool of memory for large CPU tensors, since mapping and clearing fresh pages takes longer than most kernels.
 
-A training step that reuses the memory of the previous step runs several times as fast as one whose activations are
-mapped anew. A weak reference signals when a buffer is freed. Other users of its memory (NumPy views, DLPack, PyTorch
-tensors) hold a reference to the buffer: since it is not itself a view, NumPy's views have it as their base.
+A training step that reuses the memory of the previous step runs several times as fast as one that maps new pages. A
+weak reference signals that a buffer is freed. Other users of its memory (NumPy views, DLPack, PyTorch tensors) hold a
+reference to the buffer: it is not a view itself, so NumPy's views have it as their base.
 """
 
 from __future__ import annotations
@@ -21,25 +21,21 @@ import numpy as np
 from ..errors import OutOfMemoryError
 from . import room
 
-LARGE = 1 << 19  # bytes from which memory is pooled; smaller buffers are reused by the C library's allocator
-_HUGE = 1 << 21  # bytes of a huge page, at multiples of which they begin
-# bytes from which a buffer is checked against the limit of a control group, which ends a process that takes more
+LARGE = 1 << 19  # bytes from which memory is pooled; the C library's allocator reuses smaller buffers
+_HUGE = 1 << 21  # size and alignment of a huge page in bytes
+# bytes from which a buffer is checked against the control group's limit; a process that exceeds it is killed
 _CHECKED = 1 << 24
 
 
 class _Arena(mmap.mmap):
-    """Private pages, which a forked child gets a copy of.
-
-    `Tensor.is_shared` distinguishes them from shared memory by this type.
-    """
+    """Private pages, which fork copies. `Tensor.is_shared` distinguishes them from shared memory by this type."""
 
     has_holes = False
 
     def cut(self, start: int, size: int) -> None:
         """Unmap a part.
 
-        From then on the object must live as long as the process: to unmap the whole would unmap what others have mapped
-        in the hole.
+        The object is then kept alive for ever: unmapping the whole would also unmap other mappings in the hole.
         """
         if not self.has_holes:
             self.has_holes = True
@@ -49,19 +45,18 @@ class _Arena(mmap.mmap):
 
 
 class _Lease(weakref.ref):
-    """A weak reference to a buffer in use, with the place to take back and what the buffer was asked for by."""
+    """A weak reference to a buffer in use, with its place in the arena and its requested count and dtype."""
 
     __slots__ = ("start", "size", "count", "dtype")
 
 
 class Pool:
-    """Parts of one arena: a range of addresses whose pages come into memory when they are first touched, and stay there
-    for the next buffer.
+    """Buffers in one arena, a range of addresses whose pages are mapped at first use and stay mapped for later buffers.
 
-    A buffer gets the lowest place that has room, and free neighbours are merged, so that what the arena keeps in memory
-    is little more than what was once in use at a time. But one like the buffer that was freed last gets that one's
-    place as it is: after a kernel that filled the caches, each line of Python costs several times as much, and finding
-    a place a tenth of a sum of a million floats. What does not fit into its `reach`, in bytes, is NumPy's.
+    A buffer gets the lowest free place with room, and free neighbours are merged, so that little more memory stays
+    mapped than was in use at a time. A buffer with the same count and dtype as the last freed one gets its place
+    without a search, which would take a tenth of the time of a sum of a million floats. Buffers that do not fit into
+    `reach` bytes are allocated by NumPy.
     """
 
     def __init__(self, reach: int) -> None:
@@ -70,7 +65,7 @@ class Pool:
         # (start, end) of free places, in order; the last one goes on to the end of the arena
         self._free: list[tuple[int, int]] = []
         self._leases: dict[int, _Lease] = {}  # keeps the weak references themselves alive
-        # of freed buffers: the last is used again, or all are taken back by the next holder of the lock
+        # freed buffers: the last is reused, or all are taken back by the next holder of the lock
         self._left: deque[_Lease] = deque()
         self.renew_lock()
 
@@ -87,17 +82,17 @@ class Pool:
 
     @property
     def idle(self) -> int:
-        """Bytes between buffers in use, or below what was once in use."""
+        """Free bytes that are still mapped."""
         return self._touched - self.used
 
     _begin = 0  # where places are counted from
     _touched = 0  # the end of the highest place that was used
 
     def empty(self, count: int, dtype: np.dtype) -> np.ndarray:
-        """A flat uninitialised buffer. Raises OutOfMemoryError where there is no room."""
+        """A flat uninitialised buffer. Raises OutOfMemoryError if there is no room."""
         try:
             last = self._left.pop()
-        except IndexError:  # none was freed, or another thread was faster
+        except IndexError:  # no buffer was freed, or another thread took it
             pass
         else:
             if last.count == count and last.dtype is dtype:
@@ -106,7 +101,7 @@ class Pool:
         size = rounded(count * dtype.itemsize)
         if self._lock.locked():  # by another thread, or by this one, interrupted by a signal handler
             return by_numpy(count, dtype)
-        # an `acquire` that does not wait could be followed by Ctrl-C before its `try`, and the lock be held for ever
+        # `with` cannot leave the lock held, unlike `acquire(blocking=False)`, if Ctrl-C arrives before its `try`
         with self._lock:
             self._take_back()
             start = self._find(size)
@@ -122,14 +117,14 @@ class Pool:
 
     def _return(self, lease: _Lease) -> None:
         """Called when a buffer is freed, by any thread, at any time."""
-        self._left.append(lease)  # first of all: without memory, what follows may raise
-        self._leases.pop(id(lease), None)  # it is not there yet where Python ran out of memory in `_lend`
+        self._left.append(lease)  # first, since the next line may raise MemoryError
+        self._leases.pop(id(lease), None)  # it is missing if `_lend` raised MemoryError
 
     def _take_back(self) -> None:
         while True:
             try:
                 lease = self._left.popleft()
-            except IndexError:  # none is left; one that was may be another thread's by now
+            except IndexError:  # none is left, or another thread took it
                 return
             start, end = lease.start, lease.start + lease.size
             k = bisect(self._free, (start, end))
@@ -153,10 +148,7 @@ class Pool:
         return None
 
     def _open(self) -> None:
-        """Reserve addresses: without a limit on them that costs nothing.
-
-        With one, at most a quarter of it, and half of what is left.
-        """
+        """Reserve addresses; if they are limited, at most a quarter of the limit and half of the rest."""
         limit, left = room.address_limit(), room.addresses_left()
         if left is not None:
             self.reach = min(self.most, limit // 4, left // 2) // mmap.PAGESIZE * mmap.PAGESIZE
@@ -184,7 +176,7 @@ class Pool:
                 self._touched = self._free[-1][0]
 
     def give_back(self) -> None:
-        """Return the pages of free places, and where addresses are limited the addresses, too."""
+        """Return the pages of free places and, if addresses are limited, the addresses."""
         if self._lock.locked():  # perhaps by this thread, interrupted by a signal handler
             return
         self.release()
@@ -193,7 +185,7 @@ class Pool:
                 self._unmap()
 
     def _unmap(self) -> None:
-        """Unmap the free places. When no buffer is left, the pool begins anew."""
+        """Unmap the free places; if no buffer is in use, the whole arena."""
         if self._used or self._arena is None or self._arena.has_holes:
             for start, end in self._free:
                 self._arena.cut(self._begin + start, end - start)
@@ -206,7 +198,7 @@ class Pool:
 def by_numpy(count: int, dtype: np.dtype) -> np.ndarray:
     """A flat uninitialised buffer outside the pool.
 
-    Raises OutOfMemoryError where there is no room, after others have given back what they keep.
+    If there is no room, releases caches and tries again, then raises OutOfMemoryError.
     """
     with suppress(MemoryError, OverflowError, ValueError):
         return _checked(count, dtype)
@@ -234,7 +226,7 @@ def rounded(size: int) -> int:
 
 
 def _reach() -> int:
-    """A quarter of the memory that the machine, or this process's control group, has."""
+    """A quarter of the memory of the machine, or of this process's control group."""
     memory = os.sysconf("SC_PHYS_PAGES") * mmap.PAGESIZE
     return rounded(min(memory, room.group_limit() or memory) // 4)
 
@@ -249,7 +241,7 @@ if pool is not None:
 def allocator(size: int) -> object:
     """The allocator for buffers of `size` bytes; it is called with a count and a dtype.
 
-    Where it raises MemoryError, `empty` may yet find room.
+    If it raises MemoryError, `empty` may still find room.
     """
     return np.empty if size < LARGE or pool is None else pool.empty
 

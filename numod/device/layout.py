@@ -22,14 +22,14 @@ class Size(tuple):
     __slots__ = ()
 
     def __new__(cls, sizes: Iterable[int] = ()) -> Size:
-        """Raises TypeError for what is no integer."""
-        made = tuple.__new__(cls, sizes)
-        for k, each in enumerate(made):
-            if type(each) is not int:
-                if not hasattr(each, "__index__"):
-                    raise TypeError(f"numod.Size() takes an iterable of 'int' (item {k} is '{type(each).__name__}')")
-                return tuple.__new__(cls, [index(n) for n in made])
-        return made
+        """Raises TypeError for a size that is not an integer."""
+        size = tuple.__new__(cls, sizes)
+        for k, item in enumerate(size):
+            if type(item) is not int:
+                if not hasattr(item, "__index__"):
+                    raise TypeError(f"numod.Size() takes an iterable of 'int' (item {k} is '{type(item).__name__}')")
+                return tuple.__new__(cls, [index(n) for n in size])
+        return size
 
     def numel(self) -> int:
         """Product of the sizes: the number of elements."""
@@ -50,8 +50,8 @@ class Size(tuple):
     __rmul__ = __mul__
 
     def __getitem__(self, item: int | slice) -> int | Size:
-        found = tuple.__getitem__(self, item)
-        return Size(found) if isinstance(item, slice) else found
+        sizes = tuple.__getitem__(self, item)
+        return Size(sizes) if isinstance(item, slice) else sizes
 
 
 class Layout:
@@ -78,15 +78,12 @@ class Layout:
 
 
 def _overlapping(shape: tuple, strides: tuple) -> bool:
-    """Whether two indices may share an element (an expanded tensor).
-
-    Exact for expanded and sliced tensors, else cautious.
-    """
-    reach = 0
+    """Whether two indices may share an element: exact for expanded and sliced tensors, else conservative."""
+    extent = 0
     for stride, n in sorted((s, n) for n, s in zip(shape, strides) if n > 1):
-        if stride <= reach:
+        if stride <= extent:
             return True
-        reach += stride * (n - 1)
+        extent += stride * (n - 1)
     return False
 
 
@@ -102,10 +99,9 @@ def dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
 def ordered_strides(shape: tuple[int, ...], *strides: tuple[int, ...]) -> tuple[int, ...]:
     """Strides without gaps for the result of tensors with these strides, as PyTorch's TensorIterator chooses them.
 
-    The first tensor that tells two dimensions apart decides which lies nearer; where a stride is 0 (broadcast), a
-    tensor does not tell.
+    The first tensor with different nonzero strides in two dimensions decides their order.
     """
-    order = list(reversed(range(len(shape))))  # from the dimension whose neighbours are nearest
+    order = list(reversed(range(len(shape))))  # innermost dimension first
     for k in range(1, len(order)):
         for j in range(k - 1, -1, -1):
             compared = _compared(shape, strides, order[j], order[j + 1])
@@ -120,9 +116,7 @@ def ordered_strides(shape: tuple[int, ...], *strides: tuple[int, ...]) -> tuple[
 
 
 def _compared(shape: tuple[int, ...], strides: tuple[tuple[int, ...], ...], near: int, far: int) -> int:
-    """-1 where dimension `near` lies nearer in memory than `far`, 1 where it is the other way round, 0 where no tensor
-    tells.
-    """
+    """-1 if dimension `near` should have the smaller stride, 1 if `far` should, 0 if no tensor decides."""
     for stride in strides:
         if stride[near] and stride[far]:
             if stride[near] != stride[far]:
@@ -133,26 +127,25 @@ def _compared(shape: tuple[int, ...], strides: tuple[tuple[int, ...], ...], near
 
 
 def layout(shape: tuple[int, ...], dtype: DType, device: Device, strides: tuple[int, ...] | None = None) -> Layout:
-    """The interned layout of these properties; dense where no strides are given."""
+    """The interned layout of these properties; dense if no strides are given."""
     key = (shape, strides, dtype, device)
-    found = _interned.get(key)
-    if found is None:
+    interned = _interned.get(key)
+    if interned is None:
         if len(_interned) >= _LIMIT:
             _interned.clear()
         size = _checked(shape)
         steps = dense_strides(size) if strides is None else tuple([int(index(s)) for s in strides])
-        whole = size, steps, dtype, device
-        # of two threads both get the first's
-        found = _interned.get(whole) or _interned.setdefault(whole, Layout(size, steps, dtype, device))
-        _interned[key] = found
-    return found
+        full_key = size, steps, dtype, device
+        # two threads get the same object
+        interned = _interned.get(full_key) or _interned.setdefault(full_key, Layout(size, steps, dtype, device))
+        _interned[key] = interned
+    return interned
 
 
 def _checked(shape: tuple[int, ...]) -> Size:
-    """The shape with each size an int.
+    """The shape with each size as an int.
 
-    Raises TypeError for other sizes, RuntimeError for what kernels, which count in int64, would take for another
-    number.
+    Raises TypeError for a size that is not an integer, RuntimeError if one is negative or their product exceeds int64.
     """
     size = Size([int(index(n)) for n in shape])
     if min(size, default=0) < 0:
@@ -169,8 +162,8 @@ def same(a: Layout, b: Layout) -> bool:
     return a is b or (a.shape, a.strides, a.dtype, a.device) == (b.shape, b.strides, b.dtype, b.device)
 
 
-def _same_walk(shape: tuple, strides: tuple, wanted: tuple) -> bool:
-    return all(s == w or n == 1 for n, s, w in zip(shape, strides, wanted))
+def _same_walk(shape: tuple, strides: tuple, expected: tuple) -> bool:
+    return all(s == w or n == 1 for n, s, w in zip(shape, strides, expected))
 
 
 def _is_packed(shape: tuple, strides: tuple) -> bool:

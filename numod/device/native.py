@@ -42,8 +42,8 @@ def _engine(text: str) -> object:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     name = next(clock for clock in _CLOCKS if hasattr(ctypes.pythonapi, clock))
-    for each in (name, *re.findall(r"@(_?Py\w+)", text)):
-        llvm.add_symbol(each, ctypes.cast(getattr(ctypes.pythonapi, each), ctypes.c_void_p).value)
+    for symbol in (name, *re.findall(r"@(_?Py\w+)", text)):
+        llvm.add_symbol(symbol, ctypes.cast(getattr(ctypes.pythonapi, symbol), ctypes.c_void_p).value)
     module = llvm.parse_assembly(_CLOCKS[name] + text)
     machine = llvm.Target.from_default_triple().create_target_machine(opt=3)
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2))

@@ -1,4 +1,4 @@
-"""Signals, Ctrl-C among them, that wait while their handlers' exceptions would do damage."""
+"""Deferring signals, such as Ctrl-C, while exceptions from their handlers would do damage."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _SIGNALS = [
 
 @contextmanager
 def waiting() -> Iterator[None]:
-    """Context that defers signals until a kernel is built.
+    """Context that defers signals while a kernel is built.
 
-    An exception from a handler would leave Numba half imported, which nothing mends; it would be lost in LLVM's
-    callbacks, or leave a module that is freed twice, which crashes the process.
+    An exception from a handler would leave Numba partly imported for good, be lost in LLVM's callbacks, or leave a
+    module that is freed twice, which crashes the process.
     """
     if threading.current_thread() is not threading.main_thread():  # only the main thread runs handlers
         yield

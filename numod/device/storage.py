@@ -1,6 +1,6 @@
 """Storage: the flat buffer that a tensor and its views share, and the count of writes to it.
 
-Not shape or dtype: see `layout`.
+Shape and dtype are in `layout`.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class ForeignStorage(Storage):
 
 
 class SharedStorage(Storage):
-    """Another storage's memory, read as another dtype. They count writes together."""
+    """Another storage's memory as another dtype, with the same version counter."""
 
     __slots__ = ("owner",)
     foreign = True
@@ -67,7 +67,7 @@ class SharedStorage(Storage):
 
     @property
     def version(self) -> int:  # type: ignore[override]
-        """The number of writes to the memory, through whichever dtype."""
+        """The number of writes to the memory, through any dtype."""
         return self.owner.version
 
     @version.setter
@@ -76,10 +76,11 @@ class SharedStorage(Storage):
 
 
 def read_as(memory: Storage, dtype: object) -> SharedStorage:
-    """The whole elements of another dtype (NumPy's, of storage) that a storage's memory holds."""
-    data, own = memory.data, memory.data.dtype.itemsize
+    """A storage's memory as elements of another NumPy dtype; an incomplete last element is left out."""
+    data, itemsize = memory.data, memory.data.dtype.itemsize
     if type(memory) is Storage:
-        memory.__class__ = ForeignStorage  # from now on another may overlap it
+        memory.__class__ = ForeignStorage  # the new storage overlaps it
     return SharedStorage(
-        data[: data.size * own // dtype.itemsize * dtype.itemsize // own].view(dtype), getattr(memory, "owner", memory)
+        data[: data.size * itemsize // dtype.itemsize * dtype.itemsize // itemsize].view(dtype),
+        getattr(memory, "owner", memory),
     )

@@ -46,18 +46,16 @@ _machine: Machine | None = None  # another machine than this process's
 
 
 def compile_for(machine: Machine) -> None:
-    """Make all kernel texts for another machine from now on.
+    """Compile all kernels for another machine from now on.
 
-    They cannot be run, so only the exporter's worker process calls this, before any kernel exists.
+    They cannot run here, so only the exporter's worker process calls this, before it builds any kernel.
     """
     global _machine
     _machine = machine
 
 
 def numba() -> types.ModuleType:
-    """Numba, imported in a thread of its own: where the first call lies deep in a recursion, the import would end
-    half-way, and never be made up for.
-    """
+    """Numba, imported in a new thread: deep in a recursion, the import would fail half-way, for good."""
     if "numba" not in sys.modules:
         room.require(room.IMPORT, "import Numba and LLVM")
         in_thread(lambda: importlib.import_module("numba"))
@@ -65,17 +63,17 @@ def numba() -> types.ModuleType:
 
 
 def in_thread(function: Callable[[], object]) -> None:
-    """Run a function in a thread of its own, or here if the system has none left.
+    """Run a function in a new thread, with a fresh stack, or in this one if no thread can be started.
 
-    What it raises is left to the caller's next step.
+    Exceptions in the thread are ignored: the caller's next step raises them again.
     """
 
-    def quietly() -> None:
+    def run_quietly() -> None:
         with suppress(Exception):
             function()
 
     try:
-        thread = threading.Thread(target=quietly)
+        thread = threading.Thread(target=run_quietly)
         thread.start()
     except RuntimeError:
         function()
@@ -87,26 +85,25 @@ def processor() -> str:
     """LLVM's name of the processor: this one's, or NUMBA_CPU_NAME."""
     if _machine is not None:
         return _machine.processor
-    given = numba().config.CPU_NAME
+    name = numba().config.CPU_NAME
     import llvmlite.binding as llvm
 
-    return given or llvm.get_host_cpu_name()
+    return name or llvm.get_host_cpu_name()
 
 
 def features() -> str:
-    """LLVM's names of features, separated by commas: this processor's, or those in NUMBA_CPU_FEATURES (also if it is
-    empty).
+    """LLVM's names of features, separated by commas: this processor's, or NUMBA_CPU_FEATURES, even if that is empty.
 
-    For Intel processors with AVX-512, LLVM prefers 256-bit loops. These would call the functions of `vector_math`,
-    which take whole registers, for one element at a time. Loops that are faster with 256 bits ask for them
-    (HALF_REGISTERS).
+    For Intel processors with AVX-512, LLVM prefers 256-bit loops, which would call the functions of `vector_math` for
+    one element at a time, since these take whole registers. Loops that are faster with 256 bits have the attribute
+    HALF_REGISTERS.
     """
     if _machine is not None:
         return _machine.features
-    given = numba().config.CPU_FEATURES
+    configured = numba().config.CPU_FEATURES
     from numba.core.codegen import get_host_cpu_features
 
-    names = get_host_cpu_features() if given is None else given
+    names = get_host_cpu_features() if configured is None else configured
     return f"{names},-prefer-256-bit" if "+avx512f" in names.split(",") else names
 
 
@@ -118,14 +115,14 @@ def triple() -> str:
 
 
 def code_generator() -> object:
-    """A copy of Numba's code generator with a target machine of its own, which has these features."""
+    """A copy of Numba's code generator with a target machine that has these features."""
     import llvmlite.binding as llvm
     from numba import config
     from numba.core import registry
 
-    made = copy.copy(registry.cpu_target.target_context.codegen())
+    generator = copy.copy(registry.cpu_target.target_context.codegen())
     options = {"opt": config.OPT}
-    made._customize_tm_options(options)
+    generator._customize_tm_options(options)
     options |= {"cpu": processor(), "features": features()}
-    made._tm = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(**options)
-    return made
+    generator._tm = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(**options)
+    return generator

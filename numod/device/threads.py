@@ -1,7 +1,7 @@
-"""The gate of parallel launches. It decides, for each launch, how many threads a kernel uses.
+"""The gate of parallel launches, which decides how many threads each launch uses.
 
-The worker threads (`workers`) do one launch at a time, and a forked child has none. So a launch that finds the gate
-taken (another thread, or a nested call) or is in a forked child uses one thread.
+The worker threads (`workers`) run one launch at a time, and a forked child has none. A launch uses one thread if the
+gate is taken (by another thread, or around a nested call), or in a forked child.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _threads = config.num_threads()
 
 
 def get_num_threads() -> int:
-    """Threads a parallel kernel uses."""
+    """The number of threads that a parallel kernel uses."""
     return _threads
 
 
@@ -35,21 +35,20 @@ def set_num_threads(count: int) -> None:
 
 
 class Gated:
-    """Launches a divided kernel (whose last argument is the number of threads) with all threads if the gate is free,
-    else with one.
+    """Launches a divided kernel, whose last argument is the number of threads: all if the gate is free, else one.
 
-    While `set_num_threads(1)` holds it launches the serial kernel, which small arrays use too, so that only one of the
-    two is compiled. Both arguments build one.
+    After `set_num_threads(1)` it launches the serial kernel, which small arrays use too, so that only one of the two is
+    compiled.
     """
 
     def __init__(self, make_divided: Callable[[], Callable], make_serial: Callable[[], Callable]) -> None:
         self.make_divided, self.make_serial = make_divided, make_serial
-        _ = self.serial if _threads == 1 else self.divided  # built now, as other kernels are
+        _ = self.serial if _threads == 1 else self.divided  # build it now, like other kernels
 
     def __getattr__(self, name: str) -> Callable:
         """`serial` and `divided`, built when they are first used.
 
-        `cached_property` holds a lock in Python 3.11, for which a child forked meanwhile would wait for ever.
+        `cached_property` holds a lock in Python 3.11, which a child forked meanwhile would inherit.
         """
         if name not in ("serial", "divided"):
             raise AttributeError(name)
@@ -64,7 +63,7 @@ class Gated:
         if _forked or _gate.locked():
             divided(*arguments, 1)
             return
-        # an `acquire` that does not wait could be followed by Ctrl-C before its `try`, and the gate be closed for ever
+        # `with` cannot leave the gate closed, unlike `acquire(blocking=False)`, if Ctrl-C arrives before its `try`
         with _gate:
             count = _crew.size(most())
             divided(*arguments, count)
@@ -73,17 +72,17 @@ class Gated:
 
 
 class Sharing(NamedTuple):
-    """What sharing the cores with other programs did to parallel launches."""
+    """The effect on parallel launches of sharing the cores with other programs."""
 
-    launches: int  # with more than one thread
-    slower: int  # of these, in which threads waited so long that one thread had taken less time
-    lost: int  # nanoseconds that those took longer
-    fewer: int  # launches that got fewer threads therefore
-    threads: int  # of the next launch
-    most: int  # threads that it may use
+    launches: int  # launches with more than one thread
+    slower: int  # launches among these that would have been faster with one thread
+    lost: int  # nanoseconds lost by these
+    fewer: int  # launches that got fewer threads as a result
+    threads: int  # threads of the next launch
+    most: int  # threads that it may use at most
 
     def since(self, before: Sharing) -> Sharing:
-        """What happened after `before`."""
+        """The difference from an earlier report."""
         return Sharing(*(now - then for now, then in zip(self[:4], before)), self.threads, self.most)
 
     def __str__(self) -> str:
@@ -103,14 +102,15 @@ class Sharing(NamedTuple):
 
 
 class Crew:
-    """How many threads launches use where other programs hold the cores: threads that wait for cores can make a launch
-    slower than one thread alone.
+    """Limits the threads of launches while other programs use the cores: threads that wait for a core can make a launch
+    slower than a single thread.
 
-    When launches have lost `LATE` so, the number is halved for the next ones, for `PATIENCE` times as long as was lost.
-    Then it doubles with each launch that loses nothing. So a twentieth of the time is lost at most.
+    After launches have lost `LATE`, the number of threads is halved for `PATIENCE` times the time lost. Then it doubles
+    with each launch that loses nothing. So at most a twentieth of the time is lost.
     """
 
-    # nanoseconds: to wake the threads takes a tenth of it or more, which pays if the next launches find them awake
+    # nanoseconds; waking the threads takes a tenth of it or more, which pays off if they are still awake for the next
+    # launches
     LATE = 50_000
     PATIENCE = 20
 
@@ -119,7 +119,7 @@ class Crew:
         self.launches, self.slower, self.lost, self.fewer = 0, 0, 0, 0
 
     def size(self, most: int) -> int:
-        """Threads for a launch that may use `most`."""
+        """The number of threads for a launch that may use `most`."""
         if not self.limit:
             return most
         if self.clock() >= self.until:
@@ -131,7 +131,7 @@ class Crew:
         return min(self.limit, most)
 
     def note(self, count: int, lost: int) -> None:
-        """A launch with `count` threads took so many nanoseconds longer than with one thread (below 0: less)."""
+        """Record a launch: with `count` threads it took `lost` nanoseconds longer than with one (negative if less)."""
         self.launches += 1
         if lost > 0:
             self.slower += 1
@@ -141,7 +141,7 @@ class Crew:
             self.limit, self.until, self.debt = max(count // 2, 1), self.clock() + self.PATIENCE * self.debt, 0
 
     def report(self, most: int) -> Sharing:
-        """What launches lost so far, and how many threads of `most` the next one gets."""
+        """The losses so far, and the number of threads of the next launch, at most `most`."""
         return Sharing(self.launches, self.slower, self.lost, self.fewer, min(self.limit, most) or most, most)
 
 
@@ -149,26 +149,26 @@ _crew = Crew()
 
 
 def sharing() -> Sharing:
-    """How this process shares the cores with others."""
+    """The effect of sharing the cores with other processes so far."""
     return _crew.report(_threads)
 
 
 def alone(launch: Callable) -> Callable:
-    """Launches a divided kernel with one thread."""
+    """A launcher of a divided kernel with one thread."""
     return lambda *arguments: launch(*arguments, 1)
 
 
 def most() -> int:
-    """Threads a launch may use."""
+    """The number of threads that a launch may use."""
     team = workers.team()
     return _threads if _threads <= team.size else team.grow(_threads)
 
 
 def _lost() -> int:
-    """Nanoseconds that the last launch took beyond the processor time of its shares."""
-    lost = workers.team().lost
-    found, lost.value = lost.value, 0
-    return found
+    """Return and reset the nanoseconds by which the last launch exceeded the processor time of its shares."""
+    counter = workers.team().lost
+    nanoseconds, counter.value = counter.value, 0
+    return nanoseconds
 
 
 def _enter_child() -> None:

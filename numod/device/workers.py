@@ -1,15 +1,14 @@
-"""The worker threads of parallel loops: a loop is cut into shares, which the launching thread and the workers take as
-they come to them.
+"""The worker threads of parallel loops: a loop is split into shares, which the launching thread and the workers claim.
 
-Not which launches use how many of them (`threads`), nor the loops (`division`).
+`threads` decides how many threads a launch uses; `division` compiles the loops.
 
-A worker that has no core takes no share, and the launch does not wait for it: the launching thread does what nobody has
-begun. It waits only for shares that were begun, at most one for each worker. A thread that waits spins for a moment and
-then sleeps on a lock, so that another one gets its core. The workers never touch Python. The locks are Python's, since
-those exist on every system.
+A worker without a core claims no share, and the launch does not wait for it: the launching thread runs all unclaimed
+shares. It waits only for shares that were begun, at most one for each worker. A waiting thread spins for a moment and
+then sleeps on a lock, so that another thread gets its core. Workers never run Python code. The locks are Python's,
+which exist on every system.
 
-A loop that takes longer than the processor time of all its shares would have ended sooner with one thread. The
-difference is counted (`lost`): waits for a worker that lost its core inside a share, the launching thread's own waits
+A loop that takes longer than the processor time of all its shares would have been faster with one thread. The
+difference is counted (`lost`): waiting for a worker that lost its core within a share, waiting of the launching thread
 for a core, waking workers. An uneven division of the work does not count.
 """
 
@@ -22,13 +21,12 @@ from functools import cache
 
 from . import native
 
-MOST = 1000  # workers
+MOST = 1000  # workers at most
 RECORDED = 1024  # shares recorded per launch
-# nanoseconds for which a worker waits for the next loop without sleeping: the gap between two launches of a training
-# step
+# nanoseconds for which a worker spins before it sleeps, longer than the gap between two launches of a training step
 SPIN = 100_000
-PATIENCE = 30_000  # nanoseconds for which the launching thread does so for the last share
-SHARES = 4  # for each thread
+PATIENCE = 30_000  # nanoseconds for which the launching thread spins for the last share
+SHARES = 4  # shares per thread
 
 _TEXT = """
 %Line = type [16 x i64]  ; a cache line, so that threads do not write to one another's
@@ -70,7 +68,7 @@ define internal i1 @is_called(i64 %ticket, i64 %worker) alwaysinline {
   ret i1 %called
 }
 
-; a share that nobody has, or -1. Worker 0 is the launching thread
+; claim a share: its number, or -1. Worker 0 is the launching thread
 define internal i64 @claim(i64 %worker) {
   %read = load atomic i64, ptr @ticket seq_cst, align 8
   br label %try
@@ -126,7 +124,7 @@ full:
   ret void
 }
 
-; a share is done: the launching thread may begin another loop from now on, unless others are not done
+; record that a share is done; after the last one the launching thread may begin another loop
 define internal void @finish() {
   %shares = load i64, ptr @shares
   %before = atomicrmw add ptr @done, i64 1 seq_cst
@@ -196,7 +194,7 @@ end:
   ret void
 }
 
-; what a worker does for ever
+; the endless loop of a worker
 define void @work(i64 %worker) {
   %flag = getelementptr [MOST x %Line], ptr @asleep, i64 0, i64 %worker
   %bell = getelementptr [MOST x ptr], ptr @bells, i64 0, i64 %worker
@@ -293,7 +291,7 @@ lie_down:
   call void @sleep(ptr @waiting, ptr %own, i1 %ready)
   %done_at_last = load atomic i64, ptr @done seq_cst, align 8
   %woken_in_time = icmp eq i64 %done_at_last, %shares
-  br i1 %woken_in_time, label %end, label %lie_down  ; the last share of the loop before may have rung late
+  br i1 %woken_in_time, label %end, label %lie_down  ; a late wake-up of the loop before
 end:
   %ended = call i64 @now()
   %took = sub i64 %ended, %began
@@ -322,7 +320,7 @@ define internal i64 @thread_time() {
   ret i64 %time
 }
 """
-# Windows tells this time in steps of milliseconds only. There, waiting for a core inside a share counts as work
+# Windows measures this time in steps of milliseconds only; there, waiting for a core within a share counts as work
 _NO_CLOCK = """
 define internal i64 @thread_time() alwaysinline {
   %time = call i64 @now()
@@ -336,21 +334,21 @@ class Team:
 
     def __init__(self, text: str) -> None:
         self.engine = native.build(text)
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.engine))  # workers run its code until the process has ended
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.engine))  # workers run its code until the process ends
         self.divide = self.engine.get_function_address("divide")
         self.lost, self.count = (self._variable(ctypes.c_int64, name) for name in ("lost", "count"))
         self.on = self._variable(ctypes.c_int32, "on")
         self.recorded = self._variable(ctypes.c_int64 * (3 * RECORDED), "recorded")
         self._bells = self._variable(ctypes.c_void_p * MOST, "bells")
         self._variable(ctypes.c_void_p, "woken").value = _lock()
-        # threads, the launching one among them; whether the system refused another one
+        # the number of threads, including the launching one; whether the system refused to start another
         self.size, self.refused = 1, False
 
     def _variable(self, kind: type, name: str) -> object:
         return kind.from_address(self.engine.get_global_value_address(name))
 
     def grow(self, size: int) -> int:
-        """How many of `size` threads there are. Those that are missing are started, as many as the system allows."""
+        """Start threads until there are `size`, or as many as the system allows; returns how many of them there are."""
         while self.size < min(size, MOST) and not self.refused:
             self._bells[self.size] = _lock()
             self.refused = _start(self.engine.get_function_address("work"), self.size) == -1
@@ -359,16 +357,14 @@ class Team:
 
 
 def _start(work: int, worker: int) -> int:
-    """Have a new thread, which Python does not know, call the function `work` with a number. -1 where the system
-    refuses.
-    """
+    """Start a thread, unknown to Python, that calls the function at `work` with a number; returns -1 on failure."""
     start = ctypes.pythonapi.PyThread_start_new_thread
     start.argtypes, start.restype = [ctypes.c_void_p, ctypes.c_void_p], ctypes.c_ssize_t
     return start(work, worker)
 
 
 def _lock() -> int:
-    """A lock of Python's interpreter, taken, which needs no Python."""
+    """A lock of Python's C API, acquired."""
     allocate, acquire = ctypes.pythonapi.PyThread_allocate_lock, ctypes.pythonapi.PyThread_acquire_lock
     allocate.restype, acquire.argtypes = ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_int]
     lock = allocate()
@@ -380,16 +376,16 @@ def _lock() -> int:
 
 @cache
 def team() -> Team:
-    """The process's team, at first without workers. Must be called before a kernel with parallel loops is linked."""
+    """The process's workers, none at first. Must be called before a kernel with parallel loops is linked."""
     import llvmlite.binding as llvm
 
-    found = made()
-    llvm.add_symbol("numod_divide", found.divide)
-    return found
+    workers = made()
+    llvm.add_symbol("numod_divide", workers.divide)
+    return workers
 
 
 def made() -> Team:
-    """A new team."""
+    """A new `Team`."""
     clock = _CLOCKS.get(sys.platform)
     values = {
         "CLOCK": _NO_CLOCK if clock is None else _CLOCK.replace("NUMBER", str(clock)),

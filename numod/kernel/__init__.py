@@ -1,4 +1,4 @@
-"""Loops: formulas and kernel functions become source text, and source text becomes native code.
+"""Kernels: formulas and kernel functions become source text, and source text becomes native code.
 
-Not which op needs which: see `ops`.
+`ops` decides which kernels an op needs.
 """

@@ -1,28 +1,26 @@
-"""Matrix products by blocks of GPU threads: source text of one tiled kernel, whatever the matrices are.
+"""Matrix products by blocks of GPU threads: the source text of a tiled kernel, also for convolutions (implicit GEMM).
 
-A convolution is such a product too (implicit GEMM).
-
-A block computes a tile of the result, DEPTH steps along the inner dimension at a time. Why it is laid out so:
+A block computes a tile of the result, DEPTH steps along the inner dimension at a time:
 - Shared memory holds a slice of both matrices, the inner index outermost: `left[k, row]`, `right[k, column]`, so that
-  every step of the inner loop reads one line of each. Two slices of each are kept: while one is multiplied the next is
-  on its way in registers, and one barrier a slice is enough. Of matrices that are copied without registers three are
-  kept, and two on their way.
-- A thread owns ROWS neighbouring rows and COLUMNS columns, in runs of four that lie `4 * across` apart (`across`:
-  threads side by side). It reads them four words at a time: the threads of a warp read neighbouring runs of `right`,
-  every bank as often, and one or two runs of `left`, which are broadcast. So (ROWS + COLUMNS) / 4 reads feed ROWS *
+  every step of the inner loop reads one line of each. There are two slices of each matrix: while one is multiplied the
+  next is loaded into registers, and one barrier a slice is enough. Matrices that are copied without registers have
+  three slices, two of them being loaded.
+- A thread computes ROWS neighbouring rows and COLUMNS columns, in runs of four that are `4 * across` apart (`across`:
+  threads side by side). It reads four words at a time: the threads of a warp read neighbouring runs of `right`, which
+  uses all banks equally, and one or two runs of `left`, which are broadcast. So (ROWS + COLUMNS) / 4 reads feed ROWS *
   COLUMNS multiply-adds, and neighbouring threads write neighbouring runs of the result.
-- A matrix is read in the order of its memory: neighbouring threads take neighbouring inner indices ("inner"), or
+- A matrix is read in the order of its memory: neighbouring threads read neighbouring inner indices ("inner"), or
   neighbouring rows or columns ("outer"). Lines of shared memory are PAD words longer than the tile, so that threads
-  that write along the inner index do not meet in a bank (4 k mod 32 differs).
-- Local arrays are registers here: every loop over one has constant bounds and is unrolled; the steps of a slice are
-  written out, so that their places in shared memory are part of the instructions. Places in memory are added up
-  (`Operand.jumps`), and what is divided in the loop is multiplied.
-- ptxas 13.0 for sm_90 gives a product of float32 with the large tile 128 registers a thread and 16.5 KiB shared: two
-  blocks on a multiprocessor, to which `RESIDENT` holds it; the broad one, for few rows, 128 and 20.5 KiB. Of the
-  instructions of a slice 77 % are multiply-adds (512 of 665), of a convolution's 64 % (1 x 1: 77 %), by the broad tile
-  52 % (74 %), of a weight's gradient 63 %. What is spilled, at most some forty words, a slice needs once.
-Sums run along the inner dimension in order, so that a result does not depend on the grid; parts of them (`ops.parts`)
-are a batch.
+  that write along the inner index use different banks (4 k mod 32 differs).
+- Local arrays are registers: every loop over one has constant bounds and is unrolled. The steps of a slice are unrolled
+  in the source, so that offsets in shared memory are constants. Offsets in global memory are incremented
+  (`Operand.jumps`), and divisions in the loop are multiplications.
+- With ptxas 13.0 for sm_90, a product of float32 with the large tile takes 128 registers a thread and 16.5 KiB shared
+  memory, so that two blocks fit a multiprocessor (`RESIDENT`); with the broad tile, for few rows, 128 and 20.5 KiB. Of
+  the instructions of a slice 77 % are multiply-adds (512 of 665); for a convolution 64 % (1 x 1: 77 %), with the broad
+  tile 52 % (74 %), for the gradient of a weight 63 %. At most some forty words are spilled, each used once a slice.
+Sums run along the inner dimension in order, so that a result does not depend on the grid. Split sums
+(`ops.matmul.split_k`) are a batch.
 """
 
 from __future__ import annotations
@@ -30,12 +28,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 PAD = 4
-SHORT = 1 << 30  # elements below which places are counted in 32 bits
+SHORT = 1 << 30  # elements below which offsets have 32 bits
 
 
 @dataclass(frozen=True)
 class Tile:
-    """A block's share: threads (down, across), results of each (rows, columns), inner steps a slice."""
+    """The work of a block: threads (down, across), results of each thread (rows, columns), inner steps of a slice."""
 
     down: int
     across: int
@@ -82,15 +80,15 @@ class Tile:
         return element
 
     def stored(self, value: str) -> str:
-        """The text of a result as it is kept."""
+        """The text of a result in its storage type."""
         return value
 
     def side(self, name: str, operand: Operand, number: str) -> Side:
-        """How a slice of one matrix comes into shared memory."""
+        """The `Side` that copies slices of one matrix into shared memory."""
         return Side(name, operand, self, number)
 
     def declare(self, left: Side, right: Side, number: str, kept: int) -> list[str]:
-        """Shared memory for `kept` slices, registers, and what depends on the thread."""
+        """Shared memory for `kept` slices, registers, and the numbers that depend on the thread."""
         return [
             f"left = shared_array({kept * self.depth * left.line}, {number}, SHARED)",
             f"right = shared_array({kept * self.depth * right.line}, {number}, SHARED)",
@@ -170,7 +168,7 @@ class Product:
 
 
 def tiles(tile: Tile, batches: int, rows: int, columns: int) -> int:
-    """How many blocks compute a batch of products."""
+    """The number of blocks that compute a batch of products."""
     return batches * -(-rows // tile.height) * -(-columns // tile.width)
 
 
@@ -235,7 +233,7 @@ def kernel({", ".join(each.arguments)}):
 
 
 def _finish(each: Product, tile: Tile, rounded: bool) -> str:
-    """Write a thread's results to their places."""
+    """Store a thread's results."""
     column, row, place = tile.places()
     return f"""        for j in range({tile.thread_columns}):
             o = first + {column}
@@ -272,7 +270,7 @@ class Side:
             raise ValueError(f"a block of {tile.threads} threads cannot share a slice of {size} x {tile.depth}")
 
     def declare(self) -> list[str]:
-        """Registers for the next slice and for what is kept."""
+        """Registers for the next slice and for constants."""
         kept = [f"{self.name}_{each} = cuda.local.array({self.kept}, int32)" for each in self.operand.outer]
         return [
             f"{self.name}_held = cuda.local.array({self.slots}, {self.number})",
@@ -281,7 +279,7 @@ class Side:
         ]
 
     def prepare(self) -> list[str]:
-        """What does not change along the inner dimension."""
+        """The values that are constant along the inner dimension."""
         kept = [f"{self.name}_{each}[slot] = {each}" for each in self.operand.outer]
         begin = f" + ({self.deep.replace('slot', '0')}) * {self.added}" if self.added else ""
         found = [
@@ -297,7 +295,7 @@ class Side:
         ]
 
     def fetch(self) -> list[str]:
-        """Read the slice into registers, 0 where it leaves the matrix."""
+        """Load the slice into registers; 0 outside the matrix."""
         place = f"{self.name}_at[{'slot' if self.kept > 1 else 0}]"
         terms = [
             place,

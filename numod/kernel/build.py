@@ -1,16 +1,16 @@
-"""Build kernels: source text to native code, once per machine.
+"""Build kernels: from source text to native code, once per machine.
 
-Numba's own cache key omits flags, constants, globals and callees. Here a kernel's key is the sha256 of its whole source
-(all constants are in it), its signature, its flags, the versions of numod, Numba and llvmlite and the processor's
-features. `kernel.cache` keeps it on the disk: an entry is one file, written to a temporary name and renamed, so any
-number of processes can fill one folder. Where no folder can be used, kernels live in memory.
+A kernel's cache key is the sha256 of its whole source (which includes all constants), its signature, its flags, the
+versions of numod, Numba and llvmlite, and the processor's features. (Numba's own key omits flags, constants, globals
+and callees.) `kernel.cache` stores entries as files, which are written under a temporary name and renamed, so that any
+number of processes can share a folder. Without a usable folder, kernels are cached in memory only.
 """
 
 from __future__ import annotations
 
 import linecache
 
-# a fork takes its lock, and Numba imports it: imported here, its lock is taken after `unforked`, not before
+# imported here, so that a fork takes its lock after `unforked`, as an import of Numba does
 import logging  # noqa: F401
 import os
 import threading
@@ -26,18 +26,18 @@ from . import registers
 if TYPE_CHECKING:
     from ..device.backend import Backend
 
-VERSION = "18"  # of everything that a kernel's text does not show; raise it when that changes
+VERSION = "18"  # raise it when anything changes that affects compiled kernels without changing their text
 FAST_POINTWISE = frozenset({"contract"})
 FAST_REDUCTION = frozenset({"contract", "reassoc", "nsz", "arcp"})
 _lock = threading.RLock()
-# held while modules are imported and kernels compiled: a child forked meanwhile would wait for their locks for ever
+# held while modules are imported and kernels compiled, since a child forked meanwhile would inherit their locks
 unforked = threading.RLock()
 _built: dict[str, Kernel] = {}
 
 
 @dataclass
 class Statistics:
-    """Kernels this process compiled and loaded, and the seconds each took."""
+    """Counts of the kernels that this process compiled and loaded, and the seconds that it took."""
 
     compiled: int = 0
     compile_seconds: float = 0.0
@@ -63,11 +63,11 @@ class Kernel:
     key: str
     launch: Callable | None = None
     cached: bool = False
-    why: str = ""  # it was compiled, or not
+    why: str = ""  # the reason why it was compiled, or not cached
     seconds: float = 0.0
     symbols: tuple[str, ...] = ()  # the names of its functions in the machine code
-    shared: tuple[str, ...] = ()  # and of those that it calls and other kernels share
-    # (lines=False): what Numba makes of it, for inspection, on the CPU
+    shared: tuple[str, ...] = ()  # the names of shared functions that it calls
+    # (lines=False): Numba's compile result, for inspection, on the CPU
     translate: Callable | None = field(default=None, repr=False)
 
 
@@ -99,7 +99,7 @@ def build(
                         backend, Kernel(f"{name}_{key[:16]}", source, signature, parallel, key), fastmath, alone
                     )
                 except Exception as error:
-                    # Numba's, of numbers without an order, say
+                    # Numba's errors, such as for numbers without an order
                     if "complex" in signature and type(error).__name__ in ("TypingError", "LoweringError"):
                         raise NotImplementedError(
                             f"{name} is not implemented for complex numbers; take a part first, with .real, .imag or "
@@ -138,25 +138,25 @@ def _make(backend: Backend, kernel: Kernel, fastmath: frozenset, alone: bool) ->
 
 
 def _translated(backend: Backend, function: Callable[[], Callable], *options: object) -> object:
-    """What Numba makes of a kernel, for inspection. Helper functions are registered meanwhile, as in a build."""
+    """Numba's compile result for a kernel, for inspection. Like a build, this registers helper functions."""
     with _lock:
         return backend.translate(function(), *options)
 
 
 def function(backend: Backend, name: str, source: str) -> Callable:
-    """The kernel of a source as a Python function that is not compiled, for `device.ahead`."""
+    """The kernel of a source as an uncompiled Python function, for `device.ahead`."""
     return _function(backend, Kernel(name, source, "", False, ""))
 
 
 def _function(backend: Backend, kernel: Kernel) -> Callable:
-    """The kernel as a Python function, to be compiled."""
+    """The kernel as an uncompiled Python function."""
     vector_functions = registers.functions() if backend.VECTORISED else {}
     namespace = {**backend.namespace(), **vector_functions, "__name__": __name__}
     text = kernel.source.replace("def kernel(", f"def {kernel.name}(", 1)
     filename = f"<numod {kernel.name}>"
     # tracebacks and profilers can show the source
     linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
-    exec(compile(text, filename, "exec"), namespace)  # this is the compiler
+    exec(compile(text, filename, "exec"), namespace)
     return namespace[kernel.name]
 
 
@@ -167,7 +167,7 @@ def _package_version() -> str:
 
 
 def _enter_child() -> None:
-    """After a fork: another thread of the parent may have held the lock."""
+    """After a fork: replace the locks, which a thread of the parent may have held."""
     global _lock, unforked
     _lock, unforked = threading.RLock(), threading.RLock()
 

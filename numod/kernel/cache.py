@@ -1,15 +1,15 @@
-"""The cache of one kernel on the disk: loads its entry, or saves it.
+"""The disk cache of one kernel: loads its entry, or saves it.
 
-Every failure is a miss with a reason; what keeps kernels from being kept is told once.
+Every failure is a miss with a reason; the reason why kernels cannot be saved is warned about once.
 
-What the cache protects against: whoever cannot act as the user or as root, and can write to the cache folder, to a
-folder above it, or to an archive that is unpacked, must not get code into a process. Therefore
+Threat model: someone who cannot act as the user or as root, but can write to the cache folder, to a folder above it, or
+to an archive that is unpacked, must not get code into a process. Therefore
 - a folder or file that others can write to is not used (`kernel.trust`), and a warning says so;
 - an entry must have the seal of the folder's own key (`kernel.seal`), except in a folder that root filled for other
   users;
 - an entry is data, whose lengths are checked (`kernel.entry`), and it must be for this kernel: its key, signature and
   kind are compared.
-It does not protect against who can run programs as the user: they can change the programs as well.
+It does not protect against someone who can run programs as the user, and so can change programs, too.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FOUND = "found on the disk"
 
 
 class KernelCache:
-    """The entry of one kernel. `version` is noted in it; `hit` says whether it was found."""
+    """The entry of one kernel. `version` is stored in it; `hit` is whether it was found."""
 
     def __init__(self, kernel: Kernel, version: str) -> None:
         self.kernel, self.version, self.hit = kernel, version, False
@@ -43,30 +43,28 @@ class KernelCache:
             _warn(None, config.why_no_cache_dir())
 
     def load(self, make: Callable[..., Callable]) -> Callable | None:
-        """The entry point of the machine code that was saved, if any was: what `make(name, module, parts, *names)`
-        returns.
-        """
-        found = self._find("code")
+        """The entry point of the saved machine code, as `make(name, module, parts, *names)` returns it; or None."""
+        entry = self._find("code")
         try:
-            made = self._entry_point(make, found.parts, found.names) if found else None
+            entry_point = self._entry_point(make, entry.parts, entry.names) if entry else None
         except Exception as error:  # an entry that does not load is compiled again, whatever is wrong with it
             self.kernel.why = f"entry does not load: {type(error).__name__}"
             return None
-        self.hit = made is not None
-        return made
+        self.hit = entry_point is not None
+        return entry_point
 
     def save(
         self, make: Callable[..., Callable], parts: tuple[tuple[bytes, tuple[str, ...]], ...], *names: str
     ) -> Callable:
-        """The entry point of machine code that was just made, which is saved."""
+        """Save new machine code and return its entry point."""
         self._keep("code", parts, names)
         return self._entry_point(make, parts, names)
 
     def text(self, make: Callable[[], str]) -> str:
         """The text that `make` returns, or its saved copy: for targets whose driver compiles it further (PTX)."""
-        found = self._find("text")
+        entry = self._find("text")
         try:
-            text = found.parts[0][0].decode() if found else None
+            text = entry.parts[0][0].decode() if entry else None
         except UnicodeDecodeError:
             self.kernel.why, text = "entry does not load: UnicodeDecodeError", None
         self.hit = text is not None
@@ -79,26 +77,26 @@ class KernelCache:
         self, make: Callable[..., Callable], parts: tuple[tuple[bytes, tuple[str, ...]], ...], names: tuple[str, ...]
     ) -> Callable:
         *shared, (_, symbols) = parts
-        made = make(self.kernel.name, sys.modules[f"{__package__}.build"], parts, *names)
+        entry_point = make(self.kernel.name, sys.modules[f"{__package__}.build"], parts, *names)
         self.kernel.symbols, self.kernel.shared = symbols, tuple(name for _, functions in shared for name in functions)
-        return made
+        return entry_point
 
     def _find(self, kind: str) -> Entry | None:
-        """The kernel's entry, or None; the kernel's `why` says why."""
-        found, self.kernel.why = None, "no entry"
+        """The kernel's entry, or None; sets the kernel's `why` to the reason."""
+        entry, self.kernel.why = None, "no entry"
         if self.folder is None:
             self.kernel.why = "no cache folder"
             return None
         try:
-            found = self._read(opened(self.folder), kind)
-        except FileNotFoundError:  # a folder that is missing is made when the kernel is saved
+            entry = self._read(opened(self.folder), kind)
+        except FileNotFoundError:  # the folder is created when the kernel is saved
             return None
         except OSError as error:
             self.kernel.why = f"cache folder not used: {reason(error)}"
             _warn(self.folder, reason(error))
             return None
-        self.kernel.why = FOUND if found else self.kernel.why
-        return found
+        self.kernel.why = FOUND if entry else self.kernel.why
+        return entry
 
     def _read(self, folder: Folder, kind: str) -> Entry | None:
         kernel = self.kernel
@@ -110,19 +108,19 @@ class KernelCache:
             kernel.why = f"entry not used: {reason(error)}"
             return None
         try:
-            found = parse(data, None if folder.is_roots else seal.read(folder))
+            entry = parse(data, None if folder.is_roots else seal.read(folder))
         except (OSError, Malformed) as error:
             kernel.why = f"entry not used: {reason(error)}"
             return None
-        if (found.key, found.name, found.signature, found.kind) != (kernel.key, kernel.name, kernel.signature, kind):
+        if (entry.key, entry.name, entry.signature, entry.kind) != (kernel.key, kernel.name, kernel.signature, kind):
             kernel.why = "entry not used: it is another kernel's"
             return None
-        return found
+        return entry
 
     def _keep(self, kind: str, parts: tuple[tuple[bytes, tuple[str, ...]], ...], names: tuple[str, ...] = ()) -> None:
-        """Write the entry. A failure is told once, unless root filled the folder for users who can only read it.
+        """Write the entry. A failure is warned about once, unless root filled the folder for users who only read it.
 
-        Windows does not replace a file that another process has open: that one is as good.
+        Windows does not replace a file that another process has open; its content is equally valid.
         """
         if self.folder is None:
             return
@@ -138,26 +136,26 @@ class KernelCache:
 
 
 def secret(folder: Folder) -> bytes:
-    """The key of the user's own folder, which is made if there is none.
+    """The key of the user's own folder, created if there is none.
 
-    One that is damaged, or that others could know, is replaced, which is told.
+    A key that is damaged, or that others could read, is replaced with a warning.
     """
     try:
         return seal.read(folder)
     except FileNotFoundError:
         return seal.make(folder)
     except OSError as error:
-        made = seal.make(folder, replace=True)
-        _tell(
+        key = seal.make(folder, replace=True)
+        _warn_once(
             f"the key of the kernel cache {folder.path} is replaced, and its kernels are compiled once more: "
             f"{reason(error)}"
         )
-        return made
+        return key
 
 
 def obstacle(path: str) -> str:
-    """Why kernels cannot be kept in a folder, which is made if it is missing; "" if they can, or if root filled it for
-    others.
+    """The reason why kernels cannot be saved in a folder, which is created if it is missing; "" if they can, or if root
+    filled it for others.
     """
     try:
         with Folder(path, make=True) as folder:
@@ -169,12 +167,12 @@ def obstacle(path: str) -> str:
 
 
 def reason(error: Exception) -> str:
-    """The system's message without the number, or the exception's own."""
+    """The system's message without its number, or the exception's message."""
     return getattr(error, "strerror", None) or str(error)
 
 
 def _warn(folder: str | None, reason: str) -> None:
-    _tell(
+    _warn_once(
         f"compiled kernels cannot be kept {f'in {folder}' if folder else 'on the disk'}, so every process compiles "
         f"them again: {reason}; "
         'set NUMOD_CACHE_DIR to a folder of your own, or to "" where none is wanted'
@@ -182,7 +180,7 @@ def _warn(folder: str | None, reason: str) -> None:
 
 
 @functools.cache
-def _tell(message: str) -> None:
-    """Warn once. Where warnings are errors the kernel is built all the same."""
+def _warn_once(message: str) -> None:
+    """Warn once. If warnings are errors, the kernel is built nevertheless."""
     with contextlib.suppress(UserWarning):
         warnings.warn(message, stacklevel=2)

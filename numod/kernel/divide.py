@@ -1,12 +1,11 @@
-"""Outline a kernel's parallel loops: each becomes a function over a range of iterations, which threads divide among
-them.
+"""Outline a kernel's parallel loops: each becomes a function over a range of iterations, which threads divide.
 
     for i in parallel_range(n):             def part0(_first_turn, _last_turn, out, x):
         out[i] = f(x[i])            ->          for i in range(uint64(_first_turn), uint64(_last_turn)):
                                                     out[i] = f(x[i])
 
-and in the kernel `divide(part0, n, _threads, (out, x))`. The target defines `divide`. Numba's own `prange` does the
-same with three to four times the code to compile, and needs a second kernel for one thread.
+and in the kernel `divide(part0, n, _threads, (out, x))`. The target defines `divide`. Numba's `prange` would compile
+three to four times as much code, and need a second kernel for one thread.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ from .syntax import parsed
 
 @cache
 def divided(source: str) -> str:
-    """The text of the outlined loops and of the kernel, whose last argument is now the number of threads.
+    """The text of the outlined loops and of the kernel, whose last argument becomes the number of threads.
 
-    Lines are moved, not generated anew, which takes longer.
+    Lines are moved, which is faster than unparsing them.
     """
     lines, kernel = source.splitlines(), parsed(source).body[-1]
     nodes = list(ast.walk(kernel))
@@ -31,18 +30,18 @@ def divided(source: str) -> str:
     sums = [node.target for node in nodes if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name)]
     variables = {arg.arg for arg in kernel.args.args} | {name.id for name in names if isinstance(name.ctx, ast.Store)}
     parts: list[str] = []
-    body, done = [], kernel.body[0].lineno - 1  # lines of the new kernel, and how many of the old one's they stand for
+    body, done = [], kernel.body[0].lineno - 1  # lines of the new kernel; number of lines of the old one processed
     for loop in sorted((node for node in nodes if isinstance(node, ast.For)), key=lambda node: node.lineno):
         if loop.lineno <= done or getattr(getattr(loop.iter, "func", None), "id", "") != "parallel_range":
             continue
         name = f"{MARK}_{len(parts)}"
-        given = _given(
+        captured = _captured(
             loop,
-            *([each for each in found if loop.lineno <= each.lineno <= loop.end_lineno] for found in (names, sums)),
+            *([each for each in group if loop.lineno <= each.lineno <= loop.end_lineno] for group in (names, sums)),
             variables,
         )
-        first = loop.body[0]  # it may stand behind the colon
-        turns = textwrap.dedent(
+        first = loop.body[0]  # it may be on the line of the `for`
+        iterations = textwrap.dedent(
             "\n".join(
                 [
                     " " * first.col_offset + lines[first.lineno - 1][first.col_offset :],
@@ -50,12 +49,13 @@ def divided(source: str) -> str:
                 ]
             )
         )
+        # counters are unsigned: code for negative indices would prevent vectorisation
         loop_line = f"    for {ast.unparse(loop.target)} in range(uint64(_first_turn), uint64(_last_turn)):\n"
-        head = f"def {name}({', '.join(['_first_turn', '_last_turn', *given])}):\n{loop_line}"
-        parts.append(head + textwrap.indent(turns, " " * 8))
+        head = f"def {name}({', '.join(['_first_turn', '_last_turn', *captured])}):\n{loop_line}"
+        parts.append(head + textwrap.indent(iterations, " " * 8))
         call = (
             f"divide({name}, int64({ast.unparse(loop.iter.args[0])}), _threads, "
-            f"({', '.join(given)}{',' if len(given) == 1 else ''}))"
+            f"({', '.join(captured)}{',' if len(captured) == 1 else ''}))"
         )
         body += [*lines[done : loop.lineno - 1], " " * loop.col_offset + call]
         done = loop.end_lineno
@@ -65,13 +65,10 @@ def divided(source: str) -> str:
     )
 
 
-def _given(loop: ast.For, names: list[ast.Name], sums: list[ast.Name], variables: set[str]) -> list[str]:
+def _captured(loop: ast.For, names: list[ast.Name], sums: list[ast.Name], variables: set[str]) -> list[str]:
     """The kernel's variables that a loop reads and does not assign.
 
-    `names` and `sums`: its names, and those that it accumulates into.
-
-    Loop counters are unsigned: wrap-around handling of possibly negative indices would keep the loop from being
-    vectorised.
+    `names`: the loop's names. `sums`: the names that it accumulates into, which raise ValueError.
     """
     summed = {partial_sum.id for partial_sum in sums} - {
         name.id for name in names if isinstance(name.ctx, ast.Store) and name not in sums

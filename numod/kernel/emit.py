@@ -1,12 +1,9 @@
-"""The code generator of pointwise loops.
+"""The code generator of pointwise loops, of eager ops and of fused groups. `writer` writes the body of a loop; `folds`
+generates reductions.
 
-An eager op is a graph with one row of the table, a fused group a graph with many; both end up here. What stands inside
-a loop is `writer`'s; reductions are in `folds`.
-
-Layout rule. After `collapse`, a loop has outer dimensions (unravelled from `row`) and one inner dimension of size `n`.
-Along it each tensor steps by 1 (class "1"), stays (class "0") or steps by a stride given at run time (class "s"); the
-classes are part of the source, so that LLVM sees constant steps and vectorises. A loop of rank 1 with classes 0 and 1
-is the dense loop.
+After `collapse`, a loop has outer dimensions (unravelled from `row`) and one inner dimension of size `n`. Each tensor
+has a class, its step along the inner dimension: "1", "0", or "s" for a stride that is an argument. Classes are part of
+the source, so that LLVM sees constant steps and vectorises. A loop of rank 1 with classes 0 and 1 is dense.
 """
 
 from __future__ import annotations
@@ -19,9 +16,7 @@ from .writer import Loop, body, converted_numbers, number_type
 
 
 def collapse(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> tuple[list[int], list[list[int]]]:
-    """Shape and strides (one list per tensor) with sizes of 1 dropped and dimensions merged wherever all tensors allow
-    it.
-    """
+    """Shape and strides (a list per tensor) without sizes of 1, and with dimensions merged if all tensors allow it."""
     sizes: list[int] = []
     steps: list[list[int]] = [[] for _ in strides]
     for axis, n in enumerate(shape):
@@ -29,8 +24,8 @@ def collapse(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> tuple[li
             continue
         if sizes and all(s[-1] == stride[axis] * n for s, stride in zip(steps, strides)):
             sizes[-1] *= n
-            for s, each in zip(steps, strides):
-                s[-1] = each[axis]
+            for s, stride_list in zip(steps, strides):
+                s[-1] = stride_list[axis]
             continue
         sizes.append(n)
         for s, stride in zip(steps, strides):
@@ -39,16 +34,15 @@ def collapse(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> tuple[li
 
 
 def classes_of(steps: Sequence[Sequence[int]]) -> str:
-    """The class of each tensor's inner stride:
-
-    "0", "1", "t" (turned: the dimension before the inner one has stride 1) or "s".
+    """The class of each tensor's inner stride: "0", "1", "t" (transposed: the dimension before the inner one has stride
+    1) or "s".
     """
     return "".join(str(step[-1]) if step[-1] in (0, 1) else "t" if step[-2:-1] == [1] else "s" for step in steps)
 
 
 def crossing(sizes: list[int], steps: list[list[int]]) -> tuple[list[int], list[list[int]]] | None:
-    """Sizes and strides with that dimension before the inner one along which a tensor runs that strides along the inner
-    one; None where it is too short for tiles.
+    """Sizes and strides, reordered so that a tensor with a strided inner dimension has stride 1 in the dimension before
+    it; None if there is none, or it is too short for tiles.
     """
     strided = [step for step in steps if step[-1] not in (0, 1)]
     across = next((d for d in range(len(sizes) - 1) if any(step[d] == 1 for step in strided)), None)
@@ -61,10 +55,9 @@ def crossing(sizes: list[int], steps: list[list[int]]) -> tuple[list[int], list[
 def pointwise(loop: Loop, classes: str, rank: int, flat: bool) -> tuple[str, str]:
     """Source and signature of a loop.
 
-    Arguments: input tensors, results, numbers, then n, and for strided loops the geometry (see `geometry`).
-
-    `flat` gives one loop over all elements (GPU threads), in tiles where a tensor is turned; else outer rows and a
-    contiguous inner loop.
+    Arguments: input tensors, results, numbers, n, and for strided loops the geometry (see `geometry`). With `flat`
+    (GPUs) there is one loop over all elements, in tiles if a tensor is transposed; else a loop over rows and an inner
+    loop.
     """
     tensors = [input for input in loop.inputs if input.tensor]
     numbers = [input for input in loop.inputs if not input.tensor]
@@ -85,7 +78,7 @@ def pointwise(loop: Loop, classes: str, rank: int, flat: bool) -> tuple[str, str
     head, indent, position, tail = _dense_head(flat) if dense else _strided_head(arrays, classes, rank, flat)
     index = {name: position(name, kind) for name, kind in places.items()}
     turn = body(loop, index)
-    if dense and flat and len(turn) <= FEW and "[uintp(_index)] = " in turn[-1]:  # not of a single element
+    if dense and flat and len(turn) <= FEW and "[uintp(_index)] = " in turn[-1]:  # more than a single element
         return "\n".join(
             lines + _by_fours(turn, arrays, len(loop.outputs), loop.dtype.compute.itemsize > 4)
         ) + "\n", ", ".join(types)
@@ -99,7 +92,7 @@ def pointwise(loop: Loop, classes: str, rank: int, flat: bool) -> tuple[str, str
             for name, kind in places.items()
             if kind in _COSTLY and is_costly(turn, kind)
         ]
-        head, indent, turn = _drawn_ahead(head, indent, turn, loop.dtype.compute.itemsize > 4)
+        head, indent, turn = _in_strips(head, indent, turn, loop.dtype.compute.itemsize > 4)
     if not dense and any(re.search(r"\b_index\b", line) for line in turn):
         head.append(f"{indent}_index = {'_place' if flat else '_row * _n + _inner'}")
     source = "\n".join(lines + head + [indent + line for line in turn] + tail) + "\n"
@@ -107,12 +100,11 @@ def pointwise(loop: Loop, classes: str, rank: int, flat: bool) -> tuple[str, str
 
 
 def by_half_registers(source: str) -> str:
-    """The text of a processor's loop along contiguous memory, with half registers if it computes so little that it
-    waits for memory.
+    """The text of a CPU's contiguous loop, with 256-bit vectors if it computes so little that it is memory-bound.
 
-    Loops that round to 16 bits keep whole registers: with halves, 64 k float32 took 1.16 times as long to become
-    float16, and 1.05 times to become bfloat16. So do those that call a remainder, of which LLVM would make calls for
-    one number each, ten times as slow at 64 k.
+    Loops that round to 16 bits keep whole registers: with halves, 64 k float32 took 1.16 times as long to convert to
+    float16, and 1.05 times to bfloat16. So do loops with remainders, which LLVM would not vectorise (ten times as slow
+    at 64 k).
     """
     computed = re.findall(r"^ +_[a-z]\d+ = .*", source, re.M)
     rounds = re.search(r"= to_b?float16\(", source) and "from_" not in source
@@ -122,38 +114,38 @@ def by_half_registers(source: str) -> str:
     return re.sub(r"^( *)for \w+ in parallel_range.*\n", r"\g<0>\1    half_registers()\n", source, count=1, flags=re.M)
 
 
-# between what is computed already
+# `a if condition else b` of variables
 _CHOICE = re.compile(r"(?<== )(?:float|u?int)(?:8|16|32|64)\((_t\d+) if (_t\d+) else (_t\d+)\)$")
 
 
 def _stored_whole(line: str, loop: Loop, turn: list[str]) -> str:
-    """A line of a processor's loop, which writes whole vectors where it chooses between what an input holds, over which
-    it writes, and something else.
+    """A line of a CPU's loop; if it may store to an input the value that it has already, it uses `whole`, which avoids
+    masked stores.
     """
     target, _, value = line.partition("] = ")
     over = target.partition("[")[0]
-    own = any(
+    overwrites = any(
         output.over == over and output.dtype is loop.dtype and output.dtype.itemsize in (4, 8)
         for output in loop.outputs
     )
     return (
         f"{target}] = whole({value}, {over})"
-        if own and not loop.dtype.is_complex and any(" if " in each for each in turn)
+        if overwrites and not loop.dtype.is_complex and any(" if " in other_line for other_line in turn)
         else line
     )
 
 
 def _is_fixed(line: str, places: dict[str, str]) -> bool:
-    """Whether a line reads what stays the same along the inner loop.
+    """Whether a line loads an element that is constant along the inner loop.
 
-    LLVM would read it in a branch that alone uses it, and vectorises no loop with such a branch.
+    LLVM might move the load into a branch that uses it, and it does not vectorise loops with such a branch.
     """
     read = re.fullmatch(r"_t\d+ = .*?\b(\w+)\[.*", line)
     return read is not None and places.get(read[1]) == "0"
 
 
-# lines that are worth gathering elements into vectors, where these are strided, and where rows are cut into tiles, too
-# short for vectors of remainders
+# lines that are worth gathering elements into vectors: with strides, and in tiles of rows, which are too short for
+# vectors of remainders
 _COSTLY = {
     "s": re.compile(r"= \w+\((?!(?:fabs|floor|from_\w+|max|min)\()\w+\(| / |(?:whole_quotient|truncated)\("),
     "t": re.compile(r"= \w+\((?!(?:fabs|fmod|floor|from_\w+|max|min|modulus)\()\w+\(|(?:whole_quotient|truncated)\("),
@@ -161,43 +153,42 @@ _COSTLY = {
 
 
 def is_costly(turn: list[str], kind: str = "t") -> bool:
-    """Whether a loop's body takes so long that it is to be vectorised along a stride.
+    """Whether a loop's body takes so long that it should be vectorised along a stride.
 
-    For one that may be 1, LLVM makes vectors of that case alone: it is told otherwise.
+    If the stride could be 1, LLVM would vectorise for this case only, so the source excludes it.
     """
     return any(map(_COSTLY[kind].search, turn))
 
 
-STRIP = 256  # elements whose random words a processor draws together, ahead of the loop that reads them
+STRIP = 256  # elements whose random words a CPU draws at a time, before the loop that reads them
 _DRAW = re.compile(r"\brandom_(uniform|normal|below)\((\w+), (\w+), _index\b")
 # functions of `library.random`, and the words that they take
-_OF_WORDS = {"uniform": ("unit", 2), "normal": ("normal_of", 4), "below": ("below", 2)}
+_WORD_FUNCTIONS = {"uniform": ("unit", 2), "normal": ("normal_of", 4), "below": ("below", 2)}
 
 
-def _of_words(turn: list[str], wide: bool, word: str) -> tuple[list[str], dict[tuple, str]]:
-    """A body's lines with random numbers made of words, each the text `word` of what it lies in; and the names of these
-    by seed, offset and group.
+def _words_drawn(turn: list[str], wide: bool, word: str) -> tuple[list[str], dict[tuple, str]]:
+    """A body's lines with random numbers computed from words, and the words' names by seed, offset and group.
 
-    Numbers that are not `wide` look at the first of two words alone, which is then also given as the second.
+    `word` formats the text that reads a word from its name. Numbers that are not `wide` use one word for two.
     """
     drawn: dict[tuple, str] = {}
 
-    def made(found: re.Match) -> str:
-        name, count = _OF_WORDS[found[1]]
-        groups = [k if wide or found[1] == "below" else k & 2 for k in range(count)]
-        words = [drawn.setdefault((found[2], found[3], group), f"_draw_words{len(drawn)}") for group in groups]
+    def replacement(match: re.Match) -> str:
+        name, count = _WORD_FUNCTIONS[match[1]]
+        groups = [k if wide or match[1] == "below" else k & 2 for k in range(count)]
+        words = [drawn.setdefault((match[2], match[3], group), f"_draw_words{len(drawn)}") for group in groups]
         return f"{name}({', '.join(map(word.format, words))}"
 
-    return [_DRAW.sub(made, line) for line in turn], drawn
+    return [_DRAW.sub(replacement, line) for line in turn], drawn
 
 
-def _drawn_ahead(head: list[str], indent: str, turn: list[str], wide: bool) -> tuple[list[str], str, list[str]]:
-    """A processor's loop by strips, where its body takes random numbers: four neighbours share a block of random bits,
-    which LLVM would compute for each.
+def _in_strips(head: list[str], indent: str, turn: list[str], wide: bool) -> tuple[list[str], str, list[str]]:
+    """A CPU's loop in strips, if its body draws random numbers: four neighbours share a block of random bits, which
+    LLVM would compute for each of them.
 
-    Rows of a turned tensor stay as they are.
+    Loops over transposed tensors remain unchanged.
     """
-    last, (turn_of_words, drawn) = head[-1].strip(), _of_words(turn, wide, "{}[uintp(_index - _draw_first)]")
+    last, (turn_of_words, drawn) = head[-1].strip(), _words_drawn(turn, wide, "{}[uintp(_index - _draw_first)]")
     if last not in ("for _index in parallel_range(_n):", "for _inner in range(_n):") or not drawn:
         return head, indent, turn
     if last.startswith("for _index"):
@@ -225,25 +216,25 @@ def _drawn_ahead(head: list[str], indent: str, turn: list[str], wide: bool) -> t
 
 
 def several(name: str, loop: Loop, count: int, flat: bool) -> tuple[str, str]:
-    """Source and signature of `count` dense loops, one after the other, over tensors and sizes of their own with the
-    same numbers; `flat` as in `pointwise`.
+    """Source and signature of `count` dense loops in one kernel, with different tensors and sizes, and the same
+    numbers.
 
-    Arguments: the tensors of each loop in turn, the numbers, the sizes. For many small tensors, where a launch costs
-    more than its work.
+    For many small tensors, whose launches cost more than their work. Arguments: the tensors of each loop, the numbers,
+    the sizes. `flat` as in `pointwise`.
     """
     source, signature = pointwise(loop, "1" * sum(input.tensor for input in loop.inputs), 1, flat)
     source = source if flat else source.replace("parallel_range(", "range(")
-    one = f"{name}_{zlib.crc32(source.encode()):08x}"  # of other dtypes it is another function
+    one = f"{name}_{zlib.crc32(source.encode()):08x}"  # other dtypes need another name
     names, types = source[len("def kernel(") : source.index("):")].split(", "), signature.split(", ")
     tensors = [k for k, type_ in enumerate(types) if type_.endswith("[]")]
     numbers = [k for k in range(len(types) - 1) if k not in tensors]
-    own = [*(names[k] for k in tensors), "_n"]
+    per_loop = [*(names[k] for k in tensors), "_n"]
     sizes = [f"_of{turn}__n" for turn in range(count)]
     arguments = (
         [f"_of{turn}_{names[k]}" for turn in range(count) for k in tensors] + [names[k] for k in numbers] + sizes
     )
     lines = [
-        f"    {one}({', '.join(f'_of{turn}_{each}' if each in own else each for each in names)})"
+        f"    {one}({', '.join(f'_of{turn}_{argument}' if argument in per_loop else argument for argument in names)})"
         for turn in range(count)
     ]
     kinds = [types[k] for k in tensors] * count + [types[k] for k in numbers] + ["int64"] * count
@@ -252,8 +243,8 @@ def several(name: str, loop: Loop, count: int, flat: bool) -> tuple[str, str]:
 
 
 def geometry(sizes: Sequence[int], steps: Sequence[Sequence[int]], classes: str) -> tuple[int, ...]:
-    """The numbers a strided loop takes after n: rows, outer sizes, then per tensor its outer strides and, in classes
-    "s" and "t", its inner stride.
+    """The numbers that a strided loop takes after n: rows, outer sizes, then each tensor's outer strides and, in
+    classes "s" and "t", its inner stride.
     """
     rows = 1
     for n in sizes[:-1]:
@@ -272,27 +263,26 @@ def _geometry_names(arrays: list[str], classes: str, rank: int) -> list[str]:
 
 
 def _dense_head(flat: bool) -> tuple[list[str], str, object, list[str]]:
-    # GPU thread indices are signed, and would be tested for being negative
+    # GPU thread indices are signed, so that the sign of an index would be tested
     place = "uintp(_index)" if flat else "_index"
     return ["    for _index in parallel_range(_n):"], " " * 8, lambda name, kind: "0" if kind == "0" else place, []
 
 
-# longest body, in lines, that is unrolled by four on GPUs: longer ones are bound by arithmetic, and would take long to
-# compile
+# the longest body, in lines, that is unrolled by four on GPUs: longer ones are compute-bound, and would compile slowly
 FEW = 24
 
 
 def _by_fours(turn: list[str], arrays: list[str], stores: int, wide: bool) -> list[str]:
-    """A dense loop of GPU threads with four neighbouring elements a turn, which are read and written at once, and share
-    blocks of random bits; the last elements are one each.
+    """A dense loop of GPU threads over four neighbouring elements at a time, by vector loads and stores; they share a
+    block of random bits. The last elements are processed one by one.
     """
-    compute, drawn = _of_words(turn[: len(turn) - stores], wide, "lane({0}_low, {0}_high, _index & 3)")
+    compute, drawn = _words_drawn(turn[: len(turn) - stores], wide, "lane({0}_low, {0}_high, _index & 3)")
     writes = [line.split("[uintp(_index)] = ") for line in turn[len(turn) - stores :]]
     read = [name for name in arrays if any(f"{name}[uintp(_index)]" in line for line in turn)]
-    own = "|".join({"_index", *(line.partition(" =")[0] for line in compute)})
+    variables = "|".join({"_index", *(line.partition(" =")[0] for line in compute)})
 
     def one(text: str, k: int) -> str:
-        return re.sub(rf"\b({own})\b", rf"\1_{k}", at_once(text, k))
+        return re.sub(rf"\b({variables})\b", rf"\1_{k}", at_once(text, k))
 
     lines = ["    _quarter = _n // 4", "    for _place in parallel_range(_quarter + 3):"]
     lines += ["        if _place < _quarter:", "            _index = uintp(4 * _place)"]
@@ -319,12 +309,11 @@ def _by_fours(turn: list[str], arrays: list[str], stores: int, wide: bool) -> li
 
 
 def at_once(line: str, k: int) -> str:
-    """A line of a loop's body with the variables of its k-th neighbours in the place of elements of tensors."""
+    """A line of a loop's body that reads the variables of the k-th neighbours instead of elements of tensors."""
     return re.sub(r"\b(\w+)\[uintp\(_index\)\]", rf"_at{k}_\1", line)
 
 
-# rows, and elements of them, that are worked on together where a tensor is turned, so that a cache line is used up
-# before its set is full
+# rows and columns of a tile, for transposed tensors: a cache line is used up before it is evicted
 TILE = 8
 
 
@@ -332,15 +321,15 @@ def _tile_head(rank: int) -> list[str]:
     """The head of a loop of GPU threads in tiles, TILE along the inner dimension and 32 along the one before: a block
     of 256 threads uses whole sectors of 32 bytes in both.
 
-    Neighbouring blocks are neighbours along the inner dimension. A warp uses half a sector of a turned tensor at least;
-    the rest waits in the L1 cache.
+    Neighbouring blocks are neighbours along the inner dimension. A warp uses at least half a sector of a transposed
+    tensor; the rest stays in the L1 cache.
     """
     size = f"_size{rank - 2}" if rank > 2 else "_rows"
     lines = [f"    _tiles, _across = (_n + {TILE - 1}) // {TILE}, ({size} + 31) // 32"]
     lines.append(
         f"    for _place in parallel_range({f'_rows // {size} * ' if rank > 2 else ''}_tiles * _across * {32 * TILE}):"
     )
-    lines.append(f"        _tile = _place >> {(32 * TILE).bit_length() - 1}")  # shifts need no look at signs
+    lines.append(f"        _tile = _place >> {(32 * TILE).bit_length() - 1}")  # a shift needs no test of the sign
     lines += [
         "        _strip = quotient(_tile, _tiles)",
         f"        _inner = (_tile - _strip * _tiles) * {TILE} + (_place & {TILE - 1})",
@@ -352,12 +341,11 @@ def _tile_head(rank: int) -> list[str]:
     return [*lines, *(unravel("_outer", "_i", "_size", rank - 2, " " * 12) if rank > 2 else [])]
 
 
-def _carried(outer: int) -> tuple[list[str], list[str]]:
-    """The head of a loop of GPU threads over rows of n elements, and what ends its turn: indices go on by those of the
-    distance between a thread's turns, with carries.
+def _carried_head(outer: int) -> tuple[list[str], list[str]]:
+    """The head of a loop of GPU threads over rows of n elements, and the lines that advance its indices, with carries.
 
-    Only a thread's first indices are divided for. A division of 64 bits is some forty instructions, more than all else
-    of a turn.
+    Only a thread's first indices take divisions: a 64-bit division is some forty instructions, more than the rest of an
+    iteration.
     """
     if outer == 0:
         return ["    for _place in parallel_range(_n):", "        _inner = _place"], []
@@ -384,10 +372,11 @@ def _carried(outer: int) -> tuple[list[str], list[str]]:
 
 
 def _strided_head(arrays: list[str], classes: str, rank: int, flat: bool) -> tuple[list[str], str, object, list[str]]:
-    """Loop headers, the body's indentation, how a tensor's element is addressed there, and what follows the body.
+    """Loop headers, the body's indentation, a function for the index of a tensor's element, and the lines after the
+    body.
 
-    A processor's task takes a run of rows, along whose last index the addresses are linear: divisions for each row
-    would cost more than a short row.
+    A CPU's task processes runs of rows whose addresses are linear in the last index: divisions for each row would take
+    longer than a short row.
     """
     outer, turned = rank - 1, "t" in classes
     bases = {array: f"_base_{array} = {dot('_i', '_stride', outer, f'_{array}')}" for array in arrays}
@@ -395,7 +384,7 @@ def _strided_head(arrays: list[str], classes: str, rank: int, flat: bool) -> tup
         lines, indent, along, tail = _tile_head(rank), 12, "", []
         lines += [" " * indent + base for base in bases.values()]
     elif flat:
-        lines, tail = _carried(outer)
+        lines, tail = _carried_head(outer)
         lines += [" " * 8 + base for base in bases.values()]
         indent, along = 8, ""
     elif outer < 2 and not turned:

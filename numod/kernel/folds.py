@@ -1,5 +1,5 @@
-"""Source text of reductions, as `emit` writes pointwise loops: over rows, by teams of GPU threads, over columns, and of
-a formula of several tensors.
+"""The code generator of reductions: along rows, by blocks of GPU threads, along columns, and of a formula of several
+tensors. (`emit` generates pointwise loops.)
 """
 
 from __future__ import annotations
@@ -16,20 +16,17 @@ from .writer import Input, Writer, cast, literal, load, number_type, stored
 # elements summed in the compute dtype before they are added to a wider accumulator, so that rounding errors do not grow
 # with the length
 BLOCK = 1 << 10
-_LIMIT = 8192  # texts that are kept: the same serve all sizes, which are arguments
+_LIMIT = 8192  # cached texts; sizes are arguments, so that a text serves all shapes
 AHEAD = 8  # rows of a column that a GPU thread reads at once
 STREAMS = 8  # rows that a reduction over columns reads per pass, summed in the compute dtype
 
 
 class Fold(NamedTuple):
-    """A reduction:
+    """A reduction: `each` maps an element (symbol x), `combine` reduces (a, b), `finish` maps the total (symbols a and
+    n) to the result.
 
-    `each` maps an element (symbol x), `combine` reduces (a, b), `finish` maps the total (symbols a and n) to the
-    result.
-
-    Elements are combined in `dtype`, partial results in `wide`, which a second stage may read back. A tuple, since
-    tuples ask for identity before they compare: `==` of two formulas is a formula, and since Python 3.13 a dataclass
-    asks for nothing else.
+    Elements are combined in `dtype`, partial results in `wide`, which a second stage may read back. This is a tuple,
+    since tuples compare items by identity first: `==` of two formulas returns a formula.
     """
 
     each: Expression
@@ -43,9 +40,7 @@ class Fold(NamedTuple):
 
     @property
     def block(self) -> int:
-        """Elements combined in `dtype` before they are added to the total: practically all of them if `wide` is no
-        wider.
-        """
+        """The number of elements combined in `dtype` before they are added to the total."""
         return BLOCK if self.wide is not self.dtype else BLOCK << 6
 
 
@@ -53,20 +48,20 @@ class Fold(NamedTuple):
 def rows(
     fold: Fold, inner: str, kept: int, reduced: int, across: bool = False, joined: bool = False, short: bool = False
 ) -> tuple[str, str]:
-    """Reduce, element by element, along the dimensions of each output.
+    """Source and signature of a reduction along rows, parallel over outputs and chunks of the innermost dimension.
 
-    Parallel over outputs and chunks of the innermost reduced dimension.
+    Neighbouring tasks are chunks of one output or, with `across`, the same chunk of neighbouring outputs, so that GPU
+    threads read neighbouring columns. With `short`, each output is one row, in one chunk of at most one block, and the
+    loops over chunks and blocks are left out.
 
-    Neighbouring tasks are chunks of one output, or `across` the same chunk of neighbouring outputs: on a GPU their
-    threads then read neighbouring columns. `short`: each output is one row in one chunk, of one block at most, beside
-    whose elements the loops over all these would take long. Arguments: x, `partial` (totals of chunks) if these are to
-    be `joined`, out, outs, n, chunk, chunks, count (elements per output), rows, the sizes of `kept` and `reduced` outer
-    dimensions (the first of each left out), their strides, and the inner stride in class "s".
+    Arguments: x, `partial` (totals of chunks) if these are to be `joined`, out, outs, n, chunk, chunks, count (elements
+    per output), rows, the sizes of `kept` and `reduced` outer dimensions (except the first of each), their strides, and
+    the inner stride in class "s".
     """
     names = _geometry_names(kept, reduced) + (["_stride_x"] if inner == "s" else [])
     step = {"0": "_base", "1": "_base + _inner", "s": "_base + _inner * _stride_x"}[inner]
     arrays = _results(fold, joined)
-    lines = [f"def kernel({', '.join(['x', *arrays, *names])}):", *_apart(inner)]
+    lines = [f"def kernel({', '.join(['x', *arrays, *names])}):", *_exclude_stride_1(inner)]
     types = [f"{fold.source.storage.name}[]", *arrays.values()] + ["int64"] * len(names)
     if short:
         lines += [
@@ -94,12 +89,12 @@ def rows(
         "        _stop = min(_start + _chunk, _n)",
         f"        _output = {output}",
     ]
-    lines += _walk(fold, kept, reduced)
+    lines += _row_loop(fold, kept, reduced)
     lines += [f"            for _low in range(_start, _stop, {fold.block}):"]
     lines += [
         f"                _part, _high = {cast(fold.dtype, literal(fold.identity))}, min(_low + {fold.block}, _stop)"
     ]
-    if across:  # loads that are in flight at once
+    if across:  # several loads in flight
         lines += [f"                for _inner in range(_low, _high - {AHEAD - 1}, {AHEAD}):"]
         lines += [f"                    _at{k}_x = x[uintp({step} + {k} * _stride_x)]" for k in range(AHEAD)]
         lines += [
@@ -113,7 +108,7 @@ def rows(
         *(" " * 20 + line for line in _folded(fold, f"uintp({step})", "_part", fold.dtype)),
     ]
     lines += [" " * 16 + line for line in _combined(fold, "_total", "_part", fold.wide)]
-    lines += _ended(fold, joined, place)
+    lines += _end_of_chunk(fold, joined, place)
     return "\n".join(lines) + "\n", ", ".join(types)
 
 
@@ -123,9 +118,9 @@ def _results(fold: Fold, joined: bool) -> dict[str, str]:
     return {**partial, "out": f"{fold.result.storage.name}[]"}
 
 
-def _ended(fold: Fold, joined: bool, place: str, outs: str = "_outs") -> list[str]:
-    """Lines that end a chunk: its total is the result at `place`, or those of each of `outs` results are `joined`
-    behind the loop over all chunks.
+def _end_of_chunk(fold: Fold, joined: bool, place: str, outs: str = "_outs") -> list[str]:
+    """Lines that end a chunk: store its total to `place` or, if chunks are `joined`, store it to `partial`, and after
+    the loop over all chunks combine the chunks of each of `outs` results.
     """
     if not joined:
         return [" " * 8 + line for line in _finished(fold, "_total", place)]
@@ -138,24 +133,23 @@ def _ended(fold: Fold, joined: bool, place: str, outs: str = "_outs") -> list[st
         "        for _task in range(_output * _chunks, (_output + 1) * _chunks):",
     ]
     lines += [
-        " " * 12 + line for line in _combined(fold, "_total", _read("partial[uintp(_task)]", fold.wide), fold.wide)
+        " " * 12 + line for line in _combined(fold, "_total", _loaded("partial[uintp(_task)]", fold.wide), fold.wide)
     ]
     return [*lines, *(" " * 8 + line for line in _finished(fold, "_total", "out[uintp(_output)]"))]
 
 
-def _apart(inner: str) -> list[str]:
-    """Of a stride that may be 1, LLVM makes vectors of that case alone: it is told that it is none (see `emit`)."""
+def _exclude_stride_1(inner: str) -> list[str]:
+    """Lines that exclude a stride of 1, for which alone LLVM would vectorise (see `emit.is_costly`)."""
     return ["    _stride_x = max(_stride_x, 2)"] if inner == "s" else []
 
 
 @lru_cache(_LIMIT)
 def team(fold: Fold, kept: int, reduced: int, threads: int) -> tuple[str, str]:
-    """The same for a block of GPU threads per output and chunk, along an innermost dimension of step 1: neighbouring
-    threads read neighbouring elements.
+    """Source and signature of a reduction with a block of GPU threads for each output and chunk, along a contiguous
+    innermost dimension: neighbouring threads read neighbouring elements.
 
-    Each thread combines its elements (`_shared`); then half of the threads combine their totals with the other half's,
-    in shared memory, until one is left. The order depends on `threads` alone, so the result is the same in every run.
-    Arguments are those of `rows`.
+    Each thread combines its elements (`_thread_totals`), then the threads' totals are combined in shared memory
+    (`_block_total`). The order depends on `threads` alone, so results are reproducible. Arguments are those of `rows`.
     """
     names = _geometry_names(kept, reduced)
     lines = [
@@ -168,16 +162,16 @@ def team(fold: Fold, kept: int, reduced: int, threads: int) -> tuple[str, str]:
         "        _start = (_task % _chunks) * _chunk",
     ]
     lines += ["        _stop = min(_start + _chunk, _n)", "        _output = _task // _chunks"]
-    lines += _walk(fold, kept, reduced)
-    lines += [" " * 12 + line for line in _shared(fold, (Input("x", fold.source),), "_base + ", threads)] + _joined(
-        fold, threads
-    )
+    lines += _row_loop(fold, kept, reduced)
+    lines += [
+        " " * 12 + line for line in _thread_totals(fold, (Input("x", fold.source),), "_base + ", threads)
+    ] + _block_total(fold, threads)
     types = [f"{fold.source.storage.name}[]", f"{fold.result.storage.name}[]"] + ["int64"] * len(names)
     return "\n".join(lines) + "\n", ", ".join(types)
 
 
 def _geometry_names(kept: int, reduced: int) -> list[str]:
-    """The numbers `rows` and `team` take after the arrays."""
+    """Names of the numbers that the kernels of `rows` and `team` take after the arrays."""
     names = [
         "_outs",
         "_n",
@@ -191,8 +185,8 @@ def _geometry_names(kept: int, reduced: int) -> list[str]:
     return names + [f"_step{k}" for k in range(kept)] + [f"_walk{k}" for k in range(reduced)]
 
 
-def _walk(fold: Fold, kept: int, reduced: int) -> list[str]:
-    """Lines that start the total of `output`, and the loop over the rows to be reduced into it, each from `base` on."""
+def _row_loop(fold: Fold, kept: int, reduced: int) -> list[str]:
+    """Lines that initialise the total of `output` and begin the loop over its rows; each row starts at `base`."""
     lines = unravel("_output", "_i", "_size", kept, " " * 8)
     lines += [
         f"        _origin = {dot('_i', '_step', kept)}",
@@ -203,10 +197,11 @@ def _walk(fold: Fold, kept: int, reduced: int) -> list[str]:
     return [*lines, f"            _base = _origin + {dot('_j', '_walk', reduced)}"]
 
 
-def _shared(fold: Fold, inputs: tuple[Input, ...], base: str, threads: int) -> list[str]:
-    """Lines in which a block's threads combine the elements from `start` to `stop` into their totals: sixteen each a
-    turn, read by fours that are in flight at once, then four, and what is left one each. Of long formulas fewer, for
-    they need the registers.
+def _thread_totals(fold: Fold, inputs: tuple[Input, ...], base: str, threads: int) -> list[str]:
+    """Lines in which a block's threads combine the elements from `start` to `stop` into their totals.
+
+    In each iteration a thread combines sixteen elements, by four vector loads in flight; then four; then single ones.
+    Long formulas, which need more registers, skip the first loop or both.
     """
     tensors = [input.name for input in inputs if input.tensor]
     turn, single = (
@@ -230,9 +225,9 @@ def _shared(fold: Fold, inputs: tuple[Input, ...], base: str, threads: int) -> l
     return [*lines, f"for _inner in range(_whole + _thread, _stop, {threads}):", *("    " + line for line in single)]
 
 
-def _joined(fold: Fold, threads: int) -> list[str]:
-    """Lines in which a block's threads join their totals in shared memory, in two rounds as in `kernel.library.teams`,
-    after which one thread writes `out[task]`.
+def _block_total(fold: Fold, threads: int) -> list[str]:
+    """Lines in which a block's threads combine their totals in shared memory, in two rounds as in
+    `kernel.library.teams`; then one thread writes `out[task]`.
     """
     count = joining(threads)
     store = f"_shared[_thread] = {stored('_total', fold.wide, fold.wide)}"
@@ -244,7 +239,7 @@ def _joined(fold: Fold, threads: int) -> list[str]:
     ]
     lines += [
         " " * 16 + line
-        for line in _combined(fold, "_total", _read(f"_shared[_thread + _k * {count}]", fold.wide), fold.wide)
+        for line in _combined(fold, "_total", _loaded(f"_shared[_thread + _k * {count}]", fold.wide), fold.wide)
     ]
     lines += [
         f"            {store}",
@@ -252,7 +247,7 @@ def _joined(fold: Fold, threads: int) -> list[str]:
         "        if _thread == 0:",
         f"            for _k in range(1, {count}):",
     ]
-    lines += [" " * 16 + line for line in _combined(fold, "_total", _read("_shared[_k]", fold.wide), fold.wide)]
+    lines += [" " * 16 + line for line in _combined(fold, "_total", _loaded("_shared[_k]", fold.wide), fold.wide)]
     return [
         *lines,
         *(" " * 12 + line for line in _finished(fold, "_total", "out[uintp(_task)]")),
@@ -262,9 +257,10 @@ def _joined(fold: Fold, threads: int) -> list[str]:
 
 @lru_cache(_LIMIT)
 def columns(fold: Fold, kept: int, inner: str, few: int = 0) -> tuple[str, str]:
-    """Reduce one dimension of stride `walk` for neighbouring outputs at once: a tile of `wide` totals stays in cache
-    while rows stream by, some at once. Where there are `few` rows, fewer than STREAMS, all of them, and no totals are
-    kept.
+    """Source and signature of a reduction along a dimension of stride `walk`, for neighbouring outputs at once.
+
+    A tile of `wide` totals stays in the cache while STREAMS rows are read at a time. If there are `few` rows, fewer
+    than STREAMS, they are all read at once, and no totals are stored.
 
     Arguments: x, scratch (outs of `wide`), out, rows (outer outputs), n (neighbours), length, walk, tile, tiles, count,
     sizes and strides of the `kept` outer dimensions, and the stride of neighbours in class "s".
@@ -283,7 +279,7 @@ def columns(fold: Fold, kept: int, inner: str, few: int = 0) -> tuple[str, str]:
     names, step = ([*names, "_stride_x"], "_inner * _stride_x") if inner == "s" else (names, "_inner")
     lines = [
         f"def kernel(x, scratch, out, {', '.join(names)}):",
-        *_apart(inner),
+        *_exclude_stride_1(inner),
         "    for _place in parallel_range(_rows * _tiles):",
         "        _task = int64(_place)",
     ]
@@ -294,7 +290,7 @@ def columns(fold: Fold, kept: int, inner: str, few: int = 0) -> tuple[str, str]:
     ]
     lines += unravel("_output", "_i", "_size", kept, " " * 8)
     lines += [f"        _origin = {dot('_i', '_step', kept)}", "        for _inner in range(_start, _stop):"]
-    types = [f"{each.storage.name}[]" for each in (fold.source, fold.wide, fold.result)] + ["int64"] * len(names)
+    types = [f"{dtype.storage.name}[]" for dtype in (fold.source, fold.wide, fold.result)] + ["int64"] * len(names)
     if few:
         lines += [f"            _part = {cast(fold.dtype, literal(fold.identity))}"]
         lines += [
@@ -309,10 +305,10 @@ def columns(fold: Fold, kept: int, inner: str, few: int = 0) -> tuple[str, str]:
         "            scratch[uintp(_output * _n + _inner)] = "
         f"{stored(cast(fold.wide, literal(fold.identity)), fold.wide, fold.wide)}"
     ]
-    total = [f"                _total = {_read('scratch[uintp(_output * _n + _inner)]', fold.wide)}"]
+    total = [f"                _total = {_loaded('scratch[uintp(_output * _n + _inner)]', fold.wide)}"]
     # larger(, smaller(
     chosen = any("er(" in line for line in _combined(fold, "_total", "_part", fold.wide)) and fold.wide.itemsize >= 4
-    whole = "whole({}, scratch)" if chosen else "{}"  # LLVM would store by a mask where the total is not what it was
+    whole = "whole({}, scratch)" if chosen else "{}"  # or LLVM would use masked stores, for totals that change
     store = [
         "                scratch[uintp(_output * _n + _inner)] = "
         f"{whole.format(stored('_total', fold.wide, fold.wide))}"
@@ -340,18 +336,17 @@ def columns(fold: Fold, kept: int, inner: str, few: int = 0) -> tuple[str, str]:
         *store,
         "        for _inner in range(_start, _stop):",
     ]
-    lines += [f"            _total = {_read('scratch[uintp(_output * _n + _inner)]', fold.wide)}"]
+    lines += [f"            _total = {_loaded('scratch[uintp(_output * _n + _inner)]', fold.wide)}"]
     lines += [" " * 12 + line for line in _finished(fold, "_total", "out[uintp(_output * _n + _inner)]")]
     return "\n".join(lines) + "\n", ", ".join(types)
 
 
 @lru_cache(_LIMIT)
 def flat(fold: Fold, inputs: tuple[Input, ...], threads: int = 0, joined: bool = False) -> tuple[str, str]:
-    """Reduce a formula of several dense tensors (and numbers) to one value per chunk, without storing the elements: by
-    blocks of GPU `threads`, if any.
+    """Source and signature of a reduction of a formula of several dense tensors and numbers to one value per chunk.
 
-    Arguments: the tensors, `partial` if chunks are to be `joined` to one value, out, the numbers, n, chunk, chunks,
-    count. `fold.each` is a formula of the inputs' names.
+    With `threads`, a block of GPU threads reduces each chunk. Arguments: the tensors, `partial` if chunks are to be
+    `joined` to one value, out, the numbers, n, chunk, chunks, count. `fold.each` is a formula of the inputs' names.
     """
     tensors, numbers = [input for input in inputs if input.tensor], [input for input in inputs if not input.tensor]
     arrays = _results(fold, joined)
@@ -376,7 +371,7 @@ def flat(fold: Fold, inputs: tuple[Input, ...], threads: int = 0, joined: bool =
         ]
         lines += ["    for _task in range(int64(cuda.blockIdx.x), _chunks, int64(cuda.gridDim.x)):", start]
         lines += ["        _start, _stop = _task * _chunk, min((_task + 1) * _chunk, _n)"]
-        lines += [" " * 8 + line for line in _shared(fold, inputs, "", threads)] + _joined(fold, threads)
+        lines += [" " * 8 + line for line in _thread_totals(fold, inputs, "", threads)] + _block_total(fold, threads)
     else:
         lines += ["    for _place in parallel_range(_chunks):", "        _task = int64(_place)", start]
         lines += [
@@ -386,14 +381,14 @@ def flat(fold: Fold, inputs: tuple[Input, ...], threads: int = 0, joined: bool =
         lines += [f"            for _inner in range(_low, min(_low + {fold.block}, (_task + 1) * _chunk, _n)):"]
         lines += [" " * 16 + line for line in _folded(fold, "uintp(_inner)", "_part", fold.dtype, inputs)]
         lines += [" " * 12 + line for line in _combined(fold, "_total", "_part", fold.wide)]
-        lines += _ended(fold, joined, "out[_task]", "1")
+        lines += _end_of_chunk(fold, joined, "out[_task]", "1")
     types = [f"{tensor.dtype.storage.name}[]" for tensor in tensors] + [*arrays.values()]
     types += [number_type(number.dtype) for number in numbers] + ["int64"] * 4
     source = "\n".join(lines) + "\n"
     return source if threads else by_half_registers(source), ", ".join(types)
 
 
-def _read(text: str, dtype: DType) -> str:
+def _loaded(text: str, dtype: DType) -> str:
     return f"({text} != 0)" if dtype.kind == "b" else text
 
 

@@ -1,8 +1,8 @@
-"""Explicitly vectorised loops for gates of recurrent layers and scores of attention: their lines are too short, or of
-too many arrays, for the loop vectoriser.
+"""Explicitly vectorised loops for gates of recurrent layers and scores of attention, whose lines are too short, or too
+many, for LLVM's loop vectoriser.
 
-A line is `n` contiguous elements; `x=4` stands for four lines, n elements apart. All lines are read before any is
-written, so a state may be updated in place.
+A line is `n` contiguous elements; `x=4` means four lines, n elements apart. All lines are read before any is written,
+so a state may be updated in place.
 """
 
 from __future__ import annotations
@@ -33,12 +33,11 @@ SUM = Joined(lambda x, y: x + y, 0.0)
 
 @dataclass(frozen=True)
 class Lines:
-    """A vector formula: how many lines of each argument it `reads` and `writes`, how many scalar `numbers` follow, and
-    how its last result is reduced (`joined`).
+    """A vector formula: the number of lines of each argument that it `reads` and `writes`, the number of scalar
+    `numbers` after them, and the reduction of its last result (`joined`).
 
-    `together`: registers of a vector, while the line has so many elements: their instructions take turns, and need not
-    wait for one another. `ahead`: prefetch the next line, for formulas that read consecutive lines and compute for long
-    enough to hide the load.
+    `together`: registers processed at a time, while the line has so many elements, so that their instructions overlap.
+    `ahead`: prefetch the next line, for formulas that read consecutive lines and compute long enough to hide the load.
     """
 
     formula: Callable
@@ -56,18 +55,18 @@ formulas: dict[str, Lines] = {}
 def lines(
     numbers: int = 0, joined: Joined | None = None, together: int = 1, ahead: bool = False, **reads: int
 ) -> Callable:
-    """Register a formula for kernels, as `@lines(**reads)(**writes)`; they call it as name(x, x_at, ..., out, out_at,
-    ..., n, numbers...).
+    """Register a formula by `@lines(**reads)(**writes)`; kernels call it as name(x, x_at, ..., out, out_at, ..., n,
+    numbers...).
     """
 
-    def to(**writes: int) -> Callable:
-        def note(formula: Callable) -> Callable:
+    def with_writes(**writes: int) -> Callable:
+        def register(formula: Callable) -> Callable:
             formulas[formula.__name__] = Lines(formula, reads, writes, numbers, joined, together, ahead)
             return formula
 
-        return note
+        return register
 
-    return to
+    return with_writes
 
 
 @lines(together=4, x=4, y=4, cell=1)(gates=4, new_cell=1, c=1, h=1, state=1)
@@ -83,15 +82,15 @@ def lstm_gates(x: list, y: list, cell: Number) -> tuple:
 def lstm_slopes(
     given_h: Number, given_c: Number, d_h: Number, d_c: Number, gates: list, c: Number, c_before: Number
 ) -> tuple:
-    (i, f, g, o), level, of_h = gates, tanh(c), given_h + d_h
-    of_c = multiply_add(of_h * o, 1.0 - level * level, given_c + d_c)
+    (i, f, g, o), tanh_c, total_d_h = gates, tanh(c), given_h + d_h
+    total_d_c = multiply_add(total_d_h * o, 1.0 - tanh_c * tanh_c, given_c + d_c)
     d_x = [
-        of_c * g * i * (1.0 - i),
-        of_c * c_before * f * (1.0 - f),
-        of_c * i * (1.0 - g * g),
-        of_h * level * o * (1.0 - o),
+        total_d_c * g * i * (1.0 - i),
+        total_d_c * c_before * f * (1.0 - f),
+        total_d_c * i * (1.0 - g * g),
+        total_d_h * tanh_c * o * (1.0 - o),
     ]
-    return d_x, d_x, of_c * f
+    return d_x, d_x, total_d_c * f
 
 
 @lines(together=4, x=3, y=3, bias=3, state=1)(gates=4, h=1, new_state=1)
@@ -138,7 +137,7 @@ def rnn_relu_slopes(given: Number, d_h: Number, h: Number) -> tuple:
 
 @lines(joined=GREATEST, together=4, x=1)()
 def greatest_of_line(x: Number) -> tuple:
-    """Ignores NaN: the sum of exponentials that follows becomes NaN anyway."""
+    """The greatest element, ignoring NaN: the sum of exponentials that follows becomes NaN anyway."""
     return (x,)
 
 
@@ -160,16 +159,16 @@ def scale_line(x: Number, factor: Number) -> tuple:
 
 @lines(numbers=1, joined=GREATEST, together=4, scores=1)()
 def greatest_score(scores: Number, factor: Number) -> tuple:
-    """Ignores NaN: it makes the sum of probabilities NaN."""
+    """The greatest score times the factor, ignoring NaN, which makes the sum of probabilities NaN."""
     return (scores * factor,)
 
 
 @lines(numbers=2, joined=SUM, together=4, scores=1)(attention_weights=1)
 def chances_of(scores: Number, factor: Number, shift: Number) -> tuple:
-    """exp(scores * factor - shift) <= 1; 0 where the result would be subnormal."""
+    """exp(scores * factor - shift) <= 1; 0 if the result would be subnormal."""
     x = multiply_add(scores, factor, -shift)
-    chance = raised(x, 0, choose(x, -87.0, -708.0))
-    return chance, chance
+    weight = raised(x, 0, choose(x, -87.0, -708.0))
+    return weight, weight
 
 
 @lines(highs=1, totals=1)(out=1)
@@ -178,91 +177,91 @@ def log_sums(highs: Number, totals: Number) -> tuple:
     return (where(totals == 0.0, INF, highs + log(totals)),)
 
 
-def emit(each: Lines, w: Writer, *given: ir.Value) -> ir.Value | None:
-    """Emit the loops over n elements.
+def emit(lines: Lines, w: Writer, *operands: ir.Value) -> ir.Value | None:
+    """Emit the loops over n elements and return the reduced value, if any.
 
-    Given are the lines' first elements, those read before those written, n and the numbers. Returns the reduced value,
-    if any.
+    `operands` are pointers to the lines, those read before those written, then n and the numbers.
     """
-    counts = [*each.reads.values(), *each.writes.values()]
-    n, *numbers = given[len(counts) :]
-    places = [(start, number) for start, count in zip(given, counts) for number in range(count)]
+    counts = [*lines.reads.values(), *lines.writes.values()]
+    n, *numbers = operands[len(counts) :]
+    line_starts = [(start, number) for start, count in zip(operands, counts) for number in range(count)]
 
-    def loop(w: Writer, first: ir.Value, end: ir.Value, totals: list, certain: bool) -> list:
-        spread = [Number(w.builder, w.splat(number)) for number in numbers]
+    def loop(w: Writer, first: ir.Value, end: ir.Value, totals: list, is_whole: bool) -> list:
+        splat_numbers = [Number(w.builder, w.splat(number)) for number in numbers]
 
         def step(k: ir.Value, totals: list) -> list:
-            total = _vector(each, w, places, k, n, spread, totals[0] if totals else None, certain)
+            total = _vector(lines, w, line_starts, k, n, splat_numbers, totals[0] if totals else None, is_whole)
             return [total] if totals else []
 
         return w.loop(first, end, w.lanes, totals, step)
 
-    wide, join = Writer(w.builder, w.element, each.together * w.lanes), functools.partial(_join, each, w)
-    totals = [ir.Constant(wide.vector, [each.joined.nothing] * wide.lanes)] if each.joined else []
+    wide, join = Writer(w.builder, w.element, lines.together * w.lanes), functools.partial(_join, lines, w)
+    totals = [ir.Constant(wide.vector, [lines.joined.nothing] * wide.lanes)] if lines.joined else []
     first = w.number(0)
-    if each.together > 1:
+    if lines.together > 1:
         first = w.builder.and_(n, w.number(-wide.lanes))
         totals = [wide.narrowed(join, total, w.lanes) for total in loop(wide, w.number(0), first, totals, True)]
     totals = loop(w, first, n, totals, False)
-    return w.across(join, totals[0]) if each.joined else None
+    return w.across(join, totals[0]) if lines.joined else None
 
 
 def _vector(
-    each: Lines,
+    lines: Lines,
     w: Writer,
-    places: list,
+    line_starts: list,
     k: ir.Value,
     n: ir.Value,
     numbers: list[Number],
     total: ir.Value | None,
-    certain: bool,
+    is_whole: bool,
 ) -> ir.Value | None:
-    """The formula for one vector of elements from k on; masked at the end of the line unless it is `certain` to be
-    whole. Returns the new total.
+    """Emit the formula for one vector of elements from k on, masked at the end of the line unless it is `certain` to be
+    whole; returns the new total.
     """
-    builder, rest, read = w.builder, w.builder.sub(n, k), sum(each.reads.values())
-    whole, mask = builder.icmp_signed(">=", rest, w.number(w.lanes)), None if certain else w.first(rest)
-    here = [w.at(start, k, (n, number)) for start, number in places]
-    for start, _ in places[:read] if each.ahead else ():
+    builder, remaining, read = w.builder, w.builder.sub(n, k), sum(lines.reads.values())
+    whole, mask = builder.icmp_signed(">=", remaining, w.number(w.lanes)), None if is_whole else w.first(remaining)
+    addresses = [w.at(start, k, (n, number)) for start, number in line_starts]
+    for start, _ in line_starts[:read] if lines.ahead else ():
         for line in range(0, w.lanes * w.size, 64):
             w.prefetch(start, k, n, line // w.size, write=True)
 
     def load(mask: ir.Value | None) -> list:
-        return [w.load(place, mask=mask) for place in here[:read]]
+        return [w.load(address, mask=mask) for address in addresses[:read]]
 
-    values = load(None) if certain else _either(w, whole, lambda: load(None), lambda: load(mask))
-    given = iter([Number(builder, value) for value in values])
-    results = each.formula(
-        *[next(given) if count == 1 else [next(given) for _ in range(count)] for count in each.reads.values()], *numbers
+    values = load(None) if is_whole else _either(w, whole, lambda: load(None), lambda: load(mask))
+    arguments = iter([Number(builder, value) for value in values])
+    results = lines.formula(
+        *[next(arguments) if count == 1 else [next(arguments) for _ in range(count)] for count in lines.reads.values()],
+        *numbers,
     )
-    if each.joined:
+    if lines.joined:
         *results, last = results
         total = _join(
-            each, w, total, (last if certain else where(Number(builder, mask), last, each.joined.nothing)).raw
+            lines, w, total, (last if is_whole else where(Number(builder, mask), last, lines.joined.nothing)).raw
         )
-    made = [value.raw for result in results for value in (result if isinstance(result, list) else [result])]
+    outputs = [value.raw for result in results for value in (result if isinstance(result, list) else [result])]
 
     def store(mask: ir.Value | None) -> list:
-        for value, place in zip(made, here[read:]):
-            w.store(value, place, mask=mask)
+        for value, address in zip(outputs, addresses[read:]):
+            w.store(value, address, mask=mask)
         return []
 
-    if made and certain:
+    if outputs and is_whole:
         store(None)
-    elif made:
+    elif outputs:
         _either(w, whole, lambda: store(None), lambda: store(mask))
     return total
 
 
-def _join(each: Lines, w: Writer, x: ir.Value, y: ir.Value) -> ir.Value:
-    return each.joined.join(Number(w.builder, x), Number(w.builder, y)).raw
+def _join(lines: Lines, w: Writer, x: ir.Value, y: ir.Value) -> ir.Value:
+    return lines.joined.join(Number(w.builder, x), Number(w.builder, y)).raw
 
 
 def _either(w: Writer, condition: ir.Value, yes: Callable, no: Callable) -> list:
     """The values of an if-else."""
-    with w.builder.if_else(condition) as (then, otherwise):
-        with then:
+    with w.builder.if_else(condition) as (if_true, if_false):
+        with if_true:
             first, first_block = yes(), w.builder.block
-        with otherwise:
+        with if_false:
             second, second_block = no(), w.builder.block
     return w.either(first, first_block, second, second_block)

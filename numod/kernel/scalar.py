@@ -1,17 +1,15 @@
-"""Functions that kernels call besides those of `math`: the registry of those in `library`, and of ops' own.
+"""The registry of functions that kernels call besides those of `math`, in `kernel.library` and in `ops`.
 
-Their text is copied into each kernel that calls them.
-
-Written for every target: plain arithmetic on numbers, or on a part of a flat array; no exceptions. Float literals take
-the kernel's `real` type.
+Their text is copied into each kernel that calls them. They work on every target: plain arithmetic on numbers, or on a
+part of a flat array; no exceptions. Float literals have the kernel's `real` type.
 """
 
 from __future__ import annotations
 
 functions: dict[str, object] = {}
 wide: set[object] = set()  # functions whose float literals stay float64
-inlined: set[object] = set()  # functions that a processor's kernels hold wherever they call them
-shared: set[object] = set()  # functions that are compiled apart, once for all of a processor's kernels that call them
+inlined: set[object] = set()  # functions that CPU kernels inline
+shared: set[object] = set()  # functions that are compiled once for all CPU kernels
 
 
 def scalar(function: object) -> object:
@@ -21,22 +19,20 @@ def scalar(function: object) -> object:
 
 
 def wide_scalar(function: object) -> object:
-    """Make a function callable from kernels that computes in float64 whatever the kernel's type."""
+    """Make a function callable from kernels that computes in float64 for all kernels."""
     wide.add(function)
     return scalar(function)
 
 
 def inlined_scalar(function: object) -> object:
-    """Make a function callable from kernels that LLVM finds too long to inline, though a loop around it becomes vectors
-    only where it is.
-    """
+    """Make a function callable from kernels and always inline it, so that loops around it are vectorised."""
     inlined.add(function)
     return scalar(function)
 
 
 def shared_scalar(function: object) -> object:
-    """Make a function callable from kernels that is long, and takes long beside a call: a processor's kernels share its
-    machine code.
+    """Make a function callable from kernels and compile it once for all CPU kernels: for long functions, whose run time
+    exceeds that of a call.
     """
     shared.add(function)
     return scalar(function)

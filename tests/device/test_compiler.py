@@ -84,13 +84,13 @@ assert njit(lambda n: np.arange(n)[::-1].copy())(3).tolist() == [2, 1, 0]
 def test_numba_and_the_collector_are_as_before(cuda: bool) -> None:
     if cuda:
         pytest.importorskip("numba_cuda", reason="needs the extra: pip install -e '.[cuda]'")
-    usual = [compiler.own(owner, name) for owner, name, _ in compiler._answers(cuda)]
+    usual = [compiler.own(owner, name) for owner, name, _ in compiler._replacements(cuda)]
     assert gc.isenabled()
     with compiler.quickly(cuda):
         assert not gc.isenabled()
-        assert all(compiler.own(owner, name) is function for owner, name, function in compiler._answers(cuda))
+        assert all(compiler.own(owner, name) is function for owner, name, function in compiler._replacements(cuda))
     assert gc.isenabled()
-    assert [compiler.own(owner, name) for owner, name, _ in compiler._answers(cuda)] == usual
+    assert [compiler.own(owner, name) for owner, name, _ in compiler._replacements(cuda)] == usual
 
 
 def test_what_stands_in_for_numba_answers_as_it_does() -> None:
@@ -130,7 +130,7 @@ def test_questions_about_types_and_functions_have_the_usual_answers() -> None:
         len,
     ]
     assert (
-        [compiler._takes_place(base._has_loc)(function) for function in functions]
+        [compiler._reads_loc(base._has_loc)(function) for function in functions]
         == [base._has_loc(function) for function in functions]
         == [True, True, False, False, False, False]
     )

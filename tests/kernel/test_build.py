@@ -41,7 +41,7 @@ class Fresh:
         """As in a new process."""
         self.monkeypatch.setattr(builder, "_built", {})
         self.monkeypatch.setattr(trust, "_held", None)
-        cache._tell.cache_clear()
+        cache._warn_once.cache_clear()
 
     def build(self, source=SOURCE, signature=SIGNATURE, **options):
         return builder.build(cpu, "sample", source, signature, **options)

@@ -18,7 +18,7 @@ KEY = hashlib.sha256(b"text").hexdigest()
 def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("NUMOD_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(trust, "_held", None)
-    cache._tell.cache_clear()
+    cache._warn_once.cache_clear()
     return tmp_path / "cache"
 
 
@@ -78,7 +78,7 @@ def test_without_a_home_it_says_that_nothing_is_kept(folder, monkeypatch):
     monkeypatch.setenv("NUMOD_CACHE_DIR", "")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        cache._tell.cache_clear()
+        cache._warn_once.cache_clear()
         assert new().text(lambda: "text") == "text"  # as the user chose
 
 
