@@ -155,7 +155,7 @@ class _Exports:
 
         set_threads(1, ["PyTorch"])
         module, inputs = _NETWORKS[name](torch)
-        return _best(session(module.eval(), inputs).call)
+        return _best(session(module.eval(), inputs).values)
 
     def firmware(self, name: str, **options: str) -> int:
         """Bytes of code and constants of a program for Cortex-M4 that calls `net_run` and nothing else."""
