@@ -20,10 +20,15 @@ from .row import QUICK, FreshRow, Pace, Row
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Time the rows asked for and print them. Exit code 0 whatever the times are; 2 for bad arguments."""
-    if (sys.argv[1:] if arguments is None else arguments)[:1] == ["ladder"]:
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    if arguments[:1] == ["ladder"]:
         from .ladders import main as ladder
 
-        return ladder((sys.argv[1:] if arguments is None else arguments)[1:])
+        return ladder(arguments[1:])
+    if arguments[:1] == ["export"]:
+        from .export import main as export
+
+        return export(arguments[1:])
     parser = _parser()
     options = parser.parse_args(arguments)
     measure.set_library_threads(options.threads)

@@ -153,6 +153,7 @@ It needs {arena} bytes of working memory and {interface.weights_bytes} bytes of 
 {name}.h        the functions: {name}_run, {name}_error, {name}_selftest, {name}_arena_bytes, {name}_check
 {name}-TARGET.* an object file for each target, and a shared library where a linker was at hand
 {name}.json     inputs, outputs, weights, memory and targets
+{name}.py       runs it from Python: import {name}; {name}.load().run(x)
 example.c       a program that calls it: cc -O2 example.c {name}-native.o -lm -o example
 
 The code allocates nothing, does no I/O and has no globals. Threads may share the weights, each with an arena of its own.

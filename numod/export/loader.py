@@ -12,7 +12,7 @@ from pathlib import Path
 from . import native
 from .targets import Target
 
-_SYSTEMS = {"linux-gnu": "linux", "windows": "win32", "apple": "darwin"}
+_SYSTEMS = {"linux": "linux", "windows": "win32", "apple": "darwin"}
 _LINUX_NAMES = {  # of features that LLVM names otherwise
     "sse3": "pni", "sse4.1": "sse4_1", "sse4.2": "sse4_2", "sahf": "lahf_lm", "lzcnt": "abm", "bmi": "bmi1",
     "avx512vnni": "avx512_vnni", "avx512vbmi2": "avx512_vbmi2", "avx512bitalg": "avx512_bitalg",

@@ -151,3 +151,11 @@ def test_a_description_that_does_not_fit_is_refused(change: dict, tmp_path: Path
     save_program(program, tmp_path / "bad", about | change, examples)
     with pytest.raises(ValueError, match="load: .* is not an exported program, or damaged"):
         load(tmp_path / "bad")
+
+
+def test_a_file_of_version_1_loads() -> None:
+    # written when the format was new; a later version must read it
+    captured = load(Path(__file__).parent / "data" / "program-1.pt2")
+    got = captured.module()(torch.ones(1, 2))
+    assert torch.allclose(got, torch.tensor([[-0.46211716532707214, 0.9918597340583801]]), atol=1e-6)
+    assert [*captured.state_dict] == ["0.weight", "0.bias"] and captured.input_names == ("input",)

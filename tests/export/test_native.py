@@ -8,8 +8,10 @@ The networks are compiled once for all tests, which takes about 20 seconds on tw
 from __future__ import annotations
 
 import ctypes
+import os
 import shutil
 import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -284,3 +286,16 @@ def test_the_same_program_gives_the_same_bytes(exported: Callable, tmp_path: Pat
     for name in ("net-native.o", "net.h", "net.json"):
         assert (tmp_path / name).read_bytes() == (artifact.folder / name).read_bytes()
     assert again.files == artifact.files
+
+
+def test_other_processes_write_the_same_bytes(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    torch.export.save(export(nn.Sequential(nn.Linear(3, 2), nn.Tanh()), (torch.ones(1, 3),)), tmp_path / "net.pt2")
+    folders = tmp_path / "a", tmp_path / "b"
+    for k, folder in enumerate(folders):
+        command = [sys.executable, "-m", "numod", "export", str(tmp_path / "net.pt2"), "--target", "x86-64-v3"]
+        variables = {**os.environ, "PYTHONHASHSEED": str(k + 1), "TZ": f"UTC{k}", "LANG": "C"}
+        subprocess.run([*command, "-o", str(folder)], check=True, capture_output=True, env=variables)
+    names = sorted(path.name for path in folders[0].iterdir())
+    assert names == sorted(path.name for path in folders[1].iterdir()) and "net.py" in names
+    assert all((folders[0] / name).read_bytes() == (folders[1] / name).read_bytes() for name in names)

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from object_files import undefined_and_writable
+
 import numod as torch
 from numod import nn
 from numod.device import helpers
@@ -134,10 +136,39 @@ def test_the_self_test_passes_on_a_microcontroller(artifact: Artifact, tmp_path:
     assert subprocess.run(machine, cwd=tmp_path, timeout=60).returncode == 0
 
 
-@pytest.mark.parametrize("name", [*RUNNERS, "x86-64-v3", "x86-64-v4", "cortex-m4"])
-def test_objects_need_nothing_but_memory_functions(name: str, artifact: Artifact) -> None:
-    code = artifact.path(name, library=False).read_bytes()
-    assert helpers.undefined_symbols(code) <= (set() if name == "cortex-m4" else helpers.MEMORY | LIBM)
+@pytest.mark.parametrize("name", [*RUNNERS, "x86-64-v3", "x86-64-v4", "cortex-m4", "windows-x86-64", "macos-arm64"])
+def test_objects_need_nothing_but_memory_functions_and_have_nothing_writable(name: str, artifact: Artifact) -> None:
+    undefined, writable = undefined_and_writable(artifact.path(name, library=False).read_bytes())
+    known = {f"_{each}" for each in helpers.MEMORY | LIBM} if name == "macos-arm64" else helpers.MEMORY | LIBM
+    assert undefined <= (set() if name == "cortex-m4" else known)
+    assert not writable
+
+
+def test_results_agree_across_processors(artifact: Artifact) -> None:
+    ready = [name for name, tools in RUNNERS.items() if all(map(shutil.which, (tools[0], *tools[1])))]
+    if not ready:
+        pytest.skip("needs a C compiler")
+    with torch.no_grad():
+        torch.manual_seed(0)
+        want = Net().eval()(torch.zeros(1, 1, 6, 6), torch.zeros(4, dtype=torch.int64))[0].flatten().tolist()
+    for name in ready:
+        program = f"show-{name}"
+        command = [RUNNERS[name][0], "-O1", "-static", "example.c", f"net-{name}.o", "-lm", "-o", program]
+        subprocess.run(command, cwd=artifact.folder, check=True)
+        done = subprocess.run(
+            [*RUNNERS[name][1], f"./{program}"], cwd=artifact.folder, capture_output=True, text=True, check=True
+        )
+        shown = [float(line.split("=")[1]) for line in done.stdout.splitlines()]
+        assert all(abs(a - b) < 1e-5 for a, b in zip(shown, want, strict=True)), name
+
+
+def test_valgrind_finds_nothing(artifact: Artifact) -> None:
+    _needs("cc", "valgrind")
+    command = "cc -O1 -g example.c net-x86-64-v2.o -lm -o example-valgrind"
+    subprocess.run(command.split(), cwd=artifact.folder, check=True)
+    watched = ["valgrind", "--quiet", "--error-exitcode=9", "--leak-check=full", "./example-valgrind"]
+    done = subprocess.run(watched, cwd=artifact.folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_objects_have_their_formats(artifact: Artifact) -> None:

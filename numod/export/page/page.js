@@ -36,7 +36,7 @@ function drawing(port, changed) {
   for (const each of ["pointerup", "pointercancel"]) canvas.addEventListener(each, () => (last = null));
   function draw(event) {
     const next = at(event);
-    Object.assign(ink, { lineWidth: size / 10, lineCap: "round", strokeStyle: "#000" });
+    Object.assign(ink, { lineWidth: size / 8, lineCap: "round", strokeStyle: "#000" });
     ink.beginPath();
     ink.moveTo(...last);
     ink.lineTo(...next);
@@ -133,8 +133,9 @@ function changed() {
 const integers = (values, port) => (port.dtype.includes("int64") ? Array.from(values, Math.trunc) : values);
 const sources = net.inputs.map((port) => (isImage(port) ? drawing : fields)(port, changed));
 sources.forEach((each, k) => {
-  const hint = isImage(net.inputs[k]) ? (OPTIONS.prompt ?? "draw, or choose a picture") : "type numbers";
-  byId("inputs").append(element("h2", { textContent: `${net.inputs[k].name}: ${hint}` }), ...each.parts);
+  const hint = isImage(net.inputs[k]) ? "draw, or choose a picture" : "type numbers";
+  const title = OPTIONS.prompt ?? `${net.inputs[k].name}: ${hint}`;
+  byId("inputs").append(element("h2", { textContent: title }), ...each.parts);
 });
 changed();
 document.body.dataset.ready = "yes";

@@ -1,0 +1,301 @@
+"""`python -m perf export`: sizes and times of exported networks, beside `numod.compile` and ONNX Runtime where it is
+installed.
+
+Needs cc; a row whose tools are missing says so. Times are the best of several rounds, in one thread, and all that a row
+compares is timed in this one run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import cached_property, partial
+from pathlib import Path
+
+from . import networks
+from .peers import session
+
+_NETWORKS = {
+    "lenet": networks.lenet(1),
+    "mlp": networks.perceptron(4, 3, 1, batch=1, activation="Tanh"),
+    "resnet18": networks.resnet18(1),
+}
+_CORTEX_M4 = "-mcpu=cortex-m4 -mthumb -mfpu=fpv4-sp-d16 -mfloat-abi=hard -Os"
+_TIMER = """
+#define _POSIX_C_SOURCE 199309L
+#include <stdio.h>
+#include <time.h>
+#include "net.h"
+static _Alignas(64) unsigned char arena[NET_ARENA_BYTES];
+DECLARED
+static double now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec + 1e-9 * t.tv_nsec; }
+int main(void)
+{
+    double best = 1e9;
+    long calls = 1;
+    BEGIN
+    for (int round = 0; round < 40; round++) {
+        double start = now();
+        for (long k = 0; k < calls; k++)
+            if (net_run(BLOCK, arena, sizeof arena GIVEN))
+                return 1;
+        double each = (now() - start) / calls;
+        if (each < best) best = each;
+        calls = (long)(0.01 / best) + 1;
+    }
+    printf("%.9g\\n", best);
+    return 0;
+}
+"""
+_IN_NODE = """
+import { load } from "./net.js";
+const net = await load(), x = new Float32Array(net.inputs[0].count).fill(0.5);
+let best = Infinity;
+for (let round = 0; round < 60; round++) {
+  const start = performance.now();
+  for (let k = 0; k < 100; k++) net.check(net.call("run", net.weights, net.arena, 1e9, ...net.places));
+  best = Math.min(best, (performance.now() - start) / 100);
+}
+console.log(best / 1000);
+"""
+_PREDICTION = "import sys; sys.path.insert(0, sys.argv[1]); import net; net.load().run([[[[0.5] * 28] * 28]])"
+_MEMORY = """
+print(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1])"""
+_FIRMWARE = '#include "net.h"\nvolatile float data[16]; static _Alignas(8) unsigned char arena[NET_ARENA_BYTES];\n'
+
+
+def main(arguments: list[str]) -> int:
+    """Print the table."""
+    parser = argparse.ArgumentParser(prog="python -m perf export", description=__doc__.split("\n\n")[0])
+    parser.add_argument("--rows", default="", metavar="TEXT", help="only rows whose name has this text")
+    options = parser.parse_args(arguments)
+    import numod as torch
+
+    torch.set_num_threads(1)
+    print(f"{'what':<58} {'measured':>26} {'bar':>16}  met")
+    with tempfile.TemporaryDirectory() as folder:
+        for name, bar, measure in _rows(_Exports(Path(folder))):
+            if options.rows in name:
+                print(_line(name, bar, measure), flush=True)
+    return 0
+
+
+def _line(name: str, bar: str, measure: Callable[[], tuple[str, bool | None]]) -> str:
+    try:
+        text, met = measure()
+    except Exception as problem:  # one row's trouble is told, and the others are measured
+        text, met = f"not measured: {type(problem).__name__}: {str(problem).splitlines()[0][:90]}", None
+    return f"{name:<58} {text:>26} {bar:>16}  {'' if met is None else 'yes' if met else 'no'}"
+
+
+class _Exports:
+    """Networks as native code, each compiled once."""
+
+    def __init__(self, home: Path) -> None:
+        self.home, self.made = home, {}
+
+    def get(self, name: str, target: str = "native", **options: str) -> Path:
+        """The folder of a network's files for a target."""
+        key = "-".join((name, target, *options.values()))
+        if key not in self.made:
+            import numod as torch
+
+            start = time.perf_counter()
+            module, inputs = self.network(name)
+            program = module if name == "step" else torch.export.export(module, inputs)
+            torch.export.aot_compile(program, self.home / key, targets=(target,), **options)
+            self.made[key] = time.perf_counter() - start
+        return self.home / key
+
+    def network(self, name: str) -> tuple:
+        """A network in evaluation mode with its inputs; for "step" a captured training step."""
+        import numod as torch
+
+        torch.manual_seed(0)
+        if name == "step":
+            return _training_step(torch), ()
+        module, inputs = _NETWORKS[name](torch)
+        return module.eval(), tuple(map(torch.tensor, inputs))
+
+    @cached_property
+    def times(self) -> dict[str, float]:
+        """Seconds of calls that have been timed."""
+        return {}
+
+    def from_c(self, name: str, target: str = "native") -> float:
+        """Seconds of `net_run`, called from C."""
+        key = f"{name}-{target}"
+        if key not in self.times:
+            folder = self.get(name, target)
+            (folder / "timer.c").write_text(_timer(json.loads((folder / "net.json").read_text())))
+            command = ["cc", "-O2", "-std=c11", "timer.c", f"net-{target}.o", "-lm", "-o", "timer"]
+            subprocess.run(command, cwd=folder, check=True)
+            self.times[key] = float(subprocess.run(["./timer"], cwd=folder, check=True, capture_output=True).stdout)
+        return self.times[key]
+
+    def compiled(self, name: str) -> float:
+        """Seconds of `numod.compile`, called from Python."""
+        import numod as torch
+
+        module, inputs = self.network(name)
+        fast = torch.compile(module)
+        with torch.no_grad():
+            return _best(lambda: fast(*inputs))
+
+    def onnxruntime(self, name: str) -> float:
+        """Seconds of ONNX Runtime with one thread."""
+        import torch
+
+        from .peers import set_threads
+
+        set_threads(1, ["PyTorch"])
+        module, inputs = _NETWORKS[name](torch)
+        return _best(session(module.eval(), inputs).values)
+
+    def firmware(self, name: str, **options: str) -> int:
+        """Bytes of code and constants of a program for Cortex-M4 that calls `net_run` and nothing else."""
+        folder = self.get(name, "cortex-m4", optimize="size", **options)
+        about = json.loads((folder / "net.json").read_text())
+        state = about.get("stateful")
+        given = "".join(", (void *)data" for _ in (*about["inputs"], *about["outputs"]))
+        block = "state" if state else "0"
+        begin = "net_state_init(state); " if state else ""
+        declared = "static _Alignas(8) unsigned char state[NET_WEIGHTS_BYTES];\n" if state else ""
+        call = f"int main(void) {{ {begin}return net_run({block}, arena, sizeof arena{given}); }}\n"
+        (folder / "main.c").write_text(_FIRMWARE + declared + call)
+        alone = "-nostdlib -nostartfiles -Wl,--gc-sections -Wl,-emain"
+        command = f"arm-none-eabi-gcc {_CORTEX_M4} {alone} main.c net-cortex-m4.o -o all".split()
+        subprocess.run(command, cwd=folder, check=True, capture_output=True)
+        told = subprocess.run(["arm-none-eabi-size", "all"], cwd=folder, check=True, capture_output=True, text=True)
+        return int(told.stdout.split("\n")[1].split()[0])
+
+
+def _training_step(torch: object) -> object:
+    """A captured training step of the MLP 4-3-1: forward, loss, backward, SGD."""
+    net = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Tanh(), torch.nn.Linear(3, 1))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+
+    def step(x: object, y: object) -> object:
+        optimizer.zero_grad()
+        loss = ((net(x) - y) ** 2).mean()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    return torch.export.export(step, (torch.ones(1, 4), torch.ones(1, 1)))
+
+
+def _timer(about: dict) -> str:
+    """A C program that prints the seconds of a call."""
+    ports = [*about["inputs"], *about["outputs"]]
+    state = about.get("stateful")
+    arrays = [f"data{k}[{port['itemsize']} * NET_{port['name'].upper()}_COUNT + 1]" for k, port in enumerate(ports)]
+    declared = "".join(f"static _Alignas(64) unsigned char {array};\n" for array in arrays)
+    declared += "static _Alignas(64) unsigned char state[NET_WEIGHTS_BYTES + 1];\n" if state else ""
+    text = _TIMER.replace("DECLARED", declared).replace("BEGIN", "net_state_init(state);" if state else "")
+    given = "".join(f", (void *)data{k}" for k in range(len(ports)))
+    return text.replace("BLOCK", "state" if state else "NULL").replace(" GIVEN", given)
+
+
+def _best(call: Callable[[], object], seconds: float = 1.0) -> float:
+    """The least mean time of a call, in rounds of some milliseconds."""
+    for _ in range(3):
+        call()
+    start = time.perf_counter()
+    call()
+    count = max(1, int(0.005 / max(time.perf_counter() - start, 1e-7)))
+    best, end = float("inf"), time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        start = time.perf_counter()
+        for _ in range(count):
+            call()
+        best = min(best, (time.perf_counter() - start) / count)
+    return best
+
+
+def _rows(exports: _Exports) -> list[tuple[str, str, Callable[[], tuple[str, bool | None]]]]:
+    """(what, bar, measurement -> (text, whether the bar is met))."""
+    return [
+        ("LeNet, x86-64-v3 .so, weights in a file", "<= 64 kB", partial(_library, exports)),
+        ("MLP 4-3-1, cortex-m4, size, with weights", "<= 2048 bytes", lambda: _bytes(exports.firmware("mlp"), 2048)),
+        ("its training step", "<= 6144 bytes", lambda: _bytes(exports.firmware("step"), 6144)),
+        ("process start to first LeNet prediction, net.py", "<= 50 ms", partial(_start, exports)),
+        ("memory of it over a bare process", "<= 12 MB", partial(_memory, exports)),
+        ("LeNet from C / numod.compile from Python", "<= 1.0", partial(_ratio, exports, "lenet", "compiled", 1.0)),
+        ("LeNet from C / ONNX Runtime", "<= 0.5", partial(_ratio, exports, "lenet", "onnxruntime", 0.5)),
+        ("MLP 4-3-1 from C", "<= 60 ns", lambda: _nanoseconds(exports.from_c("mlp"), 60)),
+        ("its training step from C", "<= 400 ns", lambda: _nanoseconds(exports.from_c("step"), 400)),
+        ("ResNet-18 (CIFAR) from C / ONNX Runtime", "<= 0.9", partial(_ratio, exports, "resnet18", "onnxruntime", 0.9)),
+        ("LeNet in wasm (simd128, node) / x86-64-v2 from C", "<= 3", partial(_wasm, exports)),
+        ("aot_compile of LeNet for one more target", "<= 6 s", partial(_compile_time, exports)),
+    ]
+
+
+def _library(exports: _Exports) -> tuple[str, bool]:
+    """Only what `net_run` needs."""
+    folder = exports.get("lenet", "x86-64-v3", weights="file")
+    linked = "cc -shared -Wl,--gc-sections -s -Wl,-z,noseparate-code -Wl,--build-id=none -Wl,-u,net_run".split()
+    only = ["-Wl,--version-script=run.map", "net-x86-64-v3.o", "-o", "run.so"]
+    (folder / "run.map").write_text("{ global: net_run; local: *; };\n")
+    subprocess.run([*linked, *only], cwd=folder, check=True)
+    size = (folder / "run.so").stat().st_size
+    return f"{size:,} bytes", size <= 64_000
+
+
+def _bytes(size: int, bar: int) -> tuple[str, bool]:
+    return f"{size:,} bytes", size <= bar
+
+
+def _nanoseconds(seconds: float, bar: float) -> tuple[str, bool]:
+    return f"{1e9 * seconds:.1f} ns", 1e9 * seconds <= bar
+
+
+def _ratio(exports: _Exports, name: str, peer: str, bar: float) -> tuple[str, bool]:
+    own, other = exports.from_c(name), getattr(exports, peer)(name)
+    return f"{own / other:.2f} ({1e6 * own:.1f} / {1e6 * other:.1f} us)", own / other <= bar
+
+
+def _wasm(exports: _Exports) -> tuple[str, bool]:
+    if not shutil.which("node"):
+        raise FileNotFoundError("node is not installed")
+    folder = exports.get("lenet", "wasm")
+    (folder / "timer.mjs").write_text(_IN_NODE)
+    (folder / "package.json").write_text('{"type": "module"}')
+    done = subprocess.run(["node", "timer.mjs"], cwd=folder, check=True, capture_output=True, text=True)
+    seconds, own = float(done.stdout), exports.from_c("lenet", "x86-64-v2")
+    return f"{seconds / own:.2f} ({1e6 * seconds:.1f} / {1e6 * own:.1f} us)", seconds / own <= 3
+
+
+def _compile_time(exports: _Exports) -> tuple[str, bool]:
+    """From the captured program to the files, in a process that has compiled for another target before."""
+    exports.get("lenet", "x86-64-v2")
+    exports.get("lenet", "aarch64")
+    return f"{exports.made['lenet-aarch64']:.1f} s", exports.made["lenet-aarch64"] <= 6
+
+
+def _start(exports: _Exports) -> tuple[str, bool]:
+    command = [sys.executable, "-I", "-S", "-c", _PREDICTION, str(exports.get("lenet"))]
+    best = 1e3 * min(_seconds(command) for _ in range(20))
+    bare = 1e3 * min(_seconds([sys.executable, "-c", "pass"]) for _ in range(20))
+    return f"{best:.1f} ms (bare: {bare:.1f})", best <= 50
+
+
+def _seconds(command: list[str]) -> float:
+    start = time.perf_counter()
+    subprocess.run(command, check=True)
+    return time.perf_counter() - start
+
+
+def _memory(exports: _Exports) -> tuple[str, bool]:
+    def used(code: str) -> int:
+        command = [sys.executable, "-I", "-S", "-c", code + _MEMORY, str(exports.get("lenet"))]
+        return int(subprocess.run(command, check=True, capture_output=True).stdout)
+
+    over = (used(_PREDICTION) - used("pass")) / 1024
+    return f"{over:.1f} MB", over <= 12
