@@ -105,6 +105,8 @@ def checked(name: str, function: Callable, of_tensor: bool = False, truths: Coll
         if key not in truths
     }
     kinds = {key: kind for key, (_, kind) in int_and_bool.items()}
+    # a wrapped loss takes None for PyTorch's deprecated `size_average` and `reduce`, at positions of its own
+    takes_none = inspect.unwrap(function) is not function
     (first, first_kind), *other_positions = sorted(
         [value for value in int_and_bool.values() if value[0] < NO_POSITION], key=lambda value: value[0]
     ) or [(NO_POSITION, None)]
@@ -117,10 +119,12 @@ def checked(name: str, function: Callable, of_tensor: bool = False, truths: Coll
                     f"{name}(): argument 'input' (position 1) must be Tensor, not {type(arguments[0]).__name__}"
                 )
             if len(arguments) > first:
-                if arguments[first].__class__ is not first_kind:
+                if arguments[first].__class__ is not first_kind and not (takes_none and arguments[first] is None):
                     arguments, kwargs = plain_arguments(name, int_and_bool, arguments, kwargs)
                 for position, kind in other_positions:
-                    if position < len(arguments) and arguments[position].__class__ is not kind:
+                    if position >= len(arguments) or (takes_none and arguments[position] is None):
+                        continue
+                    if arguments[position].__class__ is not kind:
                         arguments, kwargs = plain_arguments(name, int_and_bool, arguments, kwargs)
             if not kwargs:  # passing on even an empty dictionary takes a quarter of the time here
                 return function(*arguments)

@@ -15,7 +15,7 @@ from numod.ops.pointwise import rows
 def test_a_float_is_no_size_though_the_equal_int_was_one(call):
     x = numod.arange(6)
     assert call(x, 2).shape == (2, 3)
-    with pytest.raises(TypeError, match="must be ints"):
+    with pytest.raises(TypeError, match="must be int"):
         call(x, 2.0)
 
 

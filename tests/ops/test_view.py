@@ -269,7 +269,7 @@ ERRORS = {
     "reshape_unknown": (lambda: X.reshape(-1, 4), RuntimeError, r"shape '\[-1, 4\]' is invalid for input of size 6"),
     "reshape_two_unknown": (lambda: X.reshape(-1, -1), RuntimeError, "only one dimension can be inferred"),
     "reshape_empty": (lambda: numod.zeros(0).reshape(-1, 0), RuntimeError, "-1 can be any value"),
-    "reshape_float": (lambda: X.reshape(2.0, 3), TypeError, "sizes must be ints"),
+    "reshape_float": (lambda: X.reshape(2.0, 3), TypeError, "must be int"),
     "view": (lambda: X.t().view(6), RuntimeError, r"Use \.reshape"),
     "permute_length": (lambda: X.permute(0), RuntimeError, "number of dimensions"),
     "permute_twice": (lambda: X.permute(0, 0), RuntimeError, "dim"),

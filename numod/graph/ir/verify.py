@@ -76,7 +76,9 @@ def arguments_of(step: Step, layouts: dict[Value, Layout]) -> list:
 
 def _check_ends(program: Program, defined: set[Value]) -> None:
     """Check inputs and held tensors."""
-    _expect(len(defined) == len(program.inputs) + len(program.held), "a value is listed twice among inputs and held tensors")
+    _expect(
+        len(defined) == len(program.inputs) + len(program.held), "a value is listed twice among inputs and held tensors"
+    )
     _expect(all(value in program.layouts for value in defined), "an input or held tensor has no layout")
     shared = program.shared
     _expect(not shared or len(shared) == len(program.inputs), "`shared` must have one entry per input")
