@@ -22,6 +22,20 @@ _TOLERANCE = {
 }  # of the self-test, relative to the largest value
 _HALF_STEPS = 64  # by how many steps float16 and bfloat16 may differ in the self-test
 
+# Touches each page of a new frame, whose size is in rax, so that Windows maps them in order; as compiler-rt's
+# ___chkstk_ms. The instructions stand before a function's own, as LLVM's text has no others without an assembler:
+# push rcx; push rax; cmp rax, 4096; lea rcx, [rsp + 24]; jb end
+# next: sub rcx, 4096; test [rcx], rcx; sub rax, 4096; cmp rax, 4096; ja next
+# end: sub rcx, rax; test [rcx], rcx; pop rax; pop rcx; ret
+_CODE = bytes.fromhex(
+    "51 50 483d00100000 488d4c2418 72184881e900100000 488509 482d00100000 483d00100000 77e84829c1 488509 58 59 c3"
+)
+_ESCAPED = "".join(f"\\{each:02x}" for each in _CODE)
+_CHKSTK = (
+    "$__chkstk = comdat any\ndefine weak_odr void @__chkstk() nounwind comdat prologue "
+    f'[{len(_CODE)} x i8] c"{_ESCAPED}" {{\n  ret void\n}}'
+)
+
 
 @dataclass(frozen=True)
 class Data:
@@ -53,7 +67,8 @@ class Entry:
     @property
     def exported(self) -> list[str]:
         """The names that are visible outside."""
-        mark = ["_fltused"] if "windows" in self.machine.triple else []  # MSVC's, of code with floats
+        # MSVC's: a mark of code with floats, and what functions with large frames call
+        mark = ["_fltused", "__chkstk"] if "windows" in self.machine.triple else []
         return [*(f"{self.name}_{each}" for each in ("run", "error", "arena_bytes", "selftest", "check")), *mark]
 
     def text(self) -> str:
@@ -66,7 +81,7 @@ class Entry:
 
     def _constants(self) -> str:
         lines = (
-            ["$_fltused = comdat any\n@_fltused = weak_odr constant i32 0, comdat"]
+            ["$_fltused = comdat any\n@_fltused = weak_odr constant i32 0, comdat", _CHKSTK]
             if "windows" in self.machine.triple
             else []
         )
