@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ...kernel import bind, build, writer
-from .lower import Buffer, Call, Integer, Number, Span, Test
+from .lower import Buffer, Call, Integer, Loaded, Number, Span, Test
 from ..ir.repetition import key_of_call, stretches
 
 # layout of the table: address of the local memory, start and end of the watched words, first entry
@@ -180,6 +180,8 @@ class Linker:
         if isinstance(each, (Number, Integer)):
             kind = "float64" if isinstance(each, Number) else "int64"
             return self.numbers.setdefault((each.source, each.index), (f"number{each.source}_{each.index}", kind))[0]
+        if isinstance(each, Loaded):
+            return f"{self._span(each.span)}[0]"
         return self._size(each) if type(each) is int else _plain(each)
 
     def _size(self, number: int) -> str:

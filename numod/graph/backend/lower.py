@@ -21,7 +21,7 @@ from ...kernel import bind
 from ...ops.complexes import as_real
 from ...ops.update import Update
 from ..values.source_location import CannotRepeat
-from ..ir.program import EMPTY, Check, Program, Step, Value
+from ..ir.program import EMPTY, Check, Program, Step, Value, numbers_of
 
 
 @dataclass(eq=False)
@@ -93,6 +93,17 @@ class Integer(int):
     source: Any
     index: int
     kind: str
+
+
+class Loaded(float):
+    """A number that the program computes: the element at `span`."""
+
+    span: Span
+
+    @property
+    def buffer(self) -> Buffer:
+        """Where it lies."""
+        return self.span.buffer
 
 
 @dataclass
@@ -228,12 +239,15 @@ class _Lowering:
     def _update(self, step: Step) -> None:
         """An optimizer's step, as the launches of `apply_updates`."""
         numbers, count, recorded = step.parameters
-        size = len(step.inputs) // max(count, 1)
-        values = [_number(each, len(self.result.sources), k) for k, each in enumerate(recorded)]
-        self.result.sources.append(numbers)
-        self.result.widths.append(len(recorded))
+        if numbers is None:
+            values = [self._loaded(each) for each in numbers_of(step)]
+        else:
+            values = [_number(each, len(self.result.sources), k) for k, each in enumerate(recorded)]
+            self.result.sources.append(numbers)
+            self.result.widths.append(len(recorded))
+        size = (len(step.inputs) - (len(recorded) if numbers is None else 0)) // max(count, 1)
         for first in range(0, count, step.op.together):
-            members = step.inputs[first * size : (first + step.op.together) * size]
+            members = step.inputs[first * size : min(first + step.op.together, count) * size]
             layouts = [_in_pairs(self.result.layouts[member]) for member in members]
             spans = [self.result.places[member].pairs() for member in members]
             kinds = [*layouts, *[float if isinstance(value, float) else int for value in values]]
@@ -243,6 +257,14 @@ class _Lowering:
                 return step.op.prepare_into(kinds, (len(layouts) // size,), tuple(layouts), ())
 
             self._run(step, plan, spans, [], written, values)
+
+    def _loaded(self, each: Value | float) -> float:
+        """A number of an update: what a value holds when it runs, or a number as it is."""
+        if not isinstance(each, Value):
+            return float(each)
+        found = Loaded(0.0)
+        found.span = self.result.places[each]
+        return found
 
     def _drawn(self, inputs: tuple) -> list:
         """A step's parameters, with seed and offset of a random op replaced by those of its draw."""

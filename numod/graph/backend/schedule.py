@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from .lower import Buffer, Call, Span, Test
+from .lower import Buffer, Call, Loaded, Span, Test
 
 FIRST = -1  # the position of calls that were moved forward
 
@@ -67,7 +67,7 @@ def _memory(buffers: Iterable[Buffer], shared: Sequence[int]) -> set[Buffer | in
 
 
 def _touched(call: Call) -> set[Buffer]:
-    return {*call.reads, *call.writes, *(argument.buffer for argument in call.arguments if isinstance(argument, Span))}
+    return {*call.reads, *call.writes, *(argument.buffer for argument in call.arguments if isinstance(argument, (Span, Loaded)))}
 
 
 def _writes(call: Call) -> set[Buffer]:

@@ -17,7 +17,7 @@ from ...device.storage import address
 from ...kernel import build
 from ...ops.sequence.rnn_layer import Layer, is_room
 from .link import ARENA, FIRST, link
-from .lower import Buffer, Call, Integer, Lowered, Number, Span, Test
+from .lower import Buffer, Call, Integer, Loaded, Lowered, Number, Span, Test
 from .schedule import may_fail
 from .cuda_graph import Replay, suits
 from ..ir.repetition import key_of_call, stretches
@@ -216,7 +216,7 @@ def _takes_lengths(calls: Sequence) -> bool:
 def _buffers(calls: Sequence) -> list[Buffer]:
     found: dict[Buffer, None] = {}
     for call in calls:
-        spans = [call.span] if isinstance(call, Test) else [a for a in call.arguments if isinstance(a, Span)]
+        spans = [call.span] if isinstance(call, Test) else [getattr(a, "span", a) for a in call.arguments if isinstance(a, (Span, Loaded))]
         found.update(dict.fromkeys(span.buffer for span in spans))
     return list(found)
 
@@ -224,6 +224,8 @@ def _buffers(calls: Sequence) -> list[Buffer]:
 def _argument(each: Any, memory: dict, values: Sequence) -> Any:
     if isinstance(each, Span):
         return each.of(memory[each.buffer])
+    if isinstance(each, Loaded):
+        return float(memory[each.buffer][each.span.offset])
     return values[each.source][each.index] if isinstance(each, (Number, Integer)) else each
 
 

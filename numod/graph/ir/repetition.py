@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
-from ..backend.lower import Call, Integer, Number, Span, Test
+from ..backend.lower import Call, Integer, Loaded, Number, Span, Test
 
 PERIOD = 64  # maximum number of calls per iteration
 TURNS = 3  # minimum number of iterations
@@ -75,4 +75,6 @@ def _kind(each: object) -> Hashable:
         return Span, each.storage.name
     if isinstance(each, (Number, Integer)):
         return Number, each.source, each.index
+    if isinstance(each, Loaded):
+        return Loaded, id(each.buffer), each.span.offset
     return int if type(each) is int else (type(each), repr(each))

@@ -11,6 +11,7 @@ from typing import Any
 from ...core.create.random import Draw
 from ...core.convert.transfer import Move
 from ...device import Layout
+from ...dtypes import float64
 from ...device.layout import same
 from ...kernel import bind
 from ...ops import contract
@@ -18,7 +19,7 @@ from ...ops.op import Op
 from ...ops.pointwise import OverComplex, Pointwise
 from ...ops.update import Update
 from .alias_analysis import described
-from .program import EMPTY, Check, Program, Step, Value, name
+from .program import EMPTY, Check, Program, Step, Value, name, numbers_of
 from ..values.pytree import replace
 
 _Room = tuple[int, int]  # where a value begins in the memory it is a view of, and how many elements that has
@@ -118,6 +119,8 @@ def _check_step(program: Program, step: Step, place: str) -> None:
     if step.op is EMPTY:
         fits = not step.in_place and not step.inputs and not step.parameters and len(found) == 1 and found[0].dense
         return _expect(fits, f"{place} must make one dense tensor of nothing")
+    if isinstance(step.op, Update) and step.parameters[:1] == (None,):
+        return _check_update(program, step, place)
     if isinstance(step.op, (Move, Update)) or not isinstance(step.op, Op):
         return None
     if step.op.takes is not None:
@@ -147,6 +150,29 @@ def _check_write(program: Program, step: Step, targets: list[Layout], place: str
         f"{place} writes over a value that is not its first input",
     )
     step.op.prepare_into(described(step, program.layouts), step.parameters, tuple(targets), over)
+
+
+def _check_update(program: Program, step: Step, place: str) -> None:
+    """Check an optimizer's step whose numbers are among its inputs."""
+    shape = "its parameters must be (None, the count of its members, a tuple with 0.0 for each of its numbers)"
+    _expect(len(step.parameters) == 3, f"{place}: {shape}")
+    _, count, kinds = step.parameters
+    _expect(type(count) is int and count > 0 and type(kinds) is tuple, f"{place}: {shape}")
+    size = len(step.op.inputs) - len(kinds)
+    _expect(set(map(type, kinds)) <= {float} and 0 < size and max(step.op.positions) < size, f"{place}: {shape}")
+    _expect(len(step.inputs) == count * size + len(kinds), f"{place} takes {count * size + len(kinds)} inputs")
+    members = step.inputs[: count * size]
+    _expect(all(isinstance(each, Value) for each in members), f"{place} updates what is no tensor")
+    for each in numbers_of(step):
+        layout = program.layouts[each] if isinstance(each, Value) else None
+        fits = type(each) is float if layout is None else layout.size == 1 and layout.dtype is float64
+        _expect(fits, f"{place} takes a number that is neither a float nor a float64 tensor of one element")
+    written = tuple([members[k * size + position] for k in range(count) for position in step.op.positions])
+    _expect(step.in_place and step.results == written, f"{place} writes over other values than it updates")
+    for first in range(0, count, step.op.together):
+        part = tuple([program.layouts[each] for each in members[first * size : min(first + step.op.together, count) * size]])
+        _expect(not any(each.dtype.is_complex for each in part), f"{place} updates complex numbers")
+        step.op.prepare_into((*part, *map(type, kinds)), (len(part) // size,), part, ())
 
 
 def _check_rooms(program: Program, step: Step, rooms: dict[Value, _Room], place: str) -> None:
