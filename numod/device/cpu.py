@@ -158,6 +158,7 @@ def _rounded_product() -> Callable:
 def _views() -> dict[str, Callable]:
     """view_float32(address, size) and the like: memory as a flat array without reference counting. address_of(array):
     the address of its first element. constant_address(): that of the constant array of an exported program.
+    opaque(address): the address, of which LLVM does not know whose it is.
     """
     from llvmlite import ir
     from numba import types
@@ -181,6 +182,14 @@ def _views() -> dict[str, Callable]:
 
         return types.int64(), generate
 
+    @intrinsic
+    def opaque(context: object, address: object) -> tuple:
+        def generate(context: object, builder: object, signature: object, values: list) -> object:
+            kind = ir.FunctionType(values[0].type, [values[0].type])
+            return builder.asm(kind, "", "=r,0", values, side_effect=True)
+
+        return address(address), generate
+
     names = (
         "uint8", "int8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float32", "float64", "complex64",
         "complex128",
@@ -188,6 +197,7 @@ def _views() -> dict[str, Callable]:
     return {
         "address_of": address_of,
         "constant_address": constant_address,
+        "opaque": opaque,
         **{f"view_{name}": _view_of(getattr(types, name)) for name in names},
     }
 

@@ -14,5 +14,6 @@ from __future__ import annotations
 from .ahead_of_time import Artifact, ExportError, aot_compile
 from .capture import export
 from .program import ExportedProgram, load, save
+from .state_file import read_state
 
-__all__ = ["Artifact", "ExportError", "ExportedProgram", "aot_compile", "export", "load", "save"]
+__all__ = ["Artifact", "ExportError", "ExportedProgram", "aot_compile", "export", "load", "read_state", "save"]

@@ -53,10 +53,10 @@ def export(
     spec = _spec(arguments, tensors, "args")
     examples = [tensor.detach().contiguous().clone() for tensor in tensors]
     state = state_of(mod)
-    program, known = _traced(mod, state, spec, examples)
+    program, known, about = _traced(mod, state, spec, examples)
     names, parameters = _names(program, state, known)
     return ExportedProgram(
-        with_own_outputs(program), spec, _input_names(mod, arguments), names, parameters, tuple(examples), _title(mod)
+        with_own_outputs(program), spec, _input_names(mod, arguments), names, parameters, tuple(examples), _title(mod), about
     )
 
 
@@ -93,8 +93,11 @@ def filled(spec: Any, tensors: Sequence[Tensor]) -> Any:
     return {key: filled(each, tensors) for key, each in spec.items()} if type(spec) is dict else spec
 
 
-def _traced(mod: Callable, state: State, spec: Any, examples: list[Tensor]) -> tuple[Program, dict[int, str]]:
-    """(the program of the call, the names of tensors that it holds, by their ids). State that it writes is restored."""
+def _traced(mod: Callable, state: State, spec: Any, examples: list[Tensor]) -> tuple[Program, dict[int, str], dict]:
+    """(the program of the call, the names of tensors that it holds, by their ids, what `state_file` must know).
+
+    State that the call writes is restored.
+    """
 
     def run(*tensors: Tensor) -> Any:
         args, kwargs = filled(spec, tensors)
@@ -119,7 +122,7 @@ def _traced(mod: Callable, state: State, spec: Any, examples: list[Tensor]) -> t
             program.gradients = {}
             rewind()
         known = state.names
-        return with_numbers(program, state, known), known
+        return with_numbers(program, state, known), known, state.description()
 
 
 def _names(program: Program, state: State, known: dict[int, str]) -> tuple[dict[Value, str], tuple[str, ...]]:

@@ -35,6 +35,7 @@ class Data:
     outputs: tuple[bytes, ...]
     scales: tuple[float, ...]  # of each output of floats, its largest absolute value
     abi: int
+    header: bytes = b""  # of the state's safetensors file
 
 
 class Entry:
@@ -54,12 +55,13 @@ class Entry:
     def exported(self) -> list[str]:
         """The names that are visible outside."""
         mark = ["_fltused"] if "windows" in self.machine.triple else []  # MSVC's, of code with floats
-        return [*(f"{self.name}_{each}" for each in ("run", "error", "arena_bytes", "selftest", "check")), *mark]
+        return [*(f"{self.name}_{each}" for each in self.interface.functions), *mark]
 
     def text(self) -> str:
         """The module."""
         return "\n".join(
             [self._constants(), self._run(), self._error(), self._arena_bytes(), self._check(), self._selftest()]
+            + ([self._state_init(), self._state_header()] if self.interface.stateful else [])
         )
 
     # ---- constants
@@ -110,7 +112,7 @@ class Entry:
         needed = [
             *pointers,
             *(["arena"] if self.arena else []),
-            *([] if embedded or not self.interface.weights else ["weights"]),
+            *([] if not self.interface.weights or (embedded and not self.interface.stateful) else ["weights"]),
         ]
         lines = ["  %null0 = or i1 false, false"]
         for k, each in enumerate(needed):
@@ -147,7 +149,7 @@ class Entry:
         alignment = self.machine.alignment
         weights = "%weights"
         lines = []
-        if self.interface.embedded:
+        if self.interface.embedded and not self.interface.stateful:
             weights = "%own"
             lines = [
                 "  %given = icmp ne ptr %weights, null",
@@ -233,8 +235,20 @@ class Entry:
         for k, output in enumerate(self.interface.outputs):
             lines.append(f"  %output{k} = getelementptr i8, ptr %arena, {size} {place}")
             place += aligned(output.nbytes)
-        given = [f"ptr {'null' if embedded else '%weights'}", "ptr %arena", f"{size} {self.arena}"]
-        given += [f"ptr @numod_sample_input{k}" for k in range(len(self.interface.inputs))]
+        samples = []
+        for k, each in enumerate(self.interface.inputs):
+            samples.append(f"@numod_sample_input{k}")
+            if each.written:
+                lines += self._copied(f"input{k}", place, samples[-1], each.nbytes)
+                samples[-1] = f"%input{k}"
+                place += aligned(each.nbytes)
+        weights = "null" if embedded else "%weights"
+        if self.interface.stateful:
+            block = "@numod_weights" if embedded else "%weights"
+            lines += self._copied("state", place, block, self.interface.weights_bytes)
+            weights = "%state"
+        given = [f"ptr {weights}", "ptr %arena", f"{size} {self.arena}"]
+        given += [f"ptr {sample}" for sample in samples]
         given += [f"ptr %output{k}" for k in range(len(self.interface.outputs))]
         lines += [f"  %code = call i32 @{self.name}_run({', '.join(given)})", "  %good = icmp eq i32 %code, 0"]
         lines += [
@@ -252,8 +266,37 @@ class Entry:
             if embedded
             else ["ptr %weights", "ptr %arena", f"{size} %arena_bytes"]
         )
-        declared = "declare float @llvm.fabs.f32(float)\ndeclare double @llvm.fabs.f64(double)\n"
+        declared = f"declare void @llvm.memcpy.p0.p0.{size}(ptr, ptr, {size}, i1)\n"
+        declared += "declare float @llvm.fabs.f32(float)\ndeclare double @llvm.fabs.f64(double)\n"
         return declared + self._define("selftest", "i32", arguments, "\n".join(lines))
+
+    def _copied(self, name: str, place: int, source: str, count: int) -> list[str]:
+        """Lines that copy bytes to a place behind the arena."""
+        return [
+            f"  %{name} = getelementptr i8, ptr %arena, {self.size} {place}",
+            f"  call void @llvm.memcpy.p0.p0.{self.size}(ptr %{name}, ptr {source}, {self.size} {count}, i1 false)",
+        ]
+
+    def _state_init(self) -> str:
+        """net_state_init: the initial state."""
+        size = self.size
+        lines = ["  %none = icmp eq ptr %state, null", "  br i1 %none, label %done, label %there", "there:"]
+        lines.append(
+            f"  call void @llvm.memcpy.p0.p0.{size}(ptr %state, ptr @numod_weights, {size} {self.interface.weights_bytes}, "
+            "i1 false)"
+        )
+        lines += ["  br label %done", "done:", f"  %code = phi i32 [ {NULL}, %0 ], [ 0, %there ]", "  ret i32 %code"]
+        if not self.interface.embedded:
+            lines = [f"  ret i32 {NULL}"]
+        return self._define("state_init", "i32", ["ptr %state"], "\n".join(lines))
+
+    def _state_header(self) -> str:
+        """net_state_header: what stands before the state in a safetensors file."""
+        lines = ["  %none = icmp eq ptr %bytes, null", "  br i1 %none, label %done, label %there", "there:"]
+        lines += [f"  store {self.size} {len(self.data.header)}, ptr %bytes", "  br label %done", "done:"]
+        lines.append("  ret ptr @numod_state_header")
+        header = self._bytes("state_header", self.data.header)
+        return header + "\n" + self._define("state_header", "ptr", ["ptr %bytes"], "\n".join(lines))
 
     def _compare(self, k: int, port: Port, scale: float) -> list[str]:
         """Blocks that compare output k with the sample's; they end at `compare{k + 1}`, or at `other`."""

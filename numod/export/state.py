@@ -26,6 +26,7 @@ from ..nn import Module
 from ..ops.update import ACTION, Update
 from ..optim import Optimizer
 from ..optim.optimizer import Numbers, stand_in, to_update
+from .state_file import plain
 
 _COUNTS = ("step", "mu_product", "eta", "mu")  # of a parameter's state, Python's numbers that steps change
 
@@ -59,6 +60,13 @@ class State:
         found = [each for module in self.modules.values() for each in module.parameters()]
         found += [each for optimizer in self.optimizers.values() for each, _ in _parameters(optimizer)]
         return list({id(each): each for each in found}.values())
+
+    def description(self) -> dict[str, Any]:
+        """What `state_file` has to know to make state dicts of the tensors."""
+        if not self.optimizers:
+            return {}
+        modules = {name: "" if len(self.modules) == 1 else f"{name}." for name in self.modules}
+        return {"modules": modules, "optimizers": {name: _described(each) for name, each in self.optimizers.items()}}
 
     @contextmanager
     def kept(self) -> Iterator[Callable[[], None]]:
@@ -158,6 +166,20 @@ def _parameters(optimizer: Optimizer) -> list[tuple[Tensor, dict[str, Any]]]:
     """An optimizer's parameters, numbered as in its state_dict, each with its group."""
     found = {id(each): (each, group) for group in optimizer.param_groups for each in group["params"]}
     return list(found.values())
+
+
+def _described(optimizer: Optimizer) -> dict[str, Any]:
+    """An optimizer's settings, and for each parameter the first one that has taken as many steps."""
+    numbers = {id(each): number for number, (each, _) in enumerate(_parameters(optimizer))}
+    groups, counts = [], {}
+    for group in optimizer.param_groups:
+        settings = {name: value for name, value in group.items() if name != "params" and plain(value)}
+        groups.append({**settings, "params": [numbers[id(each)] for each in group["params"]]})
+        firsts: dict[Any, int] = {}
+        for each in group["params"]:
+            if "step" in optimizer.state.get(each, {}):
+                counts[str(numbers[id(each)])] = firsts.setdefault(optimizer.state[each]["step"], numbers[id(each)])
+    return {"param_groups": groups, "counts": counts, "names": list(_COUNTS)}
 
 
 def with_numbers(program: Program, state: State, names: dict[int, str]) -> Program:

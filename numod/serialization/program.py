@@ -133,8 +133,8 @@ def _step(step: Step | Check, drawn: _Drawn) -> dict[str, Any]:
         return {"check": step.value.number, "found": _written(step.found), "where": step.where}
     if isinstance(step.op, Update) and step.parameters[0] is not None:
         raise ValueError(
-            f"save_program: {step.where} is an optimizer's step, whose numbers come from Python; record the forward "
-            "pass, or the gradients"
+            f"save_program: {step.where} is an optimizer's step ({step.op.name}), whose numbers come from Python; record "
+            "the forward pass or the gradients, or capture the step with numod.export.export"
         )
     inputs = [_drawing(input, drawn) if isinstance(input, Draw) else _written(input) for input in step.inputs]
     return {

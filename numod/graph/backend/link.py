@@ -107,10 +107,16 @@ class Linker:
                 )
             elif isinstance(each, Test):
                 tests += 1
-                lines += [f"    if {self._span(each.span)}[0] != {_plain(each.found)}:", f"        return {tests}"]
+                lines += self._test(each, tests)
             else:
-                lines.append(f"    {self._function(each)}({', '.join(map(self._argument, each.arguments))})")
+                lines += self._call(each, [*map(self._argument, each.arguments)], "    ")
         return lines
+
+    def _test(self, test: Test, number: int) -> list[str]:
+        return [f"    if {self._span(test.span)}[0] != {_plain(test.found)}:", f"        return {number}"]
+
+    def _call(self, call: Call, arguments: list[str], indent: str) -> list[str]:
+        return [f"{indent}{self._function(call)}({', '.join(arguments)})"]
 
     def _loop(self, turns: list[Sequence[Call]]) -> list[str]:
         """Lines of a loop over equal calls.
@@ -127,8 +133,8 @@ class Linker:
 
         lines = []
         for same in zip(*turns):
-            arguments = ", ".join(self._arguments(each, cell) for each in zip(*(call.arguments for call in same)))
-            lines.append(f"        {self._function(same[0])}({arguments})")
+            arguments = [self._arguments(each, cell) for each in zip(*(call.arguments for call in same))]
+            lines += self._call(same[0], arguments, "        ")
         row = f"{self.first + len(self.slots)} + turn * {len(columns)}"
         self.slots += [column[turn] for turn in range(len(turns)) for column in columns]
         return [f"    for turn in range({len(turns)}):", *(line.replace("ROW", row) for line in lines)]
