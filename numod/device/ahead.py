@@ -116,7 +116,7 @@ def _complete(module: object, machine: target.Machine, generator: object) -> byt
 
     while True:
         code = generator._tm.emit_object(module.clone())  # which changes the module
-        missing = helpers.undefined_symbols(code) - (helpers.MEMORY if machine.shares else set())
+        missing = helpers.undefined_symbols(code) - (helpers.MEMORY | helpers.MATH if machine.shares else set())
         texts = [text for text in (helpers.text_of(each, machine.bits) for each in sorted(missing)) if text is not None]
         if not texts:
             return code
