@@ -7,6 +7,7 @@ One small network is compiled for all targets, which takes about a minute on two
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -75,7 +76,7 @@ class Net(nn.Module):
 def artifact(tmp_path_factory: pytest.TempPathFactory) -> Artifact:
     torch.manual_seed(0)
     inputs = torch.randn(1, 1, 6, 6), torch.tensor([7, -8, 9, -(1 << 40)])
-    names = (*RUNNERS, "x86-64-v3", "x86-64-v4", "cortex-m4", "wasm", "wasm-scalar", "windows-x86-64", "macos-arm64")
+    names = (*RUNNERS, "x86-64-v3", "x86-64-v4", "cortex-m0", "cortex-m4", "riscv32", "wasm", "wasm-scalar", "windows-x86-64", "macos-arm64")
     return aot_compile(export(Net().eval(), inputs), tmp_path_factory.mktemp("targets"), targets=names)
 
 
@@ -104,40 +105,32 @@ def test_the_self_test_passes_in_webassembly(name: str, artifact: Artifact) -> N
     subprocess.run(["node", "-e", NODE, "-", str(artifact.folder), name], check=True)
 
 
-def test_the_self_test_passes_on_a_microcontroller(artifact: Artifact, tmp_path: Path) -> None:
+CORES = {  # compiler's options, machine, whether it has a floating-point unit
+    "cortex-m0": ("-mcpu=cortex-m0 -mthumb -mfloat-abi=soft", "microbit", False),
+    "cortex-m4": ("-mcpu=cortex-m4 -mthumb -mfpu=fpv4-sp-d16 -mfloat-abi=hard", "mps2-an386", True),
+}
+
+
+@pytest.mark.parametrize("name", CORES)
+def test_the_self_test_passes_on_a_microcontroller(name: str, artifact: Artifact, tmp_path: Path) -> None:
     _needs("arm-none-eabi-gcc", "qemu-system-arm")
-    (tmp_path / "start.c").write_text(START)
-    (tmp_path / "layout.ld").write_text(LAYOUT)
-    options = [
-        "-mcpu=cortex-m4",
-        "-mthumb",
-        "-mfpu=fpv4-sp-d16",
-        "-mfloat-abi=hard",
-        "-O1",
-        "-nostdlib",
-        "-nostartfiles",
-        f"-I{artifact.folder}",
-    ]
-    command = [
-        "arm-none-eabi-gcc",
-        *options,
-        "start.c",
-        str(artifact.path("cortex-m4", library=False)),
-        "-T",
-        "layout.ld",
-        "-Wl,--gc-sections",
-        "-o",
-        "net.elf",
-    ]
-    subprocess.run(command, cwd=tmp_path, check=True)  # without any library: the object needs nothing
-    machine = ["qemu-system-arm", "-M", "mps2-an386", "-nographic", "-semihosting", "-kernel", "net.elf"]
+    options, board, floats = CORES[name]
+    start = START if floats else re.sub(r".*(0xE000ED88|dsb).*\n", "", START)
+    layout = LAYOUT if floats else LAYOUT.replace("LENGTH = 4M", "LENGTH = 256K", 1).replace("LENGTH = 4M", "LENGTH = 16K")
+    (tmp_path / "start.c").write_text(start)
+    (tmp_path / "layout.ld").write_text(layout)
+    code = str(artifact.path(name, library=False))
+    command = ["arm-none-eabi-gcc", *options.split(), "-O1", "-nostdlib", "-nostartfiles", f"-I{artifact.folder}", "start.c", code]
+    # without any library: the object needs nothing
+    subprocess.run([*command, "-T", "layout.ld", "-Wl,--gc-sections", "-o", "net.elf"], cwd=tmp_path, check=True)
+    machine = ["qemu-system-arm", "-M", board, "-nographic", "-semihosting", "-kernel", "net.elf"]
     assert subprocess.run(machine, cwd=tmp_path, timeout=60).returncode == 0
 
 
-@pytest.mark.parametrize("name", [*RUNNERS, "x86-64-v3", "x86-64-v4", "cortex-m4"])
+@pytest.mark.parametrize("name", [*RUNNERS, "x86-64-v3", "x86-64-v4", "cortex-m0", "cortex-m4", "riscv32"])
 def test_objects_need_nothing_but_memory_functions(name: str, artifact: Artifact) -> None:
     code = artifact.path(name, library=False).read_bytes()
-    assert helpers.undefined_symbols(code) <= (set() if name == "cortex-m4" else helpers.MEMORY | LIBM)
+    assert helpers.undefined_symbols(code) <= (set() if name in ("cortex-m0", "cortex-m4", "riscv32") else helpers.MEMORY | LIBM)
 
 
 def test_objects_have_their_formats(artifact: Artifact) -> None:
