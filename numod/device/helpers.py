@@ -220,23 +220,27 @@ define weak hidden double @fma(double %x, double %y, double %z) nounwind {{
 """
 
 
-def _probe(name: str, size: str) -> str:
-    """What Windows' functions with more than a page of local memory call: it touches each page, and keeps all
-    registers.
-    """
-    lines = (
-        "push %rcx", "push %rax", "lea 24(%rsp), %rcx", "1: cmp $$0x1000, %rax", "jb 2f", "sub $$0x1000, %rcx",
-        "test %rcx, (%rcx)", "sub $$0x1000, %rax", "jmp 1b", "2: sub %rax, %rcx", "test %rcx, (%rcx)", "pop %rax",
-        "pop %rcx", "ret",
-    )  # fmt: skip
-    text = "\\0A".join(lines)
+def written_as_code(result: str, name: str, arguments: str, code: str, marks: str = "hidden") -> str:
+    """LLVM's text of a function whose machine code is given, in hexadecimal digits."""
+    data = bytes.fromhex(code)
+    text = "".join(f"\\{each:02x}" for each in data)
     return f"""
-$__chkstk = comdat any
-define linkonce_odr void @__chkstk() naked noinline nounwind comdat {{
-  call void asm sideeffect "{text}", ""()
+define {marks} {result} @{name}({arguments}) naked noinline nounwind {"comdat " if "odr" in marks else ""}\
+prologue [{len(data)} x i8] c"{text}" {{
   unreachable
 }}
 """
+
+
+def _probe(name: str, size: str) -> str:
+    """What Windows' functions with more than a page of local memory call: it touches each page, and keeps all
+    registers.
+
+    push rcx; push rax; lea rcx, [rsp+24]; 1: cmp rax, 4096; jb 2f; sub rcx, 4096; test [rcx], rcx; sub rax, 4096;
+    jmp 1b; 2: sub rcx, rax; test [rcx], rcx; pop rax; pop rcx; ret
+    """
+    code = "51 50 488d4c2418 483d00100000 7212 4881e900100000 488509 482d00100000 ebe6 4829c1 488509 58 59 c3"
+    return "$__chkstk = comdat any\n" + written_as_code("void", name, "", code, "linkonce_odr")
 
 
 _BY_NAME: dict[str, Callable[[str, str], str]] = {

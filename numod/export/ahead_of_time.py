@@ -23,12 +23,13 @@ import numpy as np
 
 from ..core.create.random import _signed, default_generator, get_rng_state, set_rng_state
 from ..core.tensor import Tensor
-from ..device import helpers
+from ..device import ahead, helpers
 from ..graph.backend.executable import Executable
 from ..graph.values.pytree import replace
 from ..serialization import save_file
 from ..serialization.program import load_program
-from . import header, libraries, targets
+from . import header, levels, libraries, targets
+from .entry import Data, Entry
 from .interface import VERSION, Interface, Port, Weight
 from .module import Planned, planned, weights_of
 from .outputs import outputs_of
@@ -135,7 +136,8 @@ class _Job:
         for kind, samples in (("input", inputs), ("output", outputs)):
             for k, sample in enumerate(samples):
                 (home / f"{kind}{k}").write_bytes(sample)
-        scales = [_scale(output, port) for output, port in zip(outputs, self.interface.outputs)]
+        self.samples = tuple(inputs), tuple(outputs)
+        self.scales = scales = [_scale(output, port) for output, port in zip(outputs, self.interface.outputs)]
         (home / "header").write_bytes(_header(self.weights, exported.state) if self.interface.stateful else b"")
         names = {str(value.number): name for value, name in exported.names.items()}
         job = {
@@ -162,10 +164,25 @@ class _Job:
         return [*map(_bytes, found)]
 
     def compile(self, row: Target) -> tuple[dict, bytes]:
-        """What the worker says of a target, and the object file."""
+        """What the workers say of a target, and the object file."""
+        if not row.levels:
+            return self._worked(row)
+        names = [f"kernel_{each.replace('-', '_')}" for each in row.levels]
+        made = [self._worked(targets.target(each), name) for each, name in zip(row.levels, names)]
+        data = Data(
+            b"".join(_bytes(self.weights[weight.name]) for weight in self.interface.weights) if self.interface.embedded else b"",
+            (), *self.samples, tuple(self.scales), self.abi, (self.home / "header").read_bytes(),
+        )  # fmt: skip
+        entry = Entry(self.interface, row.machine, levels.ROOM + max(told["arena"] for told, _ in made), data)
+        ports = len(self.interface.inputs) + len(self.interface.outputs)
+        text = entry.text().replace(entry.declaration, levels.dispatcher(names, ports))
+        code = ahead.merged([*(each.decode() for _, each in made), levels.instructions()], text, entry.exported, row.machine)
+        return {"arena": entry.arena}, code
+
+    def _worked(self, row: Target, level: str = "") -> tuple[dict, bytes]:
         root = str(Path(__file__).parents[2])
         code = f"import sys; sys.path.insert(0, {root!r}); from numod.export.worker import main; main(*sys.argv[1:])"
-        command = [sys.executable, "-c", code, str(self.home), json.dumps(dataclasses.asdict(row.machine))]
+        command = [sys.executable, "-c", code, str(self.home), json.dumps(dataclasses.asdict(row.machine)), level]
         done = subprocess.run(
             command, capture_output=True, env={**os.environ, "PYTHONHASHSEED": "0", "NUMOD_CACHE_DIR": ""}
         )

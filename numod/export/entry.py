@@ -64,6 +64,12 @@ class Entry:
             + ([self._state_init(), self._state_header()] if self.interface.stateful else [])
         )
 
+    @property
+    def declaration(self) -> str:
+        """That of the kernel."""
+        kinds = ", ".join(["ptr", "ptr", *["i64"] * (2 + len(self.ports))])
+        return f"declare i32 @kernel({kinds})\n"
+
     # ---- constants
 
     def _constants(self) -> str:
@@ -72,22 +78,17 @@ class Entry:
             if "windows" in self.machine.triple
             else []
         )
-        lines += (
-            [
-                self._array(
-                    CONSTANTS,
-                    f"[{len(self.data.table)} x i64] [{', '.join(f'i64 {each}' for each in self.data.table)}]",
-                    8,
-                )
-            ]
-            if self.data.table
-            else []
-        )
+        lines.append(self.table())
         if self.interface.embedded:
             lines.append(self._bytes("weights", self.data.weights))
         for kind, samples in (("input", self.data.inputs), ("output", self.data.outputs)):
             lines += [self._bytes(f"sample_{kind}{k}", sample) for k, sample in enumerate(samples)]
         return "\n".join(lines)
+
+    def table(self) -> str:
+        """The constant array that the kernel reads."""
+        numbers = ", ".join(f"i64 {each}" for each in self.data.table)
+        return self._array(CONSTANTS, f"[{len(self.data.table)} x i64] [{numbers}]", 8) if numbers else ""
 
     def _bytes(self, name: str, data: bytes) -> str:
         escaped = "".join(f"\\{each:02x}" for each in data or b"\0")
@@ -141,8 +142,7 @@ class Entry:
             "  ret i32 %code",
         ]
         arguments = ["ptr %weights", "ptr %arena", f"{size} %arena_bytes", *(f"ptr %{name}" for name, _ in self.ports)]
-        kinds = ", ".join(["ptr", "ptr", *["i64"] * (2 + len(self.ports))])
-        return f"declare i32 @kernel({kinds})\n" + self._define("run", "i32", arguments, "\n".join(lines))
+        return self.declaration + self._define("run", "i32", arguments, "\n".join(lines))
 
     def _call(self) -> list[str]:
         """The call of the kernel, whose arguments are addresses of 64 bits."""

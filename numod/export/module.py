@@ -140,9 +140,15 @@ class Compiled:
 
 
 def compiled(
-    plan: Planned, interface: Interface, weights: dict[str, Tensor], machine: Machine, data: Data, size: bool
+    plan: Planned,
+    interface: Interface,
+    weights: dict[str, Tensor],
+    machine: Machine,
+    data: Data,
+    size: bool,
+    level: str = "",
 ) -> Compiled:
-    """The object file of a program that was planned for this machine."""
+    """The object file of a program that was planned for this machine; of one of several levels, LLVM's text."""
     places, arena = memory_plan.plan(plan.lowered, alignment=machine.alignment)
     names = {place: "arena" for place in places} | {each: "weights" for each in plan.held}
     names |= {output: f"output{k}" for k, output in enumerate(plan.outputs)}
@@ -168,6 +174,8 @@ def compiled(
         Data(block, main.table, data.inputs, data.outputs, data.scales, data.abi, data.header),
         sections=machine.is_elf,
     )
+    if level:
+        return Compiled(ahead.kernel_text(translated, entry.table(), level, machine).encode(), arena)
     return Compiled(ahead.object_file(translated, entry.text(), entry.exported, machine, size), entry.arena)
 
 

@@ -19,8 +19,8 @@ from .entry import Data
 from .interface import Interface, Port, Weight
 
 
-def main(folder: str, machine: str) -> None:
-    """Compile what the folder says for the machine, given as JSON."""
+def main(folder: str, machine: str, level: str = "") -> None:
+    """Compile what the folder says for the machine, given as JSON. `level`: as one of several, by this name."""
     home, machine = Path(folder), Machine(**json.loads(machine))
     target.compile_for(machine)
     from .module import compiled, planned, weights_of
@@ -34,7 +34,7 @@ def main(folder: str, machine: str) -> None:
         for kind, ports in (("input", interface.inputs), ("output", interface.outputs))
     ]
     data = Data(b"", (), tuple(samples[0]), tuple(samples[1]), tuple(job["scales"]), job["abi"], (home / "header").read_bytes())
-    made = compiled(plan, interface, weights, machine, data, job["size"])
+    made = compiled(plan, interface, weights, machine, data, job["size"], level)
     sys.stdout.buffer.write(json.dumps({"arena": made.arena}).encode() + b"\n" + made.code)
 
 

@@ -22,7 +22,7 @@ from numod.export import Artifact, aot_compile, export
 pytestmark = pytest.mark.export
 LIBM = {"fmaf", "fma"}
 RUNNERS = {  # compiler, emulator
-    "x86-64-v2": ("cc", ()), "aarch64": ("aarch64-linux-gnu-gcc", ("qemu-aarch64",)),
+    "x86-64": ("cc", ()), "x86-64-v2": ("cc", ()), "aarch64": ("aarch64-linux-gnu-gcc", ("qemu-aarch64",)),
     "armv7": ("arm-linux-gnueabihf-gcc", ("qemu-arm",)),
     "riscv64": ("riscv64-linux-gnu-gcc", ("qemu-riscv64",)),
 }  # fmt: skip
