@@ -64,11 +64,49 @@ def object_file(
     """The object file of the function and of LLVM's `text`, which calls it by the name `@kernel` and defines what is
     `exported`. `size`: small, not fast.
     """
+    generator = _generator(machine)
+    module = _joined(function, text, machine, generator)
+    module.get_function("kernel").linkage = "internal"
+    # a small network may be smallest where its loops are unrolled
+    ways = (("minsize", "optsize"), ("optsize",), ()) if size else ((),)
+    made = (_optimised(module.clone(), function, exported, generator, size, way) for way in ways)
+    return min((_complete(each, machine, generator) for each in made), key=len)
+
+
+def kernel_text(function: Function, text: str, name: str, machine: target.Machine) -> str:
+    """LLVM's text of the function alone, optimised for a machine, for `merged`. `text`: constants that it reads."""
+    generator = _generator(machine)
+    module = _joined(function, text, machine, generator)
+    module = _optimised(module, function, ["kernel"], generator, False, ())
+    module.get_function("kernel").name = name
+    marks = f'"target-cpu"="{machine.processor}" "target-features"="{machine.features}"'
+    return re.sub(r"^(define .*?)( #\d+(?: [^{\n]*)?\{)$", rf"\1 {marks}\2", str(module), flags=re.M)
+
+
+def merged(texts: Sequence[str], text: str, exported: Sequence[str], machine: target.Machine) -> bytes:
+    """The object file of functions for several machines (`kernel_text`) and of the `text` that calls them."""
     import llvmlite.binding as llvm
 
-    llvm.initialize_all_targets()
-    llvm.initialize_all_asmprinters()
     generator = _generator(machine)
+    module = llvm.parse_assembly(text)
+    _aim(module, machine, generator)
+    for each in module.functions:
+        if not each.is_declaration:
+            each.add_function_attribute("nounwind")
+    _optimise(module, generator, False)
+    for each in texts:
+        added = llvm.parse_assembly(each)
+        _aim(added, machine, generator)
+        module.link_in(added)
+    _hide(module, set(exported), "internal")
+    _finish(module, generator)
+    return _complete(module, machine, generator)
+
+
+def _joined(function: Function, text: str, machine: target.Machine, generator: object) -> object:
+    """A module of the function, named `kernel`, and of LLVM's text."""
+    import llvmlite.binding as llvm
+
     module = llvm.parse_assembly(_EXCEPTION.sub("", str(function.module)))
     module.get_function(function.name).name = "kernel"
     _hide(module, {"kernel"}, _LINKED)
@@ -80,22 +118,18 @@ def object_file(
     for each in (module, added):
         _aim(each, machine, generator)
     module.link_in(added)
-    module.get_function("kernel").linkage = "internal"
-    # a small network may be smallest where its loops are unrolled
-    ways = (("minsize", "optsize"), ("optsize",), ()) if size else ((),)
-    return min((_made(module.clone(), function, exported, machine, generator, size, way) for way in ways), key=len)
+    return module
 
 
-def _made(
+def _optimised(
     module: object,
     function: Function,
     exported: Sequence[str],
-    machine: target.Machine,
     generator: object,
     size: bool,
     attributes: Sequence[str],
-) -> bytes:
-    """The object file of a module in one way of optimising it."""
+) -> object:
+    """A module, optimised in one way."""
     for each in module.functions:
         if not each.is_declaration:
             for attribute in ("nounwind", *attributes):
@@ -107,7 +141,7 @@ def _made(
     _optimise(module, generator, bool(attributes))
     _hide(module, set(exported), "internal")
     _finish(module, generator)
-    return _complete(module, machine, generator)
+    return module
 
 
 def _complete(module: object, machine: target.Machine, generator: object) -> bytes:
@@ -116,7 +150,7 @@ def _complete(module: object, machine: target.Machine, generator: object) -> byt
 
     while True:
         code = generator._tm.emit_object(module.clone())  # which changes the module
-        missing = helpers.undefined_symbols(code) - (helpers.MEMORY if machine.shares else set())
+        missing = helpers.undefined_symbols(code) - (helpers.MEMORY | helpers.MATH if machine.shares else set())
         texts = [text for text in (helpers.text_of(each, machine.bits) for each in sorted(missing)) if text is not None]
         if not texts:
             return code
@@ -134,6 +168,8 @@ def _generator(machine: target.Machine) -> object:
     """A copy of Numba's code generator for the machine."""
     import llvmlite.binding as llvm
 
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
     made = copy.copy(compiler.codegen())
     relocation = "pic" if machine.shares else "static"
     options = {

@@ -152,6 +152,7 @@ def _views() -> dict[str, Callable]:
 
     view_float32(address, size) and so on: memory as a flat array without reference counting. address_of(array): the
     address of an array's first element. constant_address(): the address of an exported program's constants.
+    opaque(address): the same address, but LLVM does not know what it points to.
     """
     from llvmlite import ir
     from numba import types
@@ -175,6 +176,14 @@ def _views() -> dict[str, Callable]:
 
         return types.int64(), generate
 
+    @intrinsic
+    def opaque(context: object, address: object) -> tuple:
+        def generate(context: object, builder: object, signature: object, values: list) -> object:
+            kind = ir.FunctionType(values[0].type, [values[0].type])
+            return builder.asm(kind, "", "=r,0", values, side_effect=True)
+
+        return address(address), generate
+
     names = (
         "uint8", "int8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float32", "float64", "complex64",
         "complex128",
@@ -182,6 +191,7 @@ def _views() -> dict[str, Callable]:
     return {
         "address_of": address_of,
         "constant_address": constant_address,
+        "opaque": opaque,
         **{f"view_{name}": _view_of(getattr(types, name)) for name in names},
     }
 

@@ -2,8 +2,8 @@
 
 Also memory's, where no C library is.
 
-They are weak and hidden: a program's own are taken, and none is visible outside of a shared library. Not here yet:
-floating point for processors without it.
+They are weak and hidden: a program's own are taken, and none is visible outside of a shared library. Floating point for
+processors without it is in `soft_float`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable
+
+from . import soft_float
 
 _LOOP = '"no-builtins"'  # or LLVM makes a call of memset of the loop that is memset
 
@@ -21,7 +23,7 @@ def text_of(name: str, bits: int) -> str | None:
     `bits`: size of an address.
     """
     make = _BY_NAME.get(name)
-    return None if make is None else make(name, f"i{bits}")
+    return soft_float.text_of(name) if make is None else make(name, f"i{bits}")
 
 
 def _set(name: str, size: str) -> str:
@@ -152,6 +154,95 @@ def _nothing(name: str, size: str) -> str:
     return f"\ndefine weak hidden void @{name}() nounwind {{\n  ret void\n}}\n"
 
 
+def _root(name: str, size: str) -> str:
+    kind, bits = ("float", "i32") if name == "sqrtf" else ("double", "i64")
+    return f"""
+declare {bits} @numod_root_{"f32" if bits == "i32" else "f64"}({bits})
+define weak hidden {kind} @{name}({kind} %x) nounwind {{
+  %bits = bitcast {kind} %x to {bits}
+  %root = call {bits} @numod_root_{"f32" if bits == "i32" else "f64"}({bits} %bits)
+  %result = bitcast {bits} %root to {kind}
+  ret {kind} %result
+}}
+"""
+
+
+def _fused_single(name: str, size: str) -> str:
+    """fmaf, of 64 bits, in which the product is exact."""
+    return """
+define weak hidden float @fmaf(float %x, float %y, float %z) nounwind {
+  %a = fpext float %x to double
+  %b = fpext float %y to double
+  %c = fpext float %z to double
+  %product = fmul double %a, %b
+  %sum = fadd double %product, %c
+  %result = fptrunc double %sum to float
+  ret float %result
+}
+"""
+
+
+def _fused_double(name: str, size: str) -> str:
+    """fma: the product and the sum, each with its error. Dekker, A floating-point technique for extending the available
+    precision, 1971. Not for products that overflow.
+    """
+
+    def split(x: str) -> str:
+        return f"""  %bits_{x} = bitcast double %{x} to i64
+  %upper_{x} = and i64 %bits_{x}, {-(1 << 27)}
+  %high_{x} = bitcast i64 %upper_{x} to double
+  %low_{x} = fsub double %{x}, %high_{x}
+"""
+
+    return f"""
+define weak hidden double @fma(double %x, double %y, double %z) nounwind {{
+{split("x")}{split("y")}  %product = fmul double %x, %y
+  %hh = fmul double %high_x, %high_y
+  %hl = fmul double %high_x, %low_y
+  %lh = fmul double %low_x, %high_y
+  %ll = fmul double %low_x, %low_y
+  %e0 = fsub double %hh, %product
+  %e1 = fadd double %e0, %hl
+  %e2 = fadd double %e1, %lh
+  %error = fadd double %e2, %ll
+  %sum = fadd double %product, %z
+  %back = fsub double %sum, %product
+  %rest = fsub double %sum, %back
+  %lost0 = fsub double %product, %rest
+  %lost1 = fsub double %z, %back
+  %lost2 = fadd double %lost0, %lost1
+  %small = fadd double %lost2, %error
+  %near = fadd double %sum, %small
+  %fine = fcmp ord double %near, 0.0
+  %result = select i1 %fine, double %near, double %sum
+  ret double %result
+}}
+"""
+
+
+def written_as_code(result: str, name: str, arguments: str, code: str, marks: str = "hidden") -> str:
+    """LLVM's text of a function whose machine code is given, in hexadecimal digits."""
+    data = bytes.fromhex(code)
+    text = "".join(f"\\{each:02x}" for each in data)
+    return f"""
+define {marks} {result} @{name}({arguments}) naked noinline nounwind {"comdat " if "odr" in marks else ""}\
+prologue [{len(data)} x i8] c"{text}" {{
+  unreachable
+}}
+"""
+
+
+def _probe(name: str, size: str) -> str:
+    """What Windows' functions with more than a page of local memory call: it touches each page, and keeps all
+    registers.
+
+    push rcx; push rax; lea rcx, [rsp+24]; 1: cmp rax, 4096; jb 2f; sub rcx, 4096; test [rcx], rcx; sub rax, 4096;
+    jmp 1b; 2: sub rcx, rax; test [rcx], rcx; pop rax; pop rcx; ret
+    """
+    code = "51 50 488d4c2418 483d00100000 7212 4881e900100000 488509 482d00100000 ebe6 4829c1 488509 58 59 c3"
+    return "$__chkstk = comdat any\n" + written_as_code("void", name, "", code, "linkonce_odr")
+
+
 _BY_NAME: dict[str, Callable[[str, str], str]] = {
     **dict.fromkeys(("memset", *(f"__aeabi_mem{kind}{size}" for kind in ("set", "clr") for size in ("", "4", "8"))),
         _set),
@@ -164,13 +255,17 @@ _BY_NAME: dict[str, Callable[[str, str], str]] = {
     "__modsi3": _division("i32", True, "rest"), "__umodsi3": _division("i32", False, "rest"),
     "__divdi3": _division("i64", True, "quotient"), "__udivdi3": _division("i64", False, "quotient"),
     "__moddi3": _division("i64", True, "rest"), "__umoddi3": _division("i64", False, "rest"),
+    "sqrt": _root, "sqrtf": _root, "fma": _fused_double, "fmaf": _fused_single, "__chkstk": _probe,
     **dict.fromkeys((f"__aeabi_unwind_cpp_pr{k}" for k in range(3)), _nothing),
 }  # fmt: skip
 MEMORY = frozenset({"memcpy", "memmove", "memset"})  # what a C library has
+MATH = frozenset({"fma", "fmaf", "sqrt", "sqrtf"})  # likewise
 
 
 def undefined_symbols(code: bytes) -> set[str]:
-    """The names that an ELF object file needs from others. Of other formats none are told."""
+    """The names that an ELF or COFF object file needs from others. Of other formats none are told."""
+    if code[:2] == b"\x64\x86":
+        return _undefined_in_coff(code)
     if code[:4] != b"\x7fELF":
         return set()
     wide = code[4] == 2
@@ -188,4 +283,17 @@ def undefined_symbols(code: bytes) -> set[str]:
                 )
                 if name and section == 0:
                     found.add(code[names + name : code.index(b"\0", names + name)].decode())
+    return found
+
+
+def _undefined_in_coff(code: bytes) -> set[str]:
+    start, count = struct.unpack_from("<II", code, 8)
+    names, found, number = start + 18 * count, set(), 0
+    while number < count:
+        short, value, section, _, kind, further = struct.unpack_from("<8sIhHBB", code, start + 18 * number)
+        if not (section or value) and kind == 2:
+            begin = names + struct.unpack("<I", short[4:])[0]
+            name = short.rstrip(b"\0") if short[:4] != b"\0\0\0\0" else code[begin : code.index(b"\0", begin)]
+            found.add(name.decode())
+        number += 1 + further
     return found

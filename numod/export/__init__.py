@@ -5,8 +5,8 @@ library (`aot_compile`).
 program to C (`interface`) and has a process for each target compile it (`worker`, `module`): the program is optimised
 and lowered as for `numod.compile`, with the target's vector registers; its kernels' texts become one function over
 addresses (`link`), which Numba types and llvmlite turns into an object file (`device.ahead`). `entry` adds the
-functions that C calls. `targets` has a row per target, `header` writes the C files beside the objects, `native` is NAME.py (`loader`), `browser` writes the page, `libraries` makes
-shared libraries of them.
+functions that C calls. `targets` has a row per target, `header` writes the C files beside the objects, `native` is
+NAME.py (`loader`), `browser` writes the page, `libraries` makes shared libraries of them.
 """
 
 from __future__ import annotations
@@ -15,5 +15,8 @@ from .ahead_of_time import Artifact, ExportError, aot_compile
 from .capture import export
 from .loader import load_native
 from .program import ExportedProgram, load, save
+from .state_file import read_state
 
-__all__ = ["Artifact", "ExportError", "ExportedProgram", "aot_compile", "export", "load", "load_native", "save"]
+__all__ = [
+    "Artifact", "ExportError", "ExportedProgram", "aot_compile", "export", "load", "load_native", "read_state", "save",
+]  # fmt: skip

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import io
 import json
 import os
 import re
@@ -20,18 +21,21 @@ from typing import Any
 
 import numpy as np
 
+from ..core.create.random import _signed, default_generator, get_rng_state, set_rng_state
 from ..core.tensor import Tensor
-from ..device import helpers
-from ..graph.ir.program import Program
+from ..device import ahead, helpers
 from ..graph.backend.executable import Executable
+from ..graph.values.pytree import replace
 from ..serialization import save_file
 from ..serialization.program import load_program
-from . import browser, header, libraries, loader, targets
+from . import browser, header, levels, libraries, loader, targets
+from .entry import Data, Entry
 from .interface import VERSION, Interface, Port, Weight
 from .module import Planned, planned, weights_of
 from .outputs import outputs_of
 from .problems import ExportError, problems
 from .program import ExportedProgram, save
+from .state_file import STATE
 from .targets import Target
 
 _WEIGHTS = ("embedded", "file")
@@ -64,9 +68,14 @@ class Artifact:
 
 
 def aot_compile(
-    program: ExportedProgram, folder: str | os.PathLike, *, name: str = "net", targets: Sequence[str] = ("native",), weights: str = "embedded",
+    program: ExportedProgram,
+    folder: str | os.PathLike,
+    *,
+    name: str = "net",
+    targets: Sequence[str] = ("native",),
+    weights: str = "embedded",
     optimize: str = "speed",
-) -> Artifact:  # fmt: skip
+) -> Artifact:
     """Write a program as native code that needs no Python: for each target an object file and, where a linker is at
     hand, a shared library.
 
@@ -117,21 +126,24 @@ class _Job:
     """The folder from which workers read, and what the targets have in common."""
 
     def __init__(self, home: Path, exported: ExportedProgram, name: str, embedded: bool, size: bool) -> None:
-        self.home = home
+        self.home, self.examples, self.about = home, exported.examples, exported.state
         save(exported, home / "program")
         program = load_program(home / "program")  # what the workers read: it may have further checks and constants
-        self.plan = planned(program)
+        self.stream = _signed(default_generator._seed), default_generator._offset
+        self.plan = planned(program, self.stream)
         self.weights = weights_of(self.plan, exported.names)
         self.interface = _interface(self.plan, exported, name, self.weights, embedded)
         self.hash = hashlib.sha256((home / "program").read_bytes()).hexdigest()
         self.abi = int(
             hashlib.sha256(repr(dataclasses.replace(self.interface, embedded=False)).encode()).hexdigest()[:7], 16
         )
-        inputs, outputs = [*map(_bytes, exported.examples)], _results(program, exported)
+        inputs, outputs = [*map(_bytes, exported.examples)], self._results()
         for kind, samples in (("input", inputs), ("output", outputs)):
             for k, sample in enumerate(samples):
                 (home / f"{kind}{k}").write_bytes(sample)
-        scales = [_scale(output, port) for output, port in zip(outputs, self.interface.outputs)]
+        self.samples = tuple(inputs), tuple(outputs)
+        self.scales = scales = [_scale(output, port) for output, port in zip(outputs, self.interface.outputs)]
+        (home / "header").write_bytes(_header(self.weights, exported.state) if self.interface.stateful else b"")
         names = {str(value.number): name for value, name in exported.names.items()}
         job = {
             "interface": dataclasses.asdict(self.interface),
@@ -139,14 +151,46 @@ class _Job:
             "scales": scales,
             "abi": self.abi,
             "size": size,
+            "stream": self.stream,
         }
         (home / "job.json").write_text(json.dumps(job))
 
+    def _results(self) -> list[bytes]:
+        """The outputs for the example inputs, of a program of its own: a run may write to what it holds."""
+        program = load_program(self.home / "program")
+        stream = get_rng_state()
+        default_generator._restart(*self.stream)
+        try:
+            results = Executable(program, "sample")(*[example.clone() for example in self.examples])
+        finally:
+            set_rng_state(stream)
+        found: list[Tensor] = []
+        replace(results, lambda each: found.append(each) if isinstance(each, Tensor) else None)
+        return [*map(_bytes, found)]
+
     def compile(self, row: Target) -> tuple[dict, bytes]:
-        """What the worker says of a target, and the object file."""
+        """What the workers say of a target, and the object file."""
+        if not row.levels:
+            return self._worked(row)
+        names = [f"kernel_{each.replace('-', '_')}" for each in row.levels]
+        made = [self._worked(targets.target(each), name) for each, name in zip(row.levels, names)]
+        embedded = self.interface.weights if self.interface.embedded else ()
+        data = Data(
+            b"".join(_bytes(self.weights[weight.name]) for weight in embedded),
+            (), *self.samples, tuple(self.scales), self.abi, (self.home / "header").read_bytes(),
+        )  # fmt: skip
+        entry = Entry(self.interface, row.machine, levels.ROOM + max(told["arena"] for told, _ in made), data)
+        ports = len(self.interface.inputs) + len(self.interface.outputs)
+        text = entry.text().replace(entry.declaration, levels.dispatcher(names, ports))
+        code = ahead.merged(
+            [*(each.decode() for _, each in made), levels.instructions()], text, entry.exported, row.machine
+        )
+        return {"arena": entry.arena}, code
+
+    def _worked(self, row: Target, level: str = "") -> tuple[dict, bytes]:
         root = str(Path(__file__).parents[2])
         code = f"import sys; sys.path.insert(0, {root!r}); from numod.export.worker import main; main(*sys.argv[1:])"
-        command = [sys.executable, "-c", code, str(self.home), json.dumps(dataclasses.asdict(row.machine))]
+        command = [sys.executable, "-c", code, str(self.home), json.dumps(dataclasses.asdict(row.machine)), level]
         done = subprocess.run(
             command, capture_output=True, env={**os.environ, "PYTHONHASHSEED": "0", "NUMOD_CACHE_DIR": ""}
         )
@@ -164,10 +208,11 @@ def _interface(
     plan: Planned, exported: ExportedProgram, name: str, weights: dict[str, Tensor], embedded: bool
 ) -> Interface:
     layouts = plan.program.layouts
+    written, stateful = plan.written
     inputs = tuple(
         [
-            _port(c_name, layouts[value])
-            for c_name, value in zip(_c_names(exported.input_names, "input"), plan.program.inputs)
+            dataclasses.replace(_port(c_name, layouts[value]), written=k in written)
+            for k, (c_name, value) in enumerate(zip(_c_names(exported.input_names, "input"), plan.program.inputs))
         ]
     )
     values = outputs_of(plan.program)
@@ -181,7 +226,7 @@ def _interface(
         nbytes = each.numel() * each.dtype.itemsize
         placed.append(Weight(key, each.dtype.name, tuple(each.shape), offset, nbytes))
         offset += nbytes
-    return Interface(name, inputs, outputs, tuple(placed), tuple(plan.checks), embedded)
+    return Interface(name, inputs, outputs, tuple(placed), tuple(plan.checks), embedded, stateful)
 
 
 def _c_names(names: Sequence[str], fallback: str) -> list[str]:
@@ -198,14 +243,12 @@ def _port(name: str, layout: Any) -> Port:
     return Port(name, layout.dtype.name, tuple(layout.shape), layout.storage.name, layout.storage.itemsize)
 
 
-def _results(program: Program, exported: ExportedProgram) -> list[bytes]:
-    """The outputs for the example inputs."""
-    found: list[Tensor] = []
-    from ..graph.values.pytree import replace
-
-    results = Executable(program, "sample")(*[example.clone() for example in exported.examples])
-    replace(results, lambda each: found.append(each) if isinstance(each, Tensor) else None)
-    return [*map(_bytes, found)]
+def _header(state: dict[str, Tensor], about: dict) -> bytes:
+    """What stands before the data in a safetensors file of the state."""
+    file = io.BytesIO()
+    save_file(state, file, {STATE: json.dumps(about)} if about else None)
+    data = file.getvalue()
+    return data[: 8 + int.from_bytes(data[:8], "little")]
 
 
 def _bytes(tensor: Tensor) -> bytes:
@@ -235,12 +278,14 @@ def _written(home: Path, job: _Job, rows: list[Target], made: list[tuple[dict, b
         if missing:
             notes.append(f"{files[-1]} needs a compiler's run-time library (libgcc) for {', '.join(sorted(missing))}")
     if weights == "file":
-        save_file(job.weights, home / f"{interface.name}.safetensors")
+        data = b"".join(_bytes(job.weights[weight.name]) for weight in interface.weights)
+        header_bytes = _header(job.weights, job.about) if interface.stateful else _header(job.weights, {})
+        (home / f"{interface.name}.safetensors").write_bytes(header_bytes + data)
         files.append(f"{interface.name}.safetensors")
     put(f"{interface.name}.h", header.header(interface, arena, job.abi))
     for row in rows:
         if row.library is not None:
-            problem = libraries.link(home, interface.name, row)
+            problem = libraries.link(home, interface, row)
             files += [] if problem else [f"{interface.name}-{row.name}{row.library}"]
             notes += [problem] if problem else []
     flops = job.plan.flops()

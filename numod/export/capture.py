@@ -17,6 +17,7 @@ from ..graph.capture.recorder import trace
 from ..nn import Module
 from .outputs import with_own_outputs
 from .program import ExportedProgram
+from .state import State, state_of, with_numbers
 
 _PLAIN = (tuple, list, dict)
 
@@ -51,12 +52,18 @@ def export(
     tensors: list[Tensor] = []
     spec = _spec(arguments, tensors, "args")
     examples = [tensor.detach().contiguous().clone() for tensor in tensors]
-    owner = mod if isinstance(mod, Module) else getattr(mod, "__self__", None)
-    owner = owner if isinstance(owner, Module) else None
-    program = _traced(mod, owner, spec, examples)
-    names, parameters = _names(program, owner)
+    state = state_of(mod)
+    program, known, about = _traced(mod, state, spec, examples)
+    names, parameters = _names(program, state, known)
     return ExportedProgram(
-        with_own_outputs(program), spec, _input_names(mod, arguments), names, parameters, tuple(examples), _title(mod)
+        with_own_outputs(program),
+        spec,
+        _input_names(mod, arguments),
+        names,
+        parameters,
+        tuple(examples),
+        _title(mod),
+        about,
     )
 
 
@@ -93,37 +100,45 @@ def filled(spec: Any, tensors: Sequence[Tensor]) -> Any:
     return {key: filled(each, tensors) for key, each in spec.items()} if type(spec) is dict else spec
 
 
-def _traced(mod: Callable, owner: Module | None, spec: Any, examples: list[Tensor]) -> Program:
-    """Trace the call; buffers of the module that it writes are restored."""
+def _traced(mod: Callable, state: State, spec: Any, examples: list[Tensor]) -> tuple[Program, dict[int, str], dict]:
+    """(the program of the call, the names of tensors that it holds, by their ids, what `state_file` must know).
+
+    State that the call writes is restored.
+    """
 
     def run(*tensors: Tensor) -> Any:
         args, kwargs = filled(spec, tensors)
         return mod(*args, **kwargs)
 
-    buffers = (
-        [] if owner is None else [(buffer, buffer.detach().clone(), buffer._version) for buffer in owner.buffers()]
-    )
-    with no_grad() if isinstance(mod, Module) else nullcontext():
-        program = trace(run, *examples)
-    with no_grad():
-        for each, before, version in buffers:
-            if each._version != version:
-                each.copy_(before)
-    return program
+    inputs = [example.clone() for example in examples]
+    with state.kept() as rewind:
+        with no_grad() if isinstance(mod, Module) else nullcontext():
+            if state.optimizers:  # their state begins with a step, and gradients must be there
+                for each in state.parameters:
+                    each._grad = None
+                run(*[example.clone() for example in examples])
+                rewind()
+            gradients = {id(each._grad) for each in state.parameters if each._grad is not None}
+            program = trace(run, *inputs)
+        if any(id(tensor) in gradients for tensor in program.held.values()):
+            raise RuntimeError(
+                "export: gradients of an earlier call take part, which add up from call to call; call "
+                "optimizer.zero_grad() in the function, before backward()"
+            )
+        if state.optimizers:
+            program.gradients = {}
+            rewind()
+        known = state.names
+        return with_numbers(program, state, known), known, state.description()
 
 
-def _names(program: Program, owner: Module | None) -> tuple[dict[Value, str], tuple[str, ...]]:
+def _names(program: Program, state: State, known: dict[int, str]) -> tuple[dict[Value, str], tuple[str, ...]]:
     """(the names of the tensors that a program holds, those of them that are parameters).
 
-    Tensors that no module names are constants, which have none.
+    Tensors that no module and no optimizer names are constants, which have none.
     """
-    known: dict[int, str] = {}
-    parameters: list[str] = []
-    if owner is not None:
-        for name, each in (*owner.named_parameters(), *owner.named_buffers()):
-            known.setdefault(id(each), name)
-        parameters = [name for name, _ in owner.named_parameters()]
     names = {value: known[id(tensor)] for value, tensor in program.held.items() if id(tensor) in known}
+    parameters = {known[id(each)]: None for each in state.parameters if id(each) in known}
     return names, tuple(parameter for parameter in parameters if parameter in names.values())
 
 

@@ -22,20 +22,6 @@ _TOLERANCE = {
 }  # of the self-test, relative to the largest value
 _HALF_STEPS = 64  # by how many steps float16 and bfloat16 may differ in the self-test
 
-# Touches each page of a new frame, whose size is in rax, so that Windows maps them in order; as compiler-rt's
-# ___chkstk_ms. The instructions stand before a function's own, as LLVM's text has no others without an assembler:
-# push rcx; push rax; cmp rax, 4096; lea rcx, [rsp + 24]; jb end
-# next: sub rcx, 4096; test [rcx], rcx; sub rax, 4096; cmp rax, 4096; ja next
-# end: sub rcx, rax; test [rcx], rcx; pop rax; pop rcx; ret
-_CODE = bytes.fromhex(
-    "51 50 483d00100000 488d4c2418 72184881e900100000 488509 482d00100000 483d00100000 77e84829c1 488509 58 59 c3"
-)
-_ESCAPED = "".join(f"\\{each:02x}" for each in _CODE)
-_CHKSTK = (
-    "$__chkstk = comdat any\ndefine weak_odr void @__chkstk() nounwind comdat prologue "
-    f'[{len(_CODE)} x i8] c"{_ESCAPED}" {{\n  ret void\n}}'
-)
-
 
 @dataclass(frozen=True)
 class Data:
@@ -49,6 +35,7 @@ class Data:
     outputs: tuple[bytes, ...]
     scales: tuple[float, ...]  # of each output of floats, its largest absolute value
     abi: int
+    header: bytes = b""  # of the state's safetensors file
 
 
 class Entry:
@@ -67,40 +54,41 @@ class Entry:
     @property
     def exported(self) -> list[str]:
         """The names that are visible outside."""
-        # MSVC's: a mark of code with floats, and what functions with large frames call
-        mark = ["_fltused", "__chkstk"] if "windows" in self.machine.triple else []
-        return [*(f"{self.name}_{each}" for each in ("run", "error", "arena_bytes", "selftest", "check")), *mark]
+        mark = ["_fltused"] if "windows" in self.machine.triple else []  # MSVC's mark of code with floats
+        return [*(f"{self.name}_{each}" for each in self.interface.functions), *mark]
 
     def text(self) -> str:
         """The module."""
         return "\n".join(
             [self._constants(), self._run(), self._error(), self._arena_bytes(), self._check(), self._selftest()]
+            + ([self._state_init(), self._state_header()] if self.interface.stateful else [])
         )
+
+    @property
+    def declaration(self) -> str:
+        """That of the kernel."""
+        kinds = ", ".join(["ptr", "ptr", *["i64"] * (2 + len(self.ports))])
+        return f"declare i32 @kernel({kinds})\n"
 
     # ---- constants
 
     def _constants(self) -> str:
         lines = (
-            ["$_fltused = comdat any\n@_fltused = weak_odr constant i32 0, comdat", _CHKSTK]
+            ["$_fltused = comdat any\n@_fltused = weak_odr constant i32 0, comdat"]
             if "windows" in self.machine.triple
             else []
         )
-        lines += (
-            [
-                self._array(
-                    CONSTANTS,
-                    f"[{len(self.data.table)} x i64] [{', '.join(f'i64 {each}' for each in self.data.table)}]",
-                    8,
-                )
-            ]
-            if self.data.table
-            else []
-        )
+        lines.append(self.table())
         if self.interface.embedded:
             lines.append(self._bytes("weights", self.data.weights))
         for kind, samples in (("input", self.data.inputs), ("output", self.data.outputs)):
             lines += [self._bytes(f"sample_{kind}{k}", sample) for k, sample in enumerate(samples)]
         return "\n".join(lines)
+
+    def table(self) -> str:
+        """The constant array that the kernel reads."""
+        numbers = ", ".join(f"i64 {each}" for each in self.data.table)
+        return self._array(CONSTANTS, f"[{len(self.data.table)} x i64] [{numbers}]", 8) if numbers else ""
 
     def _bytes(self, name: str, data: bytes) -> str:
         escaped = "".join(f"\\{each:02x}" for each in data or b"\0")
@@ -125,7 +113,7 @@ class Entry:
         needed = [
             *pointers,
             *(["arena"] if self.arena else []),
-            *([] if embedded or not self.interface.weights else ["weights"]),
+            *([] if not self.interface.weights or (embedded and not self.interface.stateful) else ["weights"]),
         ]
         lines = ["  %null0 = or i1 false, false"]
         for k, each in enumerate(needed):
@@ -154,15 +142,14 @@ class Entry:
             "  ret i32 %code",
         ]
         arguments = ["ptr %weights", "ptr %arena", f"{size} %arena_bytes", *(f"ptr %{name}" for name, _ in self.ports)]
-        kinds = ", ".join(["ptr", "ptr", *["i64"] * (2 + len(self.ports))])
-        return f"declare i32 @kernel({kinds})\n" + self._define("run", "i32", arguments, "\n".join(lines))
+        return self.declaration + self._define("run", "i32", arguments, "\n".join(lines))
 
     def _call(self) -> list[str]:
         """The call of the kernel, whose arguments are addresses of 64 bits."""
         alignment = self.machine.alignment
         weights = "%weights"
         lines = []
-        if self.interface.embedded:
+        if self.interface.embedded and not self.interface.stateful:
             weights = "%own"
             lines = [
                 "  %given = icmp ne ptr %weights, null",
@@ -248,8 +235,20 @@ class Entry:
         for k, output in enumerate(self.interface.outputs):
             lines.append(f"  %output{k} = getelementptr i8, ptr %arena, {size} {place}")
             place += aligned(output.nbytes)
-        given = [f"ptr {'null' if embedded else '%weights'}", "ptr %arena", f"{size} {self.arena}"]
-        given += [f"ptr @numod_sample_input{k}" for k in range(len(self.interface.inputs))]
+        samples = []
+        for k, each in enumerate(self.interface.inputs):
+            samples.append(f"@numod_sample_input{k}")
+            if each.written:
+                lines += self._copied(f"input{k}", place, samples[-1], each.nbytes)
+                samples[-1] = f"%input{k}"
+                place += aligned(each.nbytes)
+        weights = "null" if embedded else "%weights"
+        if self.interface.stateful:
+            block = "@numod_weights" if embedded else "%weights"
+            lines += self._copied("state", place, block, self.interface.weights_bytes)
+            weights = "%state"
+        given = [f"ptr {weights}", "ptr %arena", f"{size} {self.arena}"]
+        given += [f"ptr {sample}" for sample in samples]
         given += [f"ptr %output{k}" for k in range(len(self.interface.outputs))]
         lines += [f"  %code = call i32 @{self.name}_run({', '.join(given)})", "  %good = icmp eq i32 %code, 0"]
         lines += [
@@ -267,8 +266,38 @@ class Entry:
             if embedded
             else ["ptr %weights", "ptr %arena", f"{size} %arena_bytes"]
         )
-        declared = "declare float @llvm.fabs.f32(float)\ndeclare double @llvm.fabs.f64(double)\n"
+        declared = f"declare void @llvm.memcpy.p0.p0.{size}(ptr, ptr, {size}, i1)\n"
+        declared += "declare float @llvm.fabs.f32(float)\ndeclare double @llvm.fabs.f64(double)\n"
         return declared + self._define("selftest", "i32", arguments, "\n".join(lines))
+
+    def _copied(self, name: str, place: int, source: str, count: int) -> list[str]:
+        """Lines that copy bytes to a place behind the arena."""
+        return [
+            f"  %{name} = getelementptr i8, ptr %arena, {self.size} {place}",
+            f"  call void @llvm.memcpy.p0.p0.{self.size}(ptr %{name}, ptr {source}, {self.size} {count}, i1 false)",
+        ]
+
+    def _state_init(self) -> str:
+        """net_state_init: the initial state."""
+        size = self.size
+        lines = ["  %none = icmp eq ptr %state, null", "  br i1 %none, label %done, label %there", "there:"]
+        lines.append(
+            f"  call void @llvm.memcpy.p0.p0.{size}(ptr %state, ptr @numod_weights, {size} "
+            f"{self.interface.weights_bytes}, "
+            "i1 false)"
+        )
+        lines += ["  br label %done", "done:", f"  %code = phi i32 [ {NULL}, %0 ], [ 0, %there ]", "  ret i32 %code"]
+        if not self.interface.embedded:
+            lines = [f"  ret i32 {NULL}"]
+        return self._define("state_init", "i32", ["ptr %state"], "\n".join(lines))
+
+    def _state_header(self) -> str:
+        """net_state_header: what stands before the state in a safetensors file."""
+        lines = ["  %none = icmp eq ptr %bytes, null", "  br i1 %none, label %done, label %there", "there:"]
+        lines += [f"  store {self.size} {len(self.data.header)}, ptr %bytes", "  br label %done", "done:"]
+        lines.append("  ret ptr @numod_state_header")
+        header = self._bytes("state_header", self.data.header)
+        return header + "\n" + self._define("state_header", "ptr", ["ptr %bytes"], "\n".join(lines))
 
     def _compare(self, k: int, port: Port, scale: float) -> list[str]:
         """Blocks that compare output k with the sample's; they end at `compare{k + 1}`, or at `other`."""

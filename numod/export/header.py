@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import re
+
 from .interface import ALIGNMENT, CHECK, CODES, Interface, Port
 
 RESERVED = frozenset(
@@ -25,11 +27,26 @@ def header(interface: Interface, arena: int, abi: int) -> str:
         f"#define {upper}_ERROR_INDEX{k:<5} {CHECK + k:>2}  /* index out of range, {_in_comment(check)} */\n"
         for k, check in enumerate(interface.checks)
     )
+    block, const = "weights", "const "
+    if interface.stateful:
+        block, const = "state", ""
+        weights = (
+            f"{upper}_STATE_BYTES of the caller's, which {name}_state_init begins; aligned to {ALIGNMENT} bytes. A "
+            "run writes to them"
+            if interface.embedded
+            else f"{upper}_STATE_BYTES of the caller's, which begin as the data of {name}.safetensors; aligned to "
+            f"{ALIGNMENT} bytes. A run writes to them"
+        )
     selftest = (
-        f"int {name}_selftest({'' if interface.embedded else 'const void *weights, '}void *arena, size_t arena_bytes);"
+        f"int {name}_selftest({'' if interface.embedded else f'const void *{block}, '}void *arena, size_t arena_bytes);"
     )
+    arrays = "".join(_described(array) for array in (*interface.inputs, *interface.outputs))
+    parameters = "".join(
+        f", {'' if array.written else 'const '}{array.c_type} *{array.name}" for array in interface.inputs
+    ) + "".join(f", {array.c_type} *{array.name}" for array in interface.outputs)
     return f"""\
-/* {name}.h: a network exported by numod. No allocation, no I/O, no globals: threads may share the weights, each with an arena of its own. */
+/* {name}.h: a network exported by numod. No allocation, no I/O, no globals: threads may share the weights, each with
+   an arena of its own. */
 #ifndef {upper}_H
 #define {upper}_H
 
@@ -41,18 +58,18 @@ extern "C" {{
 #endif
 
 #define {upper}_ABI            {abi}
-#define {upper}_ARENA_BYTES    {max(arena, ALIGNMENT)}  /* working memory of a call, aligned to {ALIGNMENT} bytes; its contents need not be kept */
+/* working memory of a call, aligned to {ALIGNMENT} bytes; its contents need not be kept */
+#define {upper}_ARENA_BYTES    {max(arena, ALIGNMENT)}
 #define {upper}_WEIGHTS_BYTES  {interface.weights_bytes}
 #define {upper}_SELFTEST_BYTES {max(arena, ALIGNMENT) + interface.sample_bytes}  /* arena of {name}_selftest */
 
 {codes}
 {checks}
-{"".join(_size(upper, each) for each in (*interface.inputs, *interface.outputs))}
+{"".join(_size(upper, each) for each in (*interface.inputs, *interface.outputs))}{_places(interface)}
 /* Run the network once. Returns {upper}_OK or a code.
-   weights: {weights}.
-{"".join(_described(each) for each in (*interface.inputs, *interface.outputs))}   Arrays are row-major, without gaps; they may not overlap. */
-int {name}_run(const void *weights, void *arena, size_t arena_bytes{"".join(f", const {each.c_type} *{each.name}" for each in interface.inputs)}\
-{"".join(f", {each.c_type} *{each.name}" for each in interface.outputs)});
+   {block}: {weights}.
+{arrays}   Arrays are row-major, without gaps; they may not overlap. */
+int {name}_run({const}void *{block}, void *arena, size_t arena_bytes{parameters});
 
 /* What a code means. */
 const char *{name}_error(int code);
@@ -63,13 +80,46 @@ size_t {name}_arena_bytes(int64_t batch);
 /* {upper}_OK if this header belongs to the library: {name}_check({upper}_ABI). */
 int {name}_check(int abi);
 
-/* Run an embedded sample and compare with the results recorded at export. */
+{_state_functions(interface)}/* Run an embedded sample and compare with the results recorded at export. */
 {selftest}
 
 #ifdef __cplusplus
 }}
 #endif
 #endif
+"""
+
+
+def _places(interface: Interface) -> str:
+    """The places of tensors in a state."""
+    if not interface.stateful:
+        return ""
+    upper = interface.name.upper()
+    lines, taken = [f"#define {upper}_STATE_BYTES {interface.weights_bytes}\n"], set()
+    for weight in interface.weights:
+        key = re.sub(r"\W", "_", weight.name.upper(), flags=re.A)
+        if key not in taken:
+            taken.add(key)
+            comment = _in_comment(f"{weight.name}: {weight.dtype}{list(weight.shape)}")
+            lines.append(f"#define {upper}_AT_{key} {weight.offset}  /* {comment} */\n")
+    return "".join(lines)
+
+
+def _state_functions(interface: Interface) -> str:
+    if not interface.stateful:
+        return ""
+    name, upper = interface.name, interface.name.upper()
+    first = (
+        f"/* Write the initial state. */\nint {name}_state_init(void *state);\n\n"
+        if interface.embedded
+        else f"/* The initial state is not embedded: returns {upper}_ERROR_NULL. */\nint {name}_state_init(void "
+        "*state);\n\n"
+    )
+    return f"""{first}\
+/* What stands before a state in a safetensors file, and how many bytes: a file of both has the weights by their
+   names. */
+const void *{name}_state_header(size_t *bytes);
+
 """
 
 
@@ -118,7 +168,10 @@ def example(interface: Interface) -> str:
     fclose(file);
 """
     )
-    block = "" if interface.embedded else f"static _Alignas(64) unsigned char weights[{upper}_WEIGHTS_BYTES + 1];\n"
+    if interface.stateful:
+        weights = "weights"
+        read = f"    {name}_state_init(weights);\n" if interface.embedded else read
+    block = "" if weights == "NULL" else f"static _Alignas(64) unsigned char weights[{upper}_WEIGHTS_BYTES + 1];\n"
     test = "arena" if interface.embedded else "weights, arena"
     return f"""\
 /* cc -O2 example.c {name}-native.o -lm -o example && ./example */
@@ -156,5 +209,6 @@ It needs {arena} bytes of working memory and {interface.weights_bytes} bytes of 
 {name}.py       runs it from Python: import {name}; {name}.load().run(x)
 example.c       a program that calls it: cc -O2 example.c {name}-native.o -lm -o example
 
-The code allocates nothing, does no I/O and has no globals. Threads may share the weights, each with an arena of its own.
+The code allocates nothing, does no I/O and has no globals. Threads may share the weights, each with an arena of its
+own.
 """

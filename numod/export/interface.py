@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+STREAM = "generator"  # the entry of the state with seed and offset of random numbers
 VERSION = 1  # of the interface and of the files beside it
 ALIGNMENT = 8  # bytes to which an arena and a block of weights must be aligned; code aligns what lies in them
 OK, NULL, MISALIGNED, SMALL, BATCH, ABI, SELFTEST, CHECK = *range(7), 16
@@ -27,6 +28,8 @@ CODES = {
     ),
 }
 UNKNOWN = "unknown code"
+FUNCTIONS = ("run", "error", "arena_bytes", "selftest", "check")
+STATE_FUNCTIONS = ("state_init", "state_header")
 _C_TYPES = {
     "float32": "float", "float64": "double", "int8": "int8_t", "int16": "int16_t", "int32": "int32_t",
     "int64": "int64_t", "uint8": "uint8_t", "uint16": "uint16_t", "uint32": "uint32_t", "uint64": "uint64_t",
@@ -46,6 +49,7 @@ class Port:
     shape: tuple[int, ...]
     storage: str
     itemsize: int
+    written: bool = False  # whether a run writes to this input
 
     @property
     def count(self) -> int:
@@ -83,7 +87,8 @@ class Weight:
 class Interface:
     """What all targets of one export have in common.
 
-    `checks` are the lines at which a run can find an index out of range, in the order of their codes.
+    `checks` are the lines at which a run can find an index out of range, in the order of their codes. If it is
+    `stateful`, runs write to the block of weights: each caller has a block of its own, the state.
     """
 
     name: str
@@ -92,6 +97,7 @@ class Interface:
     weights: tuple[Weight, ...]
     checks: tuple[str, ...]
     embedded: bool
+    stateful: bool = False
 
     @property
     def weights_bytes(self) -> int:
@@ -99,9 +105,15 @@ class Interface:
         return sum(weight.nbytes for weight in self.weights)
 
     @property
+    def functions(self) -> tuple[str, ...]:
+        """The functions of the library, without the name before them."""
+        return (*FUNCTIONS, *(STATE_FUNCTIONS if self.stateful else ()))
+
+    @property
     def sample_bytes(self) -> int:
-        """Bytes that the self-test needs behind the arena, for the outputs."""
-        return sum(aligned(output.nbytes) for output in self.outputs)
+        """Bytes that the self-test needs behind the arena, for outputs, inputs that are written, and a state."""
+        copies = [each for each in (*self.outputs, *self.inputs) if each in self.outputs or each.written]
+        return sum(aligned(each.nbytes) for each in copies) + (aligned(self.weights_bytes) if self.stateful else 0)
 
     def messages(self) -> dict[int, str]:
         """The text of each code."""

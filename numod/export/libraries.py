@@ -11,15 +11,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+from .interface import Interface
 from .targets import Target
 
 _SMALL = ("-Wl,--gc-sections", "-s", "-Wl,-z,noseparate-code", "-Wl,--build-id=none")
-_FUNCTIONS = ("run", "error", "arena_bytes", "selftest", "check")
 
 
-def link(home: Path, name: str, row: Target) -> str:
+def link(home: Path, interface: Interface, row: Target) -> str:
     """Make the shared library of a target in the folder. Returns "", or a sentence saying what to install."""
-    command = _command(name, row)
+    name, command = interface.name, _command(interface, row)
     if command is None:
         return (
             f"no linker for {row.name}: install {'a C compiler (cc)' if row.name == 'native' else _wanted(row)}, "
@@ -39,14 +39,18 @@ def _wanted(row: Target) -> str:
     return f"{cross}lld, or ziglang (pip install ziglang)"
 
 
-def _command(name: str, row: Target) -> list[str] | None:
+def _command(interface: Interface, row: Target) -> list[str] | None:
     """The command that links, but for its files."""
     if row.library == ".wasm":
-        return _for_wasm(name)
+        return _for_wasm(interface)
     here = row.name == "native" or (
         row.library == ".so" and sys.platform == "linux" and row.linker.split("-")[0] == platform.machine()
     )
-    options = [] if row.library != ".so" else [*_SMALL, *(f"-Wl,-u,{name}_{function}" for function in _FUNCTIONS)]
+    options = (
+        []
+        if row.library != ".so"
+        else [*_SMALL, *(f"-Wl,-u,{interface.name}_{function}" for function in interface.functions)]
+    )
     if here and shutil.which("cc"):
         return ["cc", "-shared", *options]
     if row.library == ".so" and shutil.which(f"{row.linker}-gcc"):
@@ -57,8 +61,8 @@ def _command(name: str, row: Target) -> list[str] | None:
     return None
 
 
-def _for_wasm(name: str) -> list[str] | None:
-    exports = [f"--export={name}_{function}" for function in _FUNCTIONS]
+def _for_wasm(interface: Interface) -> list[str] | None:
+    exports = [f"--export={interface.name}_{function}" for function in interface.functions]
     options = ["--no-entry", *exports, "--export=__heap_base", "--gc-sections", "--strip-all"]
     if shutil.which("wasm-ld"):
         return ["wasm-ld", *options]

@@ -7,7 +7,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import count
 
+from ..core.create.values import tensor
 from ..core.tensor import Tensor
+from ..dtypes import int64
 from ..device import ahead
 from ..device.device import Device
 from ..device.target import Machine
@@ -18,8 +20,8 @@ from ..graph.ir.program import Program, Value
 from ..graph.backend.section import small
 from ..kernel import build
 from .entry import Data, Entry
-from .interface import Interface
-from .link import main_function
+from .interface import STREAM, Interface
+from .link import Stream, main_function
 from .outputs import outputs_of
 
 
@@ -30,6 +32,29 @@ class Planned:
     program: Program
     lowered: Lowered
     outputs: tuple[Buffer, ...]
+    stream: Buffer | None  # seed and offset of random numbers
+
+    @property
+    def draws(self) -> dict[int, int]:
+        """For each draw, by its number among the sources, how many numbers are drawn before it."""
+        found, before = {}, 0
+        for number, source in enumerate(self.lowered.sources):
+            found[number] = before
+            before += source.count
+        return found
+
+    @property
+    def drawn(self) -> int:
+        """How many random numbers a run draws."""
+        return sum([source.count for source in self.lowered.sources])
+
+    @property
+    def written(self) -> tuple[set[int], bool]:
+        """(the numbers of inputs that a run writes to, whether it writes to tensors that the program holds)."""
+        calls = [call for call in self.lowered.calls if isinstance(call, Call)]
+        buffers = {buffer for call in calls for buffer in call.writes}
+        inputs = {each.number for each in buffers if each.kind == "input"}
+        return inputs, self.stream is not None or any(each.kind == "held" for each in buffers)
 
     @property
     def held(self) -> list[Buffer]:
@@ -42,7 +67,8 @@ class Planned:
             for part in call.arguments
             if hasattr(part, "buffer")
         ]
-        return [each for each in dict.fromkeys(span.buffer for span in spans) if each.kind == "held"]
+        found = [each for each in dict.fromkeys(span.buffer for span in spans) if each.kind == "held"]
+        return found if self.stream is None else [*found, self.stream]
 
     @property
     def checks(self) -> list[str]:
@@ -56,8 +82,8 @@ class Planned:
         return work(self.program)[0]
 
 
-def planned(program: Program) -> Planned:
-    """The program, lowered for the machine of `target.compile_for`."""
+def planned(program: Program, stream: tuple[int, int] = (0, 0)) -> Planned:
+    """The program, lowered for the machine of `target.compile_for`. `stream`: seed and offset of its first draw."""
     program, _ = optimise(program)
     lowered = lower(program)
     lowered.calls = schedule.checks_first(lowered.calls, program.shared)
@@ -68,7 +94,12 @@ def planned(program: Program) -> Planned:
             raise RuntimeError(f"aot_compile: output %{value.number} has no memory of its own")
         span.buffer.kind = "result"
         outputs.append(span.buffer)
-    return Planned(program, lowered, tuple(outputs))
+    return Planned(program, lowered, tuple(outputs), _stream(*stream) if lowered.sources else None)
+
+
+def _stream(seed: int, offset: int) -> Buffer:
+    state = tensor([seed, offset], dtype=int64)
+    return Buffer("held", 2, state._layout.storage, state.device, state)
 
 
 def weights_of(plan: Planned, names: dict[Value, str]) -> dict[str, Tensor]:
@@ -77,10 +108,13 @@ def weights_of(plan: Planned, names: dict[Value, str]) -> dict[str, Tensor]:
     constants = (name for name in map("constant{}".format, count()) if name not in names.values())
     for buffer in plan.held:
         values = [value for value, tensor in plan.program.held.items() if tensor._storage is buffer.tensor._storage]
+        held = buffer.tensor
+        if buffer is plan.stream:
+            found[STREAM] = held
+            continue
         name = next((names[value] for value in values if value in names), None) or next(constants)
-        tensor = buffer.tensor
-        plain = len(values) == 1 and tensor.numel() == buffer.size and tensor.is_contiguous()
-        found[name] = tensor if plain else _whole(tensor)
+        plain = len(values) == 1 and held.numel() == buffer.size and held.is_contiguous()
+        found[name] = held if plain else _whole(held)
     return found
 
 
@@ -106,9 +140,15 @@ class Compiled:
 
 
 def compiled(
-    plan: Planned, interface: Interface, weights: dict[str, Tensor], machine: Machine, data: Data, size: bool
+    plan: Planned,
+    interface: Interface,
+    weights: dict[str, Tensor],
+    machine: Machine,
+    data: Data,
+    size: bool,
+    level: str = "",
 ) -> Compiled:
-    """The object file of a program that was planned for this machine."""
+    """The object file of a program that was planned for this machine; of one of several levels, LLVM's text."""
     places, arena = memory_plan.plan(plan.lowered, alignment=machine.alignment)
     names = {place: "arena" for place in places} | {each: "weights" for each in plan.held}
     names |= {output: f"output{k}" for k, output in enumerate(plan.outputs)}
@@ -119,7 +159,11 @@ def compiled(
         *(f"input{k}" for k in range(len(interface.inputs))),
         *(f"output{k}" for k in range(len(interface.outputs))),
     ]
-    main = main_function(plan.lowered.calls, places | offsets_of(plan, interface, weights), names, arguments)
+    offsets = offsets_of(plan, interface, weights)
+    stream = None if plan.stream is None else Stream(offsets[plan.stream], plan.draws, plan.drawn)
+    main = main_function(
+        plan.lowered.calls, places | offsets, names, arguments, stream, machine.bits == 64 and not size
+    )
     function = build.function(Device("cpu").backend, f"numod_{interface.name}", main.text)
     # larger programs run kernel by kernel in Python, each for any sizes: same rounding
     generic = () if size or small(plan.lowered.calls) else main.functions
@@ -129,9 +173,11 @@ def compiled(
         interface,
         machine,
         arena,
-        Data(block, main.table, data.inputs, data.outputs, data.scales, data.abi),
+        Data(block, main.table, data.inputs, data.outputs, data.scales, data.abi, data.header),
         sections=machine.is_elf,
     )
+    if level:
+        return Compiled(ahead.kernel_text(translated, entry.table(), level, machine).encode(), arena)
     return Compiled(ahead.object_file(translated, entry.text(), entry.exported, machine, size), entry.arena)
 
 

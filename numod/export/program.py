@@ -4,6 +4,7 @@ file.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
 from threading import Lock
@@ -14,6 +15,7 @@ from ..graph.ir.program import Program, Value
 from ..graph.backend.executable import Executable
 from ..nn import Module, Parameter
 from ..serialization.program import read_program, save_program
+from . import state_file
 
 VERSION = 1  # of what a file says about a program
 _EXAMPLE = "example"  # name of an example input's tensor in a file
@@ -35,9 +37,11 @@ class ExportedProgram:
         parameters: Sequence[str],
         examples: tuple[Tensor, ...],
         title: str,
+        state: dict[str, Any] | None = None,
     ) -> None:
         self.program, self.spec, self.input_names, self.names = program, spec, tuple(input_names), names
         self.parameter_names, self.examples, self.title = tuple(parameters), examples, title
+        self.state = state or {}  # what `state_file` says of modules and optimizers
 
     @property
     def graph(self) -> Program:
@@ -170,7 +174,7 @@ def save(ep: ExportedProgram, f: str | os.PathLike, **options: Any) -> None:
     about = {
         "version": VERSION, "title": ep.title, "spec": ep.spec, "inputs": list(ep.input_names),
         "names": [[value, name] for value, name in ep.names.items()],
-        "parameters": list(ep.parameter_names),
+        "parameters": list(ep.parameter_names), "state": json.dumps(ep.state),
     }  # fmt: skip
     save_program(ep.program, f, about, {f"{_EXAMPLE}{k}": example for k, example in enumerate(ep.examples)})
 
@@ -214,7 +218,8 @@ def _loaded(program: Program, about: Any, tensors: dict[str, Tensor]) -> Exporte
     args, kwargs = about["spec"]
     if type(args) is not tuple or type(kwargs) is not dict:
         raise ValueError("its arguments have another form")
-    return ExportedProgram(program, about["spec"], inputs, names, parameters, examples, about["title"])
+    state = state_file.checked(about.get("state", "{}"))
+    return ExportedProgram(program, about["spec"], inputs, names, parameters, examples, about["title"], state)
 
 
 def _leaves(spec: Any, found: list[Value]) -> None:

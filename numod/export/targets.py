@@ -19,6 +19,8 @@ class Target:
     `object`, `library`: suffixes of its files; a target without a library is linked by its user. `linker`: its name for
     clang and zig.
 
+    `levels`: the targets of which one is chosen when the code runs, the least first.
+
     `bare`: without an operating system or a C library; all that its code calls is in the object.
     """
 
@@ -28,6 +30,7 @@ class Target:
     library: str | None = ".so"
     linker: str = ""
     bare: bool = False
+    levels: tuple[str, ...] = ()
 
 
 def _x86(name: str, processor: str, features: str) -> Target:
@@ -44,6 +47,8 @@ _ROWS = (
     _x86("x86-64-v2", "x86-64-v2", _V2),
     _x86("x86-64-v3", "x86-64-v3", _V3),
     _x86("x86-64-v4", "x86-64-v4", _V4),
+    Target("x86-64", Machine(_LINUX, "x86-64-v2", _V2), linker="x86_64-linux-gnu",
+        levels=("x86-64-v2", "x86-64-v3", "x86-64-v4")),
     Target("aarch64", Machine("aarch64-unknown-linux-gnu", "generic", "+neon,+fp-armv8"), linker="aarch64-linux-gnu"),
     Target("armv7", Machine("armv7-unknown-linux-gnueabihf", "generic", "+neon,+vfp4", bits=32, alignment=16),
         linker="arm-linux-gnueabihf"),

@@ -19,22 +19,24 @@ from .entry import Data
 from .interface import Interface, Port, Weight
 
 
-def main(folder: str, machine: str) -> None:
-    """Compile what the folder says for the machine, given as JSON."""
+def main(folder: str, machine: str, level: str = "") -> None:
+    """Compile what the folder says for the machine, given as JSON. `level`: as one of several, by this name."""
     home, machine = Path(folder), Machine(**json.loads(machine))
     target.compile_for(machine)
     from .module import compiled, planned, weights_of
 
     job = json.loads((home / "job.json").read_text())
     interface = interface_of(job["interface"])
-    plan = planned(load_program(home / "program"))
+    plan = planned(load_program(home / "program"), job["stream"])
     weights = weights_of(plan, {Value(int(number)): name for number, name in job["names"].items()})
     samples = [
         [(home / f"{kind}{k}").read_bytes() for k in range(len(ports))]
         for kind, ports in (("input", interface.inputs), ("output", interface.outputs))
     ]
-    data = Data(b"", (), tuple(samples[0]), tuple(samples[1]), tuple(job["scales"]), job["abi"])
-    made = compiled(plan, interface, weights, machine, data, job["size"])
+    data = Data(
+        b"", (), tuple(samples[0]), tuple(samples[1]), tuple(job["scales"]), job["abi"], (home / "header").read_bytes()
+    )
+    made = compiled(plan, interface, weights, machine, data, job["size"], level)
     sys.stdout.buffer.write(json.dumps({"arena": made.arena}).encode() + b"\n" + made.code)
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from math import sqrt
 from typing import Any
 
 from ..core.tensor import Tensor
 from ..ops import update
-from .optimizer import Optimizer, by_step, check_betas, next_step, non_negative, zeros
+from .optimizer import Optimizer, by_step, check_betas, next_step, non_negative, number, square_root, zeros
 
 
 class Adam(Optimizer):
@@ -71,7 +70,7 @@ class Adam(Optimizer):
         `ops.update.adam`).
         """
         step = next_step(states)
-        (beta1, beta2), lr, decay = group["betas"], float(group["lr"]), float(group["weight_decay"])
+        (beta1, beta2), lr, decay = group["betas"], number(group["lr"]), float(group["weight_decay"])
         kept, penalty = (1.0 - lr * decay, 0.0) if group["decoupled_weight_decay"] else (1.0, decay)
         return (
             kept,
@@ -80,7 +79,7 @@ class Adam(Optimizer):
             float(beta2),
             1.0 - beta2,
             lr / (1.0 - beta1**step),
-            sqrt(1.0 - beta2**step),
+            square_root(1.0 - beta2**step),
             float(group["eps"]),
         )
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
-from math import sqrt
 from typing import Any
 
+from ..core.math.elementwise import where
 from ..core.tensor import Tensor
 from ..ops import update
-from .optimizer import Optimizer, by_step, check_betas, next_step, non_negative, zeros
+from .optimizer import Optimizer, by_step, check_betas, next_step, non_negative, number, square_root, zeros
 
 
 def _filled(each: Tensor, value: float) -> Tensor:
@@ -75,7 +75,7 @@ class RMSprop(Optimizer):
     def _numbers(self, group: dict[str, Any], states: list) -> tuple[float, ...]:
         next_step(states)
         alpha = group["alpha"]
-        numbers = float(group["lr"]), float(group["weight_decay"]), float(alpha), 1.0 - alpha, float(group["eps"])
+        numbers = number(group["lr"]), float(group["weight_decay"]), float(alpha), 1.0 - alpha, float(group["eps"])
         return (*numbers, float(group["momentum"])) if group["momentum"] > 0 else numbers
 
 
@@ -125,7 +125,7 @@ class Adagrad(Optimizer):
     def _numbers(self, group: dict[str, Any], states: list) -> tuple[float, ...]:
         step = next_step(states)
         return (
-            float(group["lr"]) / (1 + (step - 1) * group["lr_decay"]),
+            number(group["lr"]) / (1 + (step - 1) * group["lr_decay"]),
             float(group["weight_decay"]),
             float(group["eps"]),
         )
@@ -161,7 +161,7 @@ class Adadelta(Optimizer):
     def _numbers(self, group: dict[str, Any], states: list) -> tuple[float, ...]:
         next_step(states)
         return (
-            float(group["lr"]),
+            number(group["lr"]),
             float(group["weight_decay"]),
             float(group["rho"]),
             1.0 - group["rho"],
@@ -203,7 +203,7 @@ class Adamax(Optimizer):
     def _numbers(self, group: dict[str, Any], states: list) -> tuple[float, ...]:
         beta1, beta2 = group["betas"]
         return (
-            float(group["lr"]) / (1 - beta1 ** next_step(states)),
+            number(group["lr"]) / (1 - beta1 ** next_step(states)),
             float(group["weight_decay"]),
             1.0 - beta1,
             float(beta2),
@@ -262,7 +262,12 @@ class NAdam(Optimizer):
         )
 
     def _numbers(self, group: dict[str, Any], states: list) -> tuple[float, ...]:
-        step, (beta1, beta2), lr, decay = next_step(states), group["betas"], float(group["lr"]), group["momentum_decay"]
+        step, (beta1, beta2), lr, decay = (
+            next_step(states),
+            group["betas"],
+            number(group["lr"]),
+            group["momentum_decay"],
+        )
         mu, following = (beta1 * (1.0 - 0.5 * 0.96 ** (n * decay)) for n in (step, step + 1))
         for state in states:
             state["mu_product"] *= mu
@@ -312,7 +317,7 @@ class RAdam(Optimizer):
         return by_step(self, update.radam, parameters, group, zeros("exp_avg", "exp_avg_sq"))
 
     def _numbers(self, group: dict[str, Any], states: list) -> tuple[float, ...]:
-        step, (beta1, beta2), lr = next_step(states), group["betas"], float(group["lr"])
+        step, (beta1, beta2), lr = next_step(states), group["betas"], number(group["lr"])
         kept, penalty = (
             (1.0 - lr * group["weight_decay"], 0.0)
             if group["decoupled_weight_decay"]
@@ -322,9 +327,12 @@ class RAdam(Optimizer):
         # the length of the equivalent simple moving average
         length = longest - 2.0 * step * beta2**step / (1.0 - beta2**step)
         adaptive = length > 5.0
-        root = sqrt(1.0 - beta2**step)
-        if adaptive:
-            root *= sqrt((length - 4.0) * (length - 2.0) * longest / ((longest - 4.0) * (longest - 2.0) * length))
+        root = square_root(1.0 - beta2**step)
+        if isinstance(adaptive, Tensor):
+            root = where(adaptive, root * _rectified(length, longest), root)
+            adaptive = adaptive.to(root.dtype)
+        elif adaptive:
+            root *= _rectified(length, longest)
         return (
             kept,
             penalty,
@@ -334,8 +342,13 @@ class RAdam(Optimizer):
             lr / (1.0 - beta1**step),
             root,
             float(group["eps"]),
-            float(adaptive),
+            adaptive if isinstance(adaptive, Tensor) else float(adaptive),
         )
+
+
+def _rectified(length: Any, longest: float) -> Any:
+    """RAdam's factor for a moving average of this length, of which `longest` is the limit."""
+    return square_root((length - 4.0) * (length - 2.0) * longest / ((longest - 4.0) * (longest - 2.0) * length))
 
 
 class Rprop(Optimizer):
@@ -410,6 +423,7 @@ class ASGD(Optimizer):
     def _numbers(self, group: dict[str, Any], states: list) -> tuple[float, ...]:
         step, (eta, share) = next_step(states), (states[0]["eta"], states[0]["mu"])
         for state in states:  # for the next step
-            state["eta"] = float(group["lr"]) / (1 + group["lambd"] * float(group["lr"]) * step) ** group["alpha"]
-            state["mu"] = 1 / max(1, step - group["t0"])
+            state["eta"] = number(group["lr"]) / (1 + group["lambd"] * number(group["lr"]) * step) ** group["alpha"]
+            late = step - group["t0"]
+            state["mu"] = 1 / (late.clamp(min=1) if isinstance(late, Tensor) else max(1, late))
         return float(group["weight_decay"]), 1.0 - group["lambd"] * eta, eta, share

@@ -6,7 +6,7 @@ import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from copy import deepcopy
-from functools import partial
+from math import sqrt
 from typing import Any
 
 from ..autograd import enable_grad
@@ -311,18 +311,45 @@ def by_step(
         )
         members.append((parameter, gradient, *held))
         states.append(state)
-    return [(op, members, partial(_numbers_of, optimizer, group, states)) for members, states in found.values()]
+    return [(op, members, Numbers(optimizer._numbers, group, states)) for members, states in found.values()]
 
 
-def _numbers_of(optimizer: Optimizer, group: dict[str, Any], states: list[dict[str, Any]]) -> tuple:
-    """The scalars of a step. A step that raises, because an option has become unusable, does not count."""
-    before = states[0]["step"]
-    try:
-        return optimizer._numbers(group, states)
-    except Exception:
-        for state in states:
-            state["step"] = before
-        raise
+class Numbers:
+    """The scalars of an update, `formula(group, states)`, which every run computes anew.
+
+    Exported steps compute them of tensors, which take the place of the learning rate and of counts (see `number`).
+    """
+
+    __slots__ = ("formula", "group", "states")
+
+    def __init__(self, formula: Callable, group: dict[str, Any], states: list[dict[str, Any]]) -> None:
+        self.formula, self.group, self.states = formula, group, states
+
+    def __call__(self) -> tuple:
+        """The scalars. A step that raises, because an option has become unusable, does not count."""
+        before = self.states[0]["step"] if self.states else 0
+        try:
+            return self.formula(self.group, self.states)
+        except Exception:
+            for state in self.states:
+                state["step"] = before
+            raise
+
+
+def stand_in(value: Tensor) -> Tensor:
+    """Mark a tensor that takes the place of a learning rate or a count while a step is exported. Returns it."""
+    value._stands_in = True
+    return value
+
+
+def number(value: float | Tensor) -> Any:
+    """A setting as a number; a tensor that takes its place, as it is."""
+    return value if getattr(value, "_stands_in", False) else float(value)
+
+
+def square_root(value: Any) -> Any:
+    """The square root of a number, or of a tensor that takes its place."""
+    return value.sqrt() if isinstance(value, Tensor) else sqrt(value)
 
 
 def _held(state: dict[str, Any], name: str) -> Tensor:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from ..core.tensor import Tensor
 from ..ops import update
-from .optimizer import Optimizer, gradients_of, non_negative
+from .optimizer import Numbers, Optimizer, gradients_of, non_negative, number
 
 
 class SGD(Optimizer):
@@ -48,13 +49,7 @@ class SGD(Optimizer):
         gradients = gradients_of(parameters, group)
         if not group["momentum"]:
             return (
-                [
-                    (
-                        update.sgd,
-                        list(zip(parameters, gradients)),
-                        lambda: (float(group["lr"]), float(group["weight_decay"])),
-                    )
-                ]
+                [(update.sgd, list(zip(parameters, gradients)), Numbers(_plain_numbers, group, []))]
                 if parameters
                 else []
             )
@@ -68,13 +63,17 @@ class SGD(Optimizer):
             else:
                 later.append((parameter, gradient, buffer))
         # at the first step the buffer is the gradient itself
-        calls = [(update.sgd_momentum, first, lambda: _numbers(group, 1.0))] if first else []
-        return (
-            [*calls, (update.sgd_momentum, later, lambda: _numbers(group, 1.0 - group["dampening"]))]
-            if later
-            else calls
-        )
+        calls = [(update.sgd_momentum, first, Numbers(partial(_numbers, gain=1.0), group, []))] if first else []
+        return [*calls, (update.sgd_momentum, later, Numbers(_damped_numbers, group, []))] if later else calls
 
 
-def _numbers(group: dict[str, Any], gain: float) -> tuple[float, ...]:
-    return float(group["lr"]), float(group["weight_decay"]), float(group["momentum"]), gain, float(group["nesterov"])
+def _plain_numbers(group: dict[str, Any], states: list) -> tuple[float, ...]:
+    return number(group["lr"]), float(group["weight_decay"])
+
+
+def _damped_numbers(group: dict[str, Any], states: list) -> tuple[float, ...]:
+    return _numbers(group, states, 1.0 - group["dampening"])
+
+
+def _numbers(group: dict[str, Any], states: list, gain: float) -> tuple[float, ...]:
+    return number(group["lr"]), float(group["weight_decay"]), float(group["momentum"]), gain, float(group["nesterov"])

@@ -40,6 +40,7 @@ from ..ops.op import Op
 from ..ops.pointwise import OverComplex
 from ..ops.reduce.reduction import FusedMapReduce
 from ..ops.update import Update
+from ..ops.update import rows as updates
 from .refusal import shorten
 from .safetensors import load_file, load_metadata, save_file
 from .torch_objects import is_index
@@ -130,10 +131,10 @@ def unsaveable(program: Program) -> list[str]:
 def _step(step: Step | Check, drawn: _Drawn) -> dict[str, Any]:
     if isinstance(step, Check):
         return {"check": step.value.number, "found": _written(step.found), "where": step.where}
-    if isinstance(step.op, Update):
+    if isinstance(step.op, Update) and step.parameters[0] is not None:
         raise ValueError(
-            f"save_program: {step.where} is an optimizer's step, whose numbers come from Python; record the forward "
-            "pass, or the gradients"
+            f"save_program: {step.where} is an optimizer's step ({step.op.name}), whose numbers come from Python; "
+            "record the forward pass or the gradients, or capture the step with numod.export.export"
         )
     inputs = [_drawing(input, drawn) if isinstance(input, Draw) else _written(input) for input in step.inputs]
     return {
@@ -175,6 +176,8 @@ def _name_of(op: Op) -> Any:
         op = op.row
     if isinstance(op, FusedMapReduce):
         return ["total", op.row.name]
+    if isinstance(op, Update):
+        return ["update", op.name]
     if _known().get(f"{type(op).__name__}.{op.name}") is op:
         return f"{type(op).__name__}.{op.name}"
     for base in (*pointwise.rows.values(), *[reduction.closing(row).scaled for row in pointwise.rows.values()]):
@@ -350,6 +353,8 @@ def _op(name: Any) -> Op:
             raise ValueError(f"there is no op {shorten(name)}")
         return found
     kind, row, *rest = _of(list, name, "the name of an op")
+    if kind == "update" and not rest and _of(str, row, "a row") in updates:
+        return updates[row]
     if (
         _of(str, row, "a row") not in pointwise.rows
         or kind not in ("total", "grad", "total_grad")

@@ -77,14 +77,16 @@ def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     torch.manual_seed(0)
     net = Net().eval()
     example = torch.zeros(2, 3), torch.tensor([7, -8])
-    return net, aot_compile(export(net, example), tmp_path_factory.mktemp("web"), targets=("wasm",), weights=request.param)  # fmt: skip
+    return net, aot_compile(export(net, example), tmp_path_factory.mktemp("web"), targets=("wasm",),
+        weights=request.param)  # fmt: skip
 
 
 def _dom(page: Path, folder: Path, width: int = 1280) -> str:
     """The page after its scripts, in a window of this width."""
     flags = (
         "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-        f"--disable-component-update --disable-sync --enable-logging=stderr --virtual-time-budget=6000 --window-size={width},900"
+        "--disable-component-update --disable-sync --enable-logging=stderr --virtual-time-budget=6000 "
+        f"--window-size={width},900"
     )
     command = [CHROMIUM, *flags.split(), f"--user-data-dir={folder / 'user'}", "--dump-dom", page.as_uri()]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
@@ -105,7 +107,9 @@ def test_the_module_runs_the_network(written: tuple) -> None:
     np.testing.assert_allclose(told["y"], want.flatten().tolist(), rtol=1e-4, atol=1e-6)
     assert told["same"] and told["k"] == tripled.tolist()
     assert told["kind"] == "Float32Array" and told["kindOfK"] == "BigInt64Array"
-    for text, part in zip(told["faults"], ("expected 2 inputs, got 1", "x must have 6 numbers", "x must be a Float32Array", "an index is out of range"), strict=True):  # fmt: skip
+    for text, part in zip(told["faults"],
+        ("expected 2 inputs, got 1", "x must have 6 numbers", "x must be a Float32Array", "an index is out of range"),
+        strict=True):  # fmt: skip
         assert part in text
 
 

@@ -54,13 +54,11 @@ class Kinds(nn.Module):
         return torch.exp(self.layer(x)), k // 3 + 1, ~keep, half * 2, small * 2, z * 2, x.sum()
 
 
-X, K, KEEP, HALF, Z = (
-    [[1.0, 2.0, 3.0], [0.5, 0.25, -1.0]],
-    [7, -8, 1 << 40],
-    [True, False],
-    [0.5, -1.5],
-    [[1.0, 2.0], [3.0, -4.0]],
-)
+X = [[1.0, 2.0, 3.0], [0.5, 0.25, -1.0]]
+K = [7, -8, 1 << 40]
+KEEP = [True, False]
+HALF = [0.5, -1.5]
+Z = [[1.0, 2.0], [3.0, -4.0]]
 LISTS = (X, K, KEEP, HALF, HALF, Z)
 
 
@@ -76,7 +74,8 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Kinds, Artifact]:
 
 
 def _wanted(net: Kinds) -> list:
-    return [torch.exp(net.layer(torch.tensor(X))).tolist(), [3, -2, (1 << 40) // 3 + 1], [False, True], [1.0, -3.0], [1.0, -3.0], [[2.0, 4.0], [6.0, -8.0]], 5.75]  # fmt: skip
+    return [torch.exp(net.layer(torch.tensor(X))).tolist(), [3, -2, (1 << 40) // 3 + 1], [False, True], [1.0, -3.0],
+        [1.0, -3.0], [[2.0, 4.0], [6.0, -8.0]], 5.75]  # fmt: skip
 
 
 def _check(got: list, net: Kinds) -> None:
@@ -109,7 +108,8 @@ def test_arrays_in_arrays_out(linked: bool, written: tuple, monkeypatch: pytest.
     z = np.array([1 + 2j, 3 - 4j], np.complex64)
     x = np.asfortranarray(np.array(X, np.float32))
     got = network.run(x, np.array(K), np.array(KEEP), bits, np.array(HALF, np.float16), z)
-    assert [each.dtype.name for each in got] == ["float32", "int64", "bool", "uint16", "float16", "complex64", "float32"]  # fmt: skip
+    assert [each.dtype.name for each in got] == ["float32", "int64", "bool", "uint16", "float16", "complex64",
+        "float32"]  # fmt: skip
     np.testing.assert_allclose(got[0], _wanted(net)[0], rtol=1e-5)
     assert np.array_equal(got[5], z * 2) and got[6].shape == () and got[6] == 5.75
 
@@ -203,7 +203,8 @@ def folder(tmp_path: Path) -> Callable[..., dict]:
     return make
 
 
-@pytest.mark.parametrize("level, flags", [("x86-64-v2", set()), ("x86-64-v3", {"avx2"}), ("x86-64-v4", {"avx2", "avx512f"})])  # fmt: skip
+@pytest.mark.parametrize("level, flags",
+    [("x86-64-v2", set()), ("x86-64-v3", {"avx2"}), ("x86-64-v4", {"avx2", "avx512f"})])  # fmt: skip
 def test_the_best_target_for_the_processor_is_chosen(
     level: str, flags: set, folder: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

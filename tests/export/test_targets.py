@@ -7,6 +7,7 @@ One small network is compiled for all targets, which takes about a minute on two
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -23,7 +24,7 @@ from numod.export import Artifact, aot_compile, export
 pytestmark = pytest.mark.export
 LIBM = {"fmaf", "fma"}
 RUNNERS = {  # compiler, emulator
-    "x86-64-v2": ("cc", ()), "aarch64": ("aarch64-linux-gnu-gcc", ("qemu-aarch64",)),
+    "x86-64": ("cc", ()), "x86-64-v2": ("cc", ()), "aarch64": ("aarch64-linux-gnu-gcc", ("qemu-aarch64",)),
     "armv7": ("arm-linux-gnueabihf-gcc", ("qemu-arm",)),
     "riscv64": ("riscv64-linux-gnu-gcc", ("qemu-riscv64",)),
 }  # fmt: skip
@@ -78,7 +79,10 @@ def artifact(tmp_path_factory: pytest.TempPathFactory) -> Artifact:
     torch.manual_seed(0)
     net = Net().eval()
     inputs = torch.randn(1, 1, 6, 6), torch.tensor([7, -8, 9, -(1 << 40)])
-    names = (*RUNNERS, "x86-64-v3", "x86-64-v4", "cortex-m4", "wasm", "wasm-scalar", "windows-x86-64", "macos-arm64")
+    names = (
+        *RUNNERS, "x86-64-v3", "x86-64-v4", "cortex-m0", "cortex-m4", "riscv32", "wasm", "wasm-scalar",
+        "windows-x86-64", "macos-arm64",
+    )  # fmt: skip
     return aot_compile(export(net, inputs), tmp_path_factory.mktemp("targets"), targets=names)
 
 
@@ -107,43 +111,49 @@ def test_the_self_test_passes_in_webassembly(name: str, artifact: Artifact) -> N
     subprocess.run(["node", "-e", NODE, "-", str(artifact.folder), name], check=True)
 
 
-def test_the_self_test_passes_on_a_microcontroller(artifact: Artifact, tmp_path: Path) -> None:
+CORES = {  # compiler's options, machine, whether it has a floating-point unit
+    "cortex-m0": ("-mcpu=cortex-m0 -mthumb -mfloat-abi=soft", "microbit", False),
+    "cortex-m4": ("-mcpu=cortex-m4 -mthumb -mfpu=fpv4-sp-d16 -mfloat-abi=hard", "mps2-an386", True),
+}
+
+
+@pytest.mark.parametrize("name", CORES)
+def test_the_self_test_passes_on_a_microcontroller(name: str, artifact: Artifact, tmp_path: Path) -> None:
     _needs("arm-none-eabi-gcc", "qemu-system-arm")
-    (tmp_path / "start.c").write_text(START)
-    (tmp_path / "layout.ld").write_text(LAYOUT)
-    options = [
-        "-mcpu=cortex-m4",
-        "-mthumb",
-        "-mfpu=fpv4-sp-d16",
-        "-mfloat-abi=hard",
+    options, board, floats = CORES[name]
+    start = START if floats else re.sub(r".*(0xE000ED88|dsb).*\n", "", START)
+    layout = (
+        LAYOUT if floats else LAYOUT.replace("LENGTH = 4M", "LENGTH = 256K", 1).replace("LENGTH = 4M", "LENGTH = 16K")
+    )
+    (tmp_path / "start.c").write_text(start)
+    (tmp_path / "layout.ld").write_text(layout)
+    code = str(artifact.path(name, library=False))
+    command = [
+        "arm-none-eabi-gcc",
+        *options.split(),
         "-O1",
         "-nostdlib",
         "-nostartfiles",
         f"-I{artifact.folder}",
-    ]
-    command = [
-        "arm-none-eabi-gcc",
-        *options,
         "start.c",
-        str(artifact.path("cortex-m4", library=False)),
-        "-T",
-        "layout.ld",
-        "-Wl,--gc-sections",
-        "-o",
-        "net.elf",
+        code,
     ]
-    subprocess.run(command, cwd=tmp_path, check=True)  # without any library: the object needs nothing
-    machine = ["qemu-system-arm", "-M", "mps2-an386", "-nographic", "-semihosting", "-kernel", "net.elf"]
+    # without any library: the object needs nothing
+    subprocess.run([*command, "-T", "layout.ld", "-Wl,--gc-sections", "-o", "net.elf"], cwd=tmp_path, check=True)
+    machine = ["qemu-system-arm", "-M", board, "-nographic", "-semihosting", "-kernel", "net.elf"]
     assert subprocess.run(machine, cwd=tmp_path, timeout=60).returncode == 0
 
 
-@pytest.mark.parametrize("name", [*RUNNERS, "x86-64-v3", "x86-64-v4", "cortex-m4", "windows-x86-64", "macos-arm64"])
+BARE = "cortex-m0", "cortex-m4", "riscv32"
+
+
+@pytest.mark.parametrize("name", [*RUNNERS, "x86-64-v3", "x86-64-v4", *BARE, "windows-x86-64", "macos-arm64"])
 def test_objects_need_nothing_but_memory_functions_and_have_nothing_writable(name: str, artifact: Artifact) -> None:
     undefined, writable = undefined_and_writable(artifact.path(name, library=False).read_bytes())
     known = helpers.MEMORY | LIBM
     if name == "macos-arm64":  # where LLVM fills memory by two more functions of the system
-        known = {f"_{each}" for each in known | {"bzero", "memset_pattern16"}}
-    assert undefined <= (set() if name == "cortex-m4" else known)
+        known = {f"_{symbol}" for symbol in known | {"bzero", "memset_pattern16"}}
+    assert undefined <= (set() if name in BARE else known)
     assert not writable
 
 

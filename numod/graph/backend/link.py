@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ...kernel import bind, build, writer
-from .lower import Buffer, Call, Integer, Number, Span, Test
+from .lower import Buffer, Call, Integer, Loaded, Number, Span, Test
 from ..ir.repetition import key_of_call, repeated_runs
 
 # layout of the table: address of the local memory, start and end of the watched words, first entry
@@ -104,10 +104,16 @@ class Linker:
                 )
             elif isinstance(call, Test):
                 tests += 1
-                lines += [f"    if {self._span(call.span)}[0] != {_plain(call.expected)}:", f"        return {tests}"]
+                lines += self._test(call, tests)
             else:
-                lines.append(f"    {self._function(call)}({', '.join(map(self._argument, call.arguments))})")
+                lines += self._call(call, [*map(self._argument, call.arguments)], "    ")
         return lines
+
+    def _test(self, test: Test, number: int) -> list[str]:
+        return [f"    if {self._span(test.span)}[0] != {_plain(test.expected)}:", f"        return {number}"]
+
+    def _call(self, call: Call, arguments: list[str], indent: str) -> list[str]:
+        return [f"{indent}{self._function(call)}({', '.join(arguments)})"]
 
     def _loop(self, iterations: list[Sequence[Call]]) -> list[str]:
         """Lines of a loop over equal calls.
@@ -124,10 +130,10 @@ class Linker:
 
         lines = []
         for calls_in_place in zip(*iterations):
-            arguments = ", ".join(
+            arguments = [
                 self._arguments(variants, cell) for variants in zip(*(call.arguments for call in calls_in_place))
-            )
-            lines.append(f"        {self._function(calls_in_place[0])}({arguments})")
+            ]
+            lines += self._call(calls_in_place[0], arguments, "        ")
         row = f"{self.first + len(self.slots)} + turn * {len(columns)}"
         self.slots += [column[turn] for turn in range(len(iterations)) for column in columns]
         return [f"    for turn in range({len(iterations)}):", *(line.replace("ROW", row) for line in lines)]
@@ -181,6 +187,8 @@ class Linker:
             return self.numbers.setdefault(
                 (argument.source, argument.index), (f"number{argument.source}_{argument.index}", kind)
             )[0]
+        if isinstance(argument, Loaded):
+            return f"{self._span(argument.span)}[0]"
         return self._size(argument) if type(argument) is int else _plain(argument)
 
     def _size(self, number: int) -> str:

@@ -20,7 +20,7 @@ from ...kernel import bind
 from ...ops.complexes import as_real
 from ...ops.update import Update
 from ..values.source_location import CannotRepeat
-from ..ir.program import EMPTY, Check, Program, Step, Value
+from ..ir.program import EMPTY, Check, Program, Step, Value, numbers_of
 
 
 @dataclass(eq=False)
@@ -92,6 +92,17 @@ class Integer(int):
     source: Any
     index: int
     kind: str
+
+
+class Loaded(float):
+    """A number that the program computes: the element at `span`."""
+
+    span: Span
+
+    @property
+    def buffer(self) -> Buffer:
+        """Where it lies."""
+        return self.span.buffer
 
 
 @dataclass
@@ -227,12 +238,15 @@ class _Lowering:
     def _update(self, step: Step) -> None:
         """An optimizer's step, as the launches of `apply_updates`."""
         numbers, count, recorded = step.parameters
-        size = len(step.inputs) // max(count, 1)
-        values = [_number(recorded_value, len(self.result.sources), k) for k, recorded_value in enumerate(recorded)]
-        self.result.sources.append(numbers)
-        self.result.widths.append(len(recorded))
+        if numbers is None:
+            values = [self._loaded(number) for number in numbers_of(step)]
+        else:
+            values = [_number(recorded_value, len(self.result.sources), k) for k, recorded_value in enumerate(recorded)]
+            self.result.sources.append(numbers)
+            self.result.widths.append(len(recorded))
+        size = (len(step.inputs) - (len(recorded) if numbers is None else 0)) // max(count, 1)
         for first in range(0, count, step.op.together):
-            members = step.inputs[first * size : (first + step.op.together) * size]
+            members = step.inputs[first * size : min(first + step.op.together, count) * size]
             layouts = [_in_pairs(self.result.layouts[member]) for member in members]
             spans = [self.result.places[member].pairs() for member in members]
             kinds = [*layouts, *[float if isinstance(value, float) else int for value in values]]
@@ -242,6 +256,14 @@ class _Lowering:
                 return step.op.prepare_into(kinds, (len(layouts) // size,), tuple(layouts), ())
 
             self._run(step, plan, spans, [], written, values)
+
+    def _loaded(self, number: Value | float) -> float:
+        """A number of an optimizer step: the value that the program holds when it runs, or a constant."""
+        if not isinstance(number, Value):
+            return float(number)
+        loaded = Loaded(0.0)
+        loaded.span = self.result.places[number]
+        return loaded
 
     def _with_draws(self, inputs: tuple) -> list:
         """A step's numbers, with the seed and offset of a random op replaced by run-time numbers."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from .lower import Buffer, Call, Span, Test
+from .lower import Buffer, Call, Loaded, Span, Test
 
 FIRST = -1  # the position of calls that were moved forward
 
@@ -70,7 +70,8 @@ def _memory(buffers: Iterable[Buffer], shared: Sequence[int]) -> set[Buffer | in
 
 
 def _accessed(call: Call) -> set[Buffer]:
-    return {*call.reads, *call.writes, *(argument.buffer for argument in call.arguments if isinstance(argument, Span))}
+    spans = [argument for argument in call.arguments if isinstance(argument, (Span, Loaded))]
+    return {*call.reads, *call.writes, *(span.buffer for span in spans)}
 
 
 def _all_writes(call: Call) -> set[Buffer]:

@@ -18,7 +18,7 @@ from ...device.storage import address
 from ...kernel import build
 from ...ops.sequence.rnn_layer import Layer, is_room
 from .link import ARENA, FIRST, link
-from .lower import Buffer, Call, Integer, Lowered, Number, Span, Test
+from .lower import Buffer, Call, Integer, Loaded, Lowered, Number, Span, Test
 from .schedule import may_fail
 from .cuda_graph import Replay, suits
 from ..ir.repetition import key_of_call, repeated_runs
@@ -223,7 +223,8 @@ def _has_packed_sequences(calls: Sequence) -> bool:
 def _buffers(calls: Sequence) -> list[Buffer]:
     buffers: dict[Buffer, None] = {}
     for call in calls:
-        spans = [call.span] if isinstance(call, Test) else [a for a in call.arguments if isinstance(a, Span)]
+        arguments = [call.span] if isinstance(call, Test) else call.arguments
+        spans = [getattr(argument, "span", argument) for argument in arguments if isinstance(argument, (Span, Loaded))]
         buffers.update(dict.fromkeys(span.buffer for span in spans))
     return list(buffers)
 
@@ -231,6 +232,8 @@ def _buffers(calls: Sequence) -> list[Buffer]:
 def _argument(argument: Any, memory: dict, values: Sequence) -> Any:
     if isinstance(argument, Span):
         return argument.of(memory[argument.buffer])
+    if isinstance(argument, Loaded):
+        return float(memory[argument.buffer][argument.span.offset])
     return values[argument.source][argument.index] if isinstance(argument, (Number, Integer)) else argument
 
 

@@ -57,6 +57,15 @@ class Step:
     where: str = ""  # its line in the user's code
 
 
+def numbers_of(step: Step) -> tuple:
+    """The numbers of an update whose parameters are (None, count of members, kinds of its numbers): its last inputs.
+
+    They are values of one element, or numbers. Of updates that ask Python for them, there are none.
+    """
+    numbers, _, kinds = step.parameters
+    return step.inputs[len(step.inputs) - len(kinds) :] if numbers is None else ()
+
+
 @dataclass
 class Check:
     """A value that the library read during recording, and the number it found. A run must find an equal number."""
@@ -134,6 +143,12 @@ def _run(step: Step | Check, values: dict[Value, Tensor], layouts: dict[Value, L
     inputs = _with_draws(inputs, values)
     if isinstance(step.op, Update):
         numbers, count, _ = step.parameters
+        if numbers is None:
+            given = [
+                each.item() if isinstance(each, Tensor) else each
+                for each in inputs[len(inputs) - len(numbers_of(step)) :]
+            ]
+            inputs, numbers = inputs[: len(inputs) - len(given)], lambda: tuple(given)
         size = len(inputs) // max(count, 1)
         dispatch.apply_updates(step.op, [inputs[k * size : (k + 1) * size] for k in range(count)], numbers)
     elif step.op is EMPTY:

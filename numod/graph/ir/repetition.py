@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
-from ..backend.lower import Call, Integer, Number, Span, Test
+from ..backend.lower import Call, Integer, Loaded, Number, Span, Test
 
 MAX_PERIOD = 64  # maximum number of calls per iteration
 MIN_TRIP_COUNT = 3  # minimum number of iterations
@@ -76,4 +76,6 @@ def _argument_key(argument: object) -> Hashable:
         return Span, argument.storage.name
     if isinstance(argument, (Number, Integer)):
         return Number, argument.source, argument.index
+    if isinstance(argument, Loaded):
+        return Loaded, id(argument.buffer), argument.span.offset
     return int if type(argument) is int else (type(argument), repr(argument))

@@ -11,6 +11,7 @@ from typing import Any
 from ...core.create.random import Draw
 from ...core.convert.transfer import Move
 from ...device import Layout
+from ...dtypes import float64
 from ...device.layout import same
 from ...kernel import bind
 from ...ops import contract
@@ -18,7 +19,7 @@ from ...ops.op import Op
 from ...ops.pointwise import OverComplex, Pointwise
 from ...ops.update import Update
 from .alias_analysis import prepare_arguments
-from .program import EMPTY, Check, Program, Step, Value, name
+from .program import EMPTY, Check, Program, Step, Value, name, numbers_of
 from ..values.pytree import replace
 
 _Extent = tuple[int, int]  # (offset of a value in its base's memory, number of elements of this memory)
@@ -120,6 +121,8 @@ def _check_step(program: Program, step: Step, label: str) -> None:
     if step.op is EMPTY:
         fits = not step.in_place and not step.inputs and not step.parameters and len(layouts) == 1 and layouts[0].dense
         return _expect(fits, f"{label} must have no inputs and one dense result")
+    if isinstance(step.op, Update) and step.parameters[:1] == (None,):
+        return _check_update(program, step, label)
     if isinstance(step.op, (Move, Update)) or not isinstance(step.op, Op):
         return None
     if step.op.takes is not None:
@@ -149,6 +152,30 @@ def _check_write(program: Program, step: Step, targets: list[Layout], label: str
         f"{label} overwrites a value that is not its first input",
     )
     step.op.prepare_into(prepare_arguments(step, program.layouts), step.parameters, tuple(targets), over)
+
+
+def _check_update(program: Program, step: Step, label: str) -> None:
+    """Check an optimizer step whose numbers are among its inputs."""
+    shape = "its parameters must be (None, the count of its members, a tuple with 0.0 for each of its numbers)"
+    _expect(len(step.parameters) == 3, f"{label}: {shape}")
+    _, count, kinds = step.parameters
+    _expect(type(count) is int and count > 0 and type(kinds) is tuple, f"{label}: {shape}")
+    size = len(step.op.inputs) - len(kinds)
+    _expect(set(map(type, kinds)) <= {float} and 0 < size and max(step.op.positions) < size, f"{label}: {shape}")
+    _expect(len(step.inputs) == count * size + len(kinds), f"{label} takes {count * size + len(kinds)} inputs")
+    members = step.inputs[: count * size]
+    _expect(all(isinstance(member, Value) for member in members), f"{label} updates what is no tensor")
+    for number in numbers_of(step):
+        layout = program.layouts[number] if isinstance(number, Value) else None
+        fits = type(number) is float if layout is None else layout.size == 1 and layout.dtype is float64
+        _expect(fits, f"{label} takes a number that is neither a float nor a float64 tensor of one element")
+    written = tuple([members[k * size + position] for k in range(count) for position in step.op.positions])
+    _expect(step.in_place and step.results == written, f"{label} writes over other values than it updates")
+    for first in range(0, count, step.op.together):
+        last = min(first + step.op.together, count)
+        layouts = tuple([program.layouts[member] for member in members[first * size : last * size]])
+        _expect(not any(layout.dtype.is_complex for layout in layouts), f"{label} updates complex numbers")
+        step.op.prepare_into((*layouts, *map(type, kinds)), (len(layouts) // size,), layouts, ())
 
 
 def _check_extents(program: Program, step: Step, extents: dict[Value, _Extent], label: str) -> None:

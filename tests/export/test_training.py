@@ -1,0 +1,172 @@
+"""Exported training steps: captured, run by numod and by native code, written to files and read again.
+
+Those with the marker `export` need cc, and for microcontrollers a cross compiler and an emulator.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import numod as torch
+from numod import nn
+from numod.device import helpers
+from numod.export import aot_compile, export, load, read_state, save
+from numod.serialization import load_file
+
+needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+
+
+class Net(nn.Module):
+    """Buffers that a step writes, and random numbers."""
+
+    def __init__(self, hard: bool) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(4, 3), nn.Linear(3, 1)
+        self.middle = nn.Sequential(nn.BatchNorm1d(3), nn.Tanh(), nn.Dropout(0.5)) if hard else nn.Tanh()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.last(self.middle(self.first(x)))
+
+
+def training(kind: str, hard: bool = False, rows: int = 8, **options: float) -> tuple:
+    """(network, optimizer, step, inputs)."""
+    torch.manual_seed(0)
+    net = Net(hard)
+    optimizer = getattr(torch.optim, kind)(net.parameters(), lr=0.1, **options)
+
+    def step(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = ((net(x) - y) ** 2).mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return net, optimizer, step, (torch.randn(rows, 4), torch.randn(rows, 1))
+
+
+def losses(step: Callable, inputs: tuple, count: int) -> list[float]:
+    return [step(*inputs).item() for _ in range(count)]
+
+
+def test_capture_leaves_everything_as_it_was() -> None:
+    net, optimizer, step, inputs = training("Adam", hard=True)
+    before, stream = {name: each.clone() for name, each in net.state_dict().items()}, torch.get_rng_state()
+    captured = export(step, inputs)
+    assert all(torch.equal(each, before[name]) for name, each in net.state_dict().items())
+    assert torch.equal(torch.get_rng_state(), stream) and not optimizer.state
+    assert all(parameter.grad is None for parameter in net.parameters())
+    assert {"first.weight", "optimizer.state.0.exp_avg", "optimizer.param_groups.0.lr"} <= captured.state_dict.keys()
+
+
+@pytest.mark.parametrize("kind, options", [
+    ("SGD", {}), ("SGD", {"momentum": 0.9, "nesterov": True}), ("AdamW", {}), ("NAdam", {}), ("RAdam", {}), ("ASGD", {}),
+], ids=str)  # fmt: skip
+def test_a_loaded_step_trains_as_the_function_does(kind: str, options: dict, tmp_path: Path) -> None:
+    net, _, step, inputs = training(kind, **options)
+    save(export(step, inputs), tmp_path / "step")
+    loaded = load(tmp_path / "step")
+    assert np.allclose(losses(loaded.module(), inputs, 7), losses(step, inputs, 7), rtol=1e-5, atol=1e-7)
+    state = loaded.state_dict
+    assert all(torch.allclose(each, state[name], rtol=1e-4, atol=1e-5) for name, each in net.state_dict().items())
+
+
+def test_gradients_that_add_up_from_call_to_call_are_refused() -> None:
+    net, optimizer, _, (x, _) = training("SGD")
+
+    def step(x: torch.Tensor) -> None:
+        net(x).sum().backward()
+        optimizer.step()
+
+    with pytest.raises(RuntimeError, match="zero_grad"):
+        export(step, (x,))
+
+
+def test_a_damaged_update_is_refused(tmp_path: Path) -> None:
+    from numod.graph.ir.program import Step
+    from numod.ops.update import Update
+    from numod.serialization.program import load_program, save_program
+
+    _, _, step, inputs = training("SGD")
+    program = export(step, inputs).program
+    number = next(k for k, each in enumerate(program.steps) if isinstance(each, Step) and isinstance(each.op, Update))
+    update = program.steps[number]
+    for inputs_, parameters, results in (
+        (update.inputs[:-1], update.parameters, update.results),
+        (update.inputs, (None, 0, (0.0, 0.0)), update.results),
+        (update.inputs, update.parameters, update.results[::-1]),
+        ((*update.inputs[:-2], update.inputs[0], 0.0), update.parameters, update.results),
+    ):
+        program.steps[number] = Step(update.op, inputs_, parameters, results, True, update.where)
+        save_program(program, tmp_path / "bad")
+        with pytest.raises(ValueError, match="step"):
+            load_program(tmp_path / "bad")
+
+
+def pointer(array: np.ndarray) -> ctypes.c_void_p:
+    return ctypes.c_void_p(array.ctypes.data)
+
+
+@needs_cc
+@pytest.mark.export
+@pytest.mark.parametrize("kind, hard, weights", [("SGD", False, "embedded"), ("Adam", True, "file")])
+def test_native_steps_are_those_of_compile_bit_by_bit(kind: str, hard: bool, weights: str, tmp_path: Path) -> None:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        net, optimizer, step, inputs = training(kind, hard)
+        fast = torch.compile(step)
+        losses(fast, inputs, 4)
+        artifact = aot_compile(export(step, inputs), tmp_path, weights=weights)
+        library = ctypes.CDLL(str(artifact.path("native")))
+        state = np.zeros(artifact.weights_bytes // 8 + 1, np.int64)
+        arena = np.zeros(artifact.arena_bytes // 8 + 1, np.int64)
+        if weights == "embedded":
+            assert library.net_state_init(pointer(state)) == 0
+        else:
+            assert library.net_state_init(pointer(state)) == 1
+            data = (tmp_path / "net.safetensors").read_bytes()
+            data = data[8 + int.from_bytes(data[:8], "little") :]
+            state.view(np.uint8)[: len(data)] = np.frombuffer(data, np.uint8)
+        loss, got = np.zeros((), np.float32), []
+        arrays = [pointer(each) for each in (*(input.numpy() for input in inputs), loss)]
+        for _ in range(30):
+            assert library.net_run(pointer(state), pointer(arena), ctypes.c_size_t(arena.nbytes), *arrays) == 0
+            got.append(loss.item())
+        assert got == losses(fast, inputs, 30)
+    finally:
+        torch.set_num_threads(threads)
+    assert library.net_run(None, pointer(arena), ctypes.c_size_t(arena.nbytes), *arrays) == 1
+
+    library.net_state_header.restype, size = ctypes.c_void_p, ctypes.c_size_t()
+    header = ctypes.string_at(library.net_state_header(ctypes.byref(size)), size.value)
+    (tmp_path / "after.safetensors").write_bytes(header + state.tobytes()[: artifact.weights_bytes])
+    found = read_state(tmp_path / "after.safetensors")
+    want = {name: each.clone() for name, each in net.state_dict().items() if name in found["net"]}
+    assert want.keys() >= {"first.weight", "last.bias"}
+    assert all(torch.equal(each, found["net"][name]) for name, each in want.items())
+    net.load_state_dict(found["net"], strict=False)
+    optimizer.load_state_dict(found["optimizer"])
+    if kind == "Adam":
+        assert optimizer.state[net.first.weight]["step"] == 34 and optimizer.state[net.last.bias]["step"] == 34
+        assert load_file(tmp_path / "after.safetensors")["generator"][1].item() > 0
+    assert step(*inputs).item() == pytest.approx(fast(*inputs).item(), rel=0.5)
+
+
+@needs_cc
+@pytest.mark.export
+def test_a_step_for_microcontrollers_is_small_and_needs_nothing(tmp_path: Path) -> None:
+    _, _, step, inputs = training("SGD", rows=1)
+    names = ("cortex-m0", "cortex-m4", "riscv32", "windows-x86-64")
+    artifact = aot_compile(export(step, inputs), tmp_path, targets=names, optimize="size")
+    for name in names[:3]:
+        code = artifact.path(name, library=False).read_bytes()
+        assert not helpers.undefined_symbols(code), name
+    windows = artifact.path("windows-x86-64", library=False).read_bytes()
+    assert helpers.undefined_symbols(windows) <= helpers.MEMORY | helpers.MATH
+    assert len(artifact.path("cortex-m4", library=False).read_bytes()) < 12_000  # with the object file's tables
