@@ -148,12 +148,14 @@ def _complete(module: object, machine: target.Machine, generator: object) -> byt
     """The object file, with the helpers that its code calls."""
     import llvmlite.binding as llvm
 
+    known: set[str] = set()
     while True:
         code = generator._tm.emit_object(module.clone())  # which changes the module
-        missing = helpers.undefined_symbols(code) - (helpers.MEMORY | helpers.MATH if machine.shares else set())
+        missing = helpers.undefined_symbols(code) - known - (helpers.MEMORY | helpers.MATH if machine.shares else set())
         texts = [text for text in (helpers.text_of(each, machine.bits) for each in sorted(missing)) if text is not None]
         if not texts:
             return code
+        known |= missing
         for text in texts:
             added = llvm.parse_assembly(text)
             _aim(added, machine, generator)

@@ -240,7 +240,7 @@ def _probe(name: str, size: str) -> str:
     jmp 1b; 2: sub rcx, rax; test [rcx], rcx; pop rax; pop rcx; ret
     """
     code = "51 50 488d4c2418 483d00100000 7212 4881e900100000 488509 482d00100000 ebe6 4829c1 488509 58 59 c3"
-    return "$__chkstk = comdat any\n" + written_as_code("void", name, "", code, "linkonce_odr")
+    return "$__chkstk = comdat any\n" + written_as_code("void", name, "", code, "weak_odr")
 
 
 _BY_NAME: dict[str, Callable[[str, str], str]] = {
