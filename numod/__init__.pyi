@@ -246,2777 +246,1343 @@ __version__: str
 
 def abs(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """abs(x), element by element, with broadcasting and type promotion."""
-
 def abs_(input: Tensor) -> Tensor:
     """In-place abs."""
-
 def absolute(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """abs(x), element by element, with broadcasting and type promotion."""
-
 def acos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """acos(x), element by element, with broadcasting and type promotion."""
-
 def acos_(input: Tensor) -> Tensor:
     """In-place acos."""
-
 def acosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """acosh(x), element by element, with broadcasting and type promotion."""
-
 def acosh_(input: Tensor) -> Tensor:
     """In-place acosh."""
-
 def adaptive_avg_pool1d(input: Tensor, output_size: _int | Sequence[_int]) -> Tensor:
     """Means of windows that divide the input evenly into `output_size`; None keeps a size."""
-
 def adaptive_max_pool1d(input: Tensor, output_size: _int | Sequence[_int]) -> tuple[Tensor, Tensor]:
     """(maxima, indices)."""
-
 def add(input: Tensor | _float | complex, other: Tensor | _float | complex, *, alpha: _float | complex | None = 1, out: Tensor | None = None) -> Tensor:
     """input + alpha * other. Of masks the union, or with alpha = 0 the input."""
-
 def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: _float | complex = 1, alpha: _float | complex = 1, out: Tensor | None = None) -> Tensor:
     """beta * input + alpha * the sum of batch1 @ batch2 over the batch."""
-
 def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: _float | complex = 1, out: Tensor | None = None) -> Tensor:
     """addcdiv(x, tensor1, tensor2, value), element by element, with broadcasting and type promotion."""
-
 def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: _float | complex = 1, out: Tensor | None = None) -> Tensor:
     """addcmul(x, tensor1, tensor2, value), element by element, with broadcasting and type promotion."""
-
 @overload
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: _float | complex = 1, alpha: _float | complex = 1, out: Tensor | None = None) -> Tensor:
     """beta * input + alpha * mat1 @ mat2."""
-
 @overload
-def addmm(
-    input: Tensor, mat1: Tensor, mat2: Tensor, out_dtype: _dtype, *, beta: _float | complex = 1, alpha: _float | complex = 1, out: Tensor | None = None
-) -> Tensor:
+def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, out_dtype: _dtype, *, beta: _float | complex = 1, alpha: _float | complex = 1, out: Tensor | None = None) -> Tensor:
     """beta * input + alpha * mat1 @ mat2."""
-
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: _float | complex = 1, alpha: _float | complex = 1, out: Tensor | None = None) -> Tensor:
     """beta * input + alpha * mat @ vec."""
-
 def addmv_(input: Tensor, mat: Tensor, vec: Tensor, *, beta: _float | complex = 1, alpha: _float | complex = 1) -> Tensor:
     """In-place addmv."""
-
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: _float | complex = 1, alpha: _float | complex = 1, out: Tensor | None = None) -> Tensor:
     """beta * input + alpha * (the outer product of two vectors)."""
-
 def adjoint(input: Tensor) -> Tensor:
     """The conjugate, transposed in its last two dimensions."""
-
 def affine_grid_generator(theta: Tensor, size: Sequence[_int], align_corners: _bool) -> Tensor:
     """`nn.functional.affine_grid`."""
-
 def alias_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """A copy of what `alias` gives as a view."""
-
+    """A copy of the view that `alias` returns."""
 def all(input: Tensor, dim: Sequence[_int] | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """Whether all elements are true (not zero)."""
-
 def allclose(input: Tensor, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> _bool:
     """Whether all elements are close."""
-
 def alpha_dropout_(input: Tensor, p: _float, train: _bool) -> Tensor:
     """`nn.functional.alpha_dropout` in place."""
-
 def amax(input: Tensor, dim: _int | Sequence[_int] = ..., keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """Maximum over dimensions; the gradient is shared evenly between equal ones."""
-
 def amin(input: Tensor, dim: _int | Sequence[_int] = ..., keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """Minimum over dimensions; the gradient is shared evenly between equal ones."""
-
 def aminmax(input: Tensor, *, dim: _int | None = None, keepdim: _bool = False, out: Tensor | Sequence[Tensor] | None = None) -> return_types.aminmax:
     """(min, max) along a dimension, or of all; gradients are shared evenly between equal elements."""
-
 def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """angle(x), element by element, with broadcasting and type promotion."""
-
 def any(input: Tensor, dim: Sequence[_int] | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """Whether any element is true (not zero)."""
-
 @overload
-def arange(
-    end: _float | complex,
-    *,
-    out: Tensor | None = None,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: _device | str | _int | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor:
+def arange(end: _float | complex, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """`start, start + step, ...` below `end`: arange(end), arange(start, end), arange(start, end, step)."""
-
 @overload
-def arange(
-    start: _float | complex,
-    end: _float | complex,
-    step: _float | complex = 1,
-    *,
-    out: Tensor | None = None,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: _device | str | _int | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor:
+def arange(start: _float | complex, end: _float | complex, step: _float | complex = 1, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """`start, start + step, ...` below `end`: arange(end), arange(start, end), arange(start, end, step)."""
-
 def arccos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """acos(x), element by element, with broadcasting and type promotion."""
-
 def arccos_(input: Tensor) -> Tensor:
     """In-place acos."""
-
 def arccosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """acosh(x), element by element, with broadcasting and type promotion."""
-
 def arccosh_(input: Tensor) -> Tensor:
     """In-place acosh."""
-
 def arcsin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """asin(x), element by element, with broadcasting and type promotion."""
-
 def arcsin_(input: Tensor) -> Tensor:
     """In-place asin."""
-
 def arcsinh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """asinh(x), element by element, with broadcasting and type promotion."""
-
 def arcsinh_(input: Tensor) -> Tensor:
     """In-place asinh."""
-
 def arctan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """atan(x), element by element, with broadcasting and type promotion."""
-
 def arctan2(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """atan2(x, y), element by element, with broadcasting and type promotion."""
-
 def arctan_(input: Tensor) -> Tensor:
     """In-place atan."""
-
 def arctanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """atanh(x), element by element, with broadcasting and type promotion."""
-
 def arctanh_(input: Tensor) -> Tensor:
     """In-place atanh."""
-
 def argmax(input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """Index of the greatest element along a dimension, or in the flattened tensor."""
-
 def argmin(input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """Index of the least element along a dimension, or in the flattened tensor."""
-
 @overload
 def argsort(input: Tensor, *, stable: _bool, dim: _int = -1, descending: _bool = False, out: Tensor | None = None) -> Tensor:
     """The indices that sort along a dimension."""
-
 @overload
 def argsort(input: Tensor, dim: _int = -1, descending: _bool = False) -> Tensor:
     """The indices that sort along a dimension."""
-
 def argwhere(input: Tensor) -> Tensor:
     """Indices of the nonzero elements, (count, ndim), or with `as_tuple` a vector per dimension."""
-
 def as_strided(input: Tensor, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None) -> Tensor:
     """A view of any sizes and strides over the storage. Raises RuntimeError if it would leave the storage."""
-
 def as_strided_(input: Tensor, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None) -> Tensor:
     """In-place as_strided."""
-
 def as_strided_copy(input: Tensor, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None, *, out: Tensor | None = None) -> Tensor:
-    """A copy of what `as_strided` gives as a view."""
-
+    """A copy of the view that `as_strided` returns."""
 def as_strided_scatter(input: Tensor, src: Tensor, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None) -> Tensor:
     """A copy of input with the elements of as_strided(size, stride, storage_offset) replaced by src."""
-
 def asin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """asin(x), element by element, with broadcasting and type promotion."""
-
 def asin_(input: Tensor) -> Tensor:
     """In-place asin."""
-
 def asinh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """asinh(x), element by element, with broadcasting and type promotion."""
-
 def asinh_(input: Tensor) -> Tensor:
     """In-place asinh."""
-
 def atan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """atan(x), element by element, with broadcasting and type promotion."""
-
 def atan2(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """atan2(x, y), element by element, with broadcasting and type promotion."""
-
 def atan_(input: Tensor) -> Tensor:
     """In-place atan."""
-
 def atanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """atanh(x), element by element, with broadcasting and type promotion."""
-
 def atanh_(input: Tensor) -> Tensor:
     """In-place atanh."""
-
 def atleast_1d(*tensors: Any) -> Tensor | tuple[Tensor, ...]:
     """Scalars as vectors of one element; other tensors unchanged."""
-
 def atleast_2d(*tensors: Any) -> Tensor | tuple[Tensor, ...]:
     """Scalars and vectors as a row of a matrix; others as they are."""
-
 def atleast_3d(*tensors: Any) -> Tensor | tuple[Tensor, ...]:
     """Scalars as (1, 1, 1), vectors as (1, n, 1), matrices as (m, n, 1); others as they are."""
-
-def avg_pool1d(
-    input: Tensor,
-    kernel_size: _int | Sequence[_int],
-    stride: _int | Sequence[_int] = ...,
-    padding: _int | Sequence[_int] = 0,
-    ceil_mode: _bool = False,
-    count_include_pad: _bool = True,
-) -> Tensor:
+def avg_pool1d(input: Tensor, kernel_size: _int | Sequence[_int], stride: _int | Sequence[_int] = ..., padding: _int | Sequence[_int] = 0, ceil_mode: _bool = False, count_include_pad: _bool = True) -> Tensor:
     """The mean of each window; elements of the border count as 0 unless `count_include_pad` is False."""
-
 @overload
 def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: _float | complex = 1, alpha: _float | complex = 1, out: Tensor | None = None) -> Tensor:
     """beta * input + alpha * batch1 @ batch2, batches of matrices."""
-
 @overload
-def baddbmm(
-    input: Tensor, batch1: Tensor, batch2: Tensor, out_dtype: _dtype, *, beta: _float | complex = 1, alpha: _float | complex = 1, out: Tensor | None = None
-) -> Tensor:
+def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, out_dtype: _dtype, *, beta: _float | complex = 1, alpha: _float | complex = 1, out: Tensor | None = None) -> Tensor:
     """beta * input + alpha * batch1 @ batch2, batches of matrices."""
-
 @overload
-def bartlett_window(
-    window_length: _int,
-    *,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: _device | str | _int | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor:
+def bartlett_window(window_length: _int, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """The triangle: 1 - |2 x - 1|."""
-
 @overload
-def bartlett_window(
-    window_length: _int,
-    periodic: _bool,
-    *,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: _device | str | _int | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor:
+def bartlett_window(window_length: _int, periodic: _bool, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """The triangle: 1 - |2 x - 1|."""
-
-def batch_norm(
-    input: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    running_mean: Tensor | None,
-    running_var: Tensor | None,
-    training: _bool,
-    momentum: _float,
-    eps: _float,
-    cudnn_enabled: _bool,
-) -> Tensor:
+def batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, training: _bool, momentum: _float, eps: _float, cudnn_enabled: _bool) -> Tensor:
     """`nn.functional.batch_norm`."""
-
 @overload
 def bernoulli(input: Tensor, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
-    """1 with the probability given by each element, or `p` for all, else 0. Raises RuntimeError for a probability outside [0, 1]."""
-
+    """1 with the probability given by each element, or `p` for all, else 0."""
 @overload
 def bernoulli(input: Tensor, p: _float, *, generator: Generator | None = None) -> Tensor:
-    """1 with the probability given by each element, or `p` for all, else 0. Raises RuntimeError for a probability outside [0, 1]."""
-
-def binary_cross_entropy_with_logits(
-    input: Tensor, target: Tensor, weight: Tensor | None = None, pos_weight: Tensor | None = None, reduction: _int = 1
-) -> Tensor:
+    """1 with the probability given by each element, or `p` for all, else 0."""
+def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tensor | None = None, pos_weight: Tensor | None = None, reduction: _int = 1) -> Tensor:
     """`nn.functional.binary_cross_entropy_with_logits`, its reduction 0, 1 or 2 for none, mean or sum."""
-
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: _int = 0) -> Tensor:
     """Number of occurrences of each value in a vector of non-negative integers, or their sums of weights; of at least `minlength` bins."""
-
 def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
     """Samples of binomial distributions: the successes among `count` trials, floats, of probability `prob` each, which broadcast."""
-
 def bitwise_and(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
     """bitwise_and(x, y), element by element, with broadcasting and type promotion."""
-
 def bitwise_left_shift(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
     """bitwise_left_shift(x, y), element by element, with broadcasting and type promotion."""
-
 def bitwise_not(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Bits inverted; of a bool, the opposite."""
-
 def bitwise_or(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
     """bitwise_or(x, y), element by element, with broadcasting and type promotion."""
-
 def bitwise_right_shift(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
     """bitwise_right_shift(x, y), element by element, with broadcasting and type promotion."""
-
 def bitwise_xor(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
     """bitwise_xor(x, y), element by element, with broadcasting and type promotion."""
-
 @overload
-def blackman_window(
-    window_length: _int,
-    *,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: _device | str | _int | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor:
+def blackman_window(window_length: _int, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """Blackman's window: 0.42 - 0.5 cos(2 pi x) + 0.08 cos(4 pi x)."""
-
 @overload
-def blackman_window(
-    window_length: _int,
-    periodic: _bool,
-    *,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: _device | str | _int | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor:
+def blackman_window(window_length: _int, periodic: _bool, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """Blackman's window: 0.42 - 0.5 cos(2 pi x) + 0.08 cos(4 pi x)."""
-
 def block_diag(*tensors: Any) -> Tensor:
     """A matrix with the tensors (vectors as rows) along its diagonal, 0 elsewhere."""
-
 @overload
 def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Products of matrices in equal batches, (B, M, K) @ (B, K, N)."""
-
 @overload
 def bmm(input: Tensor, mat2: Tensor, out_dtype: _dtype, *, out: Tensor | None = None) -> Tensor:
     """Products of matrices in equal batches, (B, M, K) @ (B, K, N)."""
-
 def broadcast_shapes(*shapes: Any) -> tuple[_int, ...]:
     """The shape to which all shapes broadcast."""
-
 def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     """The tensors expanded to their common broadcast shape; views, or the tensors themselves."""
-
 def broadcast_to(input: Tensor, size: Sequence[_int]) -> Tensor:
     """Expanded to a size."""
-
 def bucketize(input: Tensor, boundaries: Tensor, *, out_int32: _bool = False, right: _bool = False, out: Tensor | None = None) -> Tensor:
     """The index of the bucket each value falls into, for sorted boundaries; with `right` a value equal to a boundary belongs above it."""
-
 def cartesian_prod(*tensors: Tensor) -> Tensor:
     """The Cartesian product of vectors, one combination per row; a single vector itself."""
-
 def cat(tensors: Sequence[Tensor], dim: _int = 0, *, out: Tensor | None = None) -> Tensor:
     """Tensors concatenated along a dimension. Empty one-dimensional tensors are skipped, as in PyTorch."""
-
-def cdist(x1: Any, x2: Any, p: Any = 2.0, compute_mode: Any = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
-    """p-norm distances of all pairs of rows, (..., P, M) and (..., R, M) -> (..., P, R). For many rows and p = 2 by a matrix product, which is less accurate."""
-
+def cdist(x1: Any, x2: Any, p: Any = 2.0, compute_mode: Any = 'use_mm_for_euclid_dist_if_necessary') -> Tensor:
+    """p-norm distances of all pairs of rows, (..., P, M) and (..., R, M) -> (..., P, R)."""
 def ceil(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """ceil(x), element by element, with broadcasting and type promotion."""
-
 def ceil_(input: Tensor) -> Tensor:
     """In-place ceil."""
-
 def celu_(input: Tensor, alpha: _float | complex = 1.0) -> Tensor:
     """In-place celu."""
-
 def chain_matmul(*matrices: Any, out: Any = None) -> Tensor:
     """The product of matrices, multiplied in the cheapest order. Deprecated in favour of `linalg.multi_dot`."""
-
 def cholesky(input: Tensor, upper: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """The Cholesky factor of symmetric positive-definite matrices."""
-
 def cholesky_inverse(input: Tensor, upper: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """The inverse of A, from its Cholesky factor."""
-
 def cholesky_solve(input: Tensor, input2: Tensor, upper: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """X with A X = B, for the Cholesky factor of A."""
-
 def chunk(input: Tensor, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
-    """At most `chunks` parts of equal size, the last perhaps smaller; views. Where gradients are recorded they cannot be written to."""
-
+    """At most `chunks` parts of equal size, the last perhaps smaller; views."""
 def clamp(input: Tensor, min: Tensor | None | _float | complex = None, max: Tensor | None | _float | complex = None, *, out: Tensor | None = None) -> Tensor:
     """Elements limited to [min, max]; either bound may be None, a number or a tensor."""
-
 def clamp_(input: Tensor, min: Tensor | None | _float | complex = None, max: Tensor | None | _float | complex = None) -> Tensor:
     """Limit to [min, max]; either bound may be None, a number or a tensor. Raises RuntimeError where both are None."""
-
 def clamp_max(input: Tensor, max: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
     """clamp_max(x, max), element by element, with broadcasting and type promotion."""
-
 def clamp_max_(input: Tensor, max: Tensor | _float | complex) -> Tensor:
     """In-place clamp_max."""
-
 def clamp_min(input: Tensor, min: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
     """clamp_min(x, min), element by element, with broadcasting and type promotion."""
-
 def clamp_min_(input: Tensor, min: Tensor | _float | complex) -> Tensor:
     """In-place clamp_min."""
-
 def clip(input: Tensor, min: Tensor | None | _float | complex = None, max: Tensor | None | _float | complex = None, *, out: Tensor | None = None) -> Tensor:
     """Elements limited to [min, max]; either bound may be None, a number or a tensor."""
-
 def clip_(input: Tensor, min: Tensor | None | _float | complex = None, max: Tensor | None | _float | complex = None) -> Tensor:
     """Limit to [min, max]; either bound may be None, a number or a tensor. Raises RuntimeError where both are None."""
-
 def clone(input: Tensor, *, memory_format: _memory_format | None = None) -> Tensor:
     """A copy with memory of its own."""
-
 def column_stack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """Tensors concatenated along dimension 1, scalars and vectors as columns."""
-
 def combinations(input: Tensor, r: _int = 2, with_replacement: _bool = False) -> Tensor:
     """All combinations of r elements of a vector, in order, one per row."""
-
 def complex(real: Tensor, imag: Tensor, *, out: Tensor | None = None) -> Tensor:
     """real + i imag, of two real tensors of one floating dtype, which broadcast."""
-
 def concat(tensors: Sequence[Tensor], dim: _int = 0, *, out: Tensor | None = None) -> Tensor:
     """Tensors concatenated along a dimension. Empty one-dimensional tensors are skipped, as in PyTorch."""
-
 def concatenate(tensors: Sequence[Tensor], dim: _int = 0, *, out: Tensor | None = None) -> Tensor:
     """Tensors concatenated along a dimension. Empty one-dimensional tensors are skipped, as in PyTorch."""
-
 def conj(input: Tensor) -> Tensor:
     """The complex conjugate, computed; a real tensor itself."""
-
 def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The complex conjugate, computed; a real tensor itself."""
-
 def conj_physical_(input: Tensor) -> Tensor:
     """In-place conj_physical."""
-
 def constant_pad_nd(input: Tensor, pad: Sequence[_int], value: _float | complex = 0) -> Tensor:
     """`nn.functional.pad` with a constant."""
-
-def conv1d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: _int | Sequence[_int] = 1,
-    padding: _int | Sequence[_int] | str = 0,
-    dilation: _int | Sequence[_int] = 1,
-    groups: _int = 1,
-) -> Tensor:
+def conv1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: _int | Sequence[_int] = 1, padding: _int | Sequence[_int] | str = 0, dilation: _int | Sequence[_int] = 1, groups: _int = 1) -> Tensor:
     """Cross-correlation of input (N, C, *1 sizes) with weight (O, C / groups, *kernel) -> (N, O, *sizes). `padding` may be "same" or "valid"."""
-
-def conv2d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: _int | Sequence[_int] = 1,
-    padding: _int | Sequence[_int] | str = 0,
-    dilation: _int | Sequence[_int] = 1,
-    groups: _int = 1,
-) -> Tensor:
+def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: _int | Sequence[_int] = 1, padding: _int | Sequence[_int] | str = 0, dilation: _int | Sequence[_int] = 1, groups: _int = 1) -> Tensor:
     """Cross-correlation of input (N, C, *2 sizes) with weight (O, C / groups, *kernel) -> (N, O, *sizes). `padding` may be "same" or "valid"."""
-
-def conv3d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: _int | Sequence[_int] = 1,
-    padding: _int | Sequence[_int] | str = 0,
-    dilation: _int | Sequence[_int] = 1,
-    groups: _int = 1,
-) -> Tensor:
+def conv3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: _int | Sequence[_int] = 1, padding: _int | Sequence[_int] | str = 0, dilation: _int | Sequence[_int] = 1, groups: _int = 1) -> Tensor:
     """Cross-correlation of input (N, C, *3 sizes) with weight (O, C / groups, *kernel) -> (N, O, *sizes). `padding` may be "same" or "valid"."""
-
 def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: _int = 0) -> Tensor:
     """Convolution along the first dimension, (T, N, C) and weight (K, C, C_out) -> (T + 2 pad - K + 1, N, C_out)."""
-
-def conv_transpose1d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: _int | Sequence[_int] = 1,
-    padding: _int | Sequence[_int] = 0,
-    output_padding: _int | Sequence[_int] = 0,
-    groups: _int = 1,
-    dilation: _int | Sequence[_int] = 1,
-) -> Tensor:
+def conv_transpose1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: _int | Sequence[_int] = 1, padding: _int | Sequence[_int] = 0, output_padding: _int | Sequence[_int] = 0, groups: _int = 1, dilation: _int | Sequence[_int] = 1) -> Tensor:
     """The transpose of conv1d: input (N, C, *1 sizes), weight (C, O / groups, *kernel) -> (N, O, *sizes)."""
-
-def conv_transpose2d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: _int | Sequence[_int] = 1,
-    padding: _int | Sequence[_int] = 0,
-    output_padding: _int | Sequence[_int] = 0,
-    groups: _int = 1,
-    dilation: _int | Sequence[_int] = 1,
-) -> Tensor:
+def conv_transpose2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: _int | Sequence[_int] = 1, padding: _int | Sequence[_int] = 0, output_padding: _int | Sequence[_int] = 0, groups: _int = 1, dilation: _int | Sequence[_int] = 1) -> Tensor:
     """The transpose of conv2d: input (N, C, *2 sizes), weight (C, O / groups, *kernel) -> (N, O, *sizes)."""
-
-def conv_transpose3d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: _int | Sequence[_int] = 1,
-    padding: _int | Sequence[_int] = 0,
-    output_padding: _int | Sequence[_int] = 0,
-    groups: _int = 1,
-    dilation: _int | Sequence[_int] = 1,
-) -> Tensor:
+def conv_transpose3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: _int | Sequence[_int] = 1, padding: _int | Sequence[_int] = 0, output_padding: _int | Sequence[_int] = 0, groups: _int = 1, dilation: _int | Sequence[_int] = 1) -> Tensor:
     """The transpose of conv3d: input (N, C, *3 sizes), weight (C, O / groups, *kernel) -> (N, O, *sizes)."""
-
-def convolution(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    stride: Sequence[_int],
-    padding: Sequence[_int],
-    dilation: Sequence[_int],
-    transposed: _bool,
-    output_padding: Sequence[_int],
-    groups: _int,
-) -> Tensor:
+def convolution(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Sequence[_int], padding: Sequence[_int], dilation: Sequence[_int], transposed: _bool, output_padding: Sequence[_int], groups: _int) -> Tensor:
     """Convolution, or `transposed`, of as many dimensions as the weight has after its first two."""
-
 def copysign(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
     """copysign(x, y), element by element, with broadcasting and type promotion."""
-
 def corrcoef(input: Tensor) -> Tensor:
     """Pearson correlation coefficients of variables (rows) by observations (columns)."""
-
 def cos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """cos(x), element by element, with broadcasting and type promotion."""
-
 def cos_(input: Tensor) -> Tensor:
     """In-place cos."""
-
 def cosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """cosh(x), element by element, with broadcasting and type promotion."""
-
 def cosh_(input: Tensor) -> Tensor:
     """In-place cosh."""
-
 def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: _float = 0.0, reduction: _int = 1) -> Tensor:
     """`nn.functional.cosine_embedding_loss`, its reduction 0, 1 or 2 for none, mean or sum."""
-
 def count_nonzero(input: Tensor, dim: _int | None = None) -> Tensor:
     """Number of elements that are not zero."""
-
 def cov(input: Tensor, *, correction: _int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
     """Covariance matrix of variables (rows) by observations (columns), with whole-number and real weights of observations."""
-
 def cross(input: Tensor, other: Tensor, dim: _int | None = None, *, out: Tensor | None = None) -> Tensor:
     """The cross product along a dimension of size 3; by default the first such."""
-
-def ctc_loss(
-    log_probs: Tensor,
-    targets: Tensor,
-    input_lengths: Sequence[_int] | Tensor,
-    target_lengths: Sequence[_int] | Tensor,
-    blank: _int = 0,
-    reduction: _int = 1,
-    zero_infinity: _bool = False,
-) -> Tensor:
+def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Sequence[_int] | Tensor, target_lengths: Sequence[_int] | Tensor, blank: _int = 0, reduction: _int = 1, zero_infinity: _bool = False) -> Tensor:
     """`nn.functional.ctc_loss`, its reduction 0, 1 or 2 for none, mean or sum."""
-
 def cummax(input: Tensor, dim: _int, *, out: Tensor | Sequence[Tensor] | None = None) -> return_types.cummax:
     """(values, indices): the greatest element so far along a dimension, and its last place."""
-
 def cummin(input: Tensor, dim: _int, *, out: Tensor | Sequence[Tensor] | None = None) -> return_types.cummin:
     """(values, indices): the least element so far along a dimension, and its last place."""
-
 def cumprod(input: Tensor, dim: _int, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
     """Running product along a dimension; integers and bool give int64."""
-
 def cumsum(input: Tensor, dim: _int, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
     """Running sum along a dimension; integers and bool give int64."""
-
 @overload
 def cumulative_trapezoid(y: Tensor, x: Tensor, *, dim: _int = -1) -> Tensor:
     """Running area under y along a dimension by the trapezoidal rule."""
-
 @overload
 def cumulative_trapezoid(y: Tensor, *, dx: _float | complex = 1, dim: _int = -1) -> Tensor:
     """Running area under y along a dimension by the trapezoidal rule."""
-
 def deg2rad(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """deg2rad(x), element by element, with broadcasting and type promotion."""
-
 def deg2rad_(input: Tensor) -> Tensor:
     """In-place deg2rad."""
-
 def det(input: Tensor) -> Tensor:
     """Determinants of square matrices."""
-
 def detach(input: Tensor) -> Tensor:
     """A tensor over the same memory, detached from the graph."""
-
 def detach_(input: Tensor) -> Tensor:
     """Detach this tensor itself from the graph."""
-
 def detach_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """A copy of what `detach` gives as a view."""
-
+    """A copy of the view that `detach` returns."""
 def diag(input: Tensor, diagonal: _int = 0, *, out: Tensor | None = None) -> Tensor:
     """A matrix with a vector on a diagonal, or the diagonal of a matrix."""
-
 def diag_embed(input: Tensor, offset: _int = 0, dim1: _int = -2, dim2: _int = -1) -> Tensor:
     """Matrices, in dimensions dim1 and dim2 of the result, with the last dimension of `input` on a diagonal and 0 elsewhere."""
-
 def diagflat(input: Tensor, offset: _int = 0) -> Tensor:
     """The matrix with all elements of `input` on a diagonal."""
-
 def diagonal(input: Tensor, offset: _int = 0, dim1: _int = 0, dim2: _int = 1) -> Tensor:
     """The diagonal of two dimensions, as the last dimension of a view."""
-
 def diagonal_copy(input: Tensor, offset: _int = 0, dim1: _int = 0, dim2: _int = 1, *, out: Tensor | None = None) -> Tensor:
-    """A copy of what `diagonal` gives as a view."""
-
+    """A copy of the view that `diagonal` returns."""
 def diagonal_scatter(input: Tensor, src: Tensor, offset: _int = 0, dim1: _int = 0, dim2: _int = 1) -> Tensor:
     """A copy of input with a diagonal replaced by src."""
-
 def diff(input: Tensor, n: _int = 1, dim: _int = -1, prepend: Tensor | None = None, append: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
-    """n-th differences of neighbours along a dimension; `prepend` and `append` are concatenated first. Of bool: whether neighbours differ."""
-
+    """n-th differences of neighbours along a dimension; `prepend` and `append` are concatenated first."""
 def digamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """digamma(x), element by element, with broadcasting and type promotion."""
-
 def dist(input: Tensor, other: Tensor, p: _float | complex = 2) -> Tensor:
     """The p-norm of input - other."""
-
 def div(input: Tensor | _float | complex, other: Tensor | _float | complex, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
     """input / other; `rounding_mode` "floor" or "trunc" rounds the quotient."""
-
 @overload
 def divide(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """input / other; `rounding_mode` "floor" or "trunc" rounds the quotient."""
-
 @overload
 def divide(input: Tensor, other: Tensor, *, rounding_mode: str | None, out: Tensor | None = None) -> Tensor:
     """input / other; `rounding_mode` "floor" or "trunc" rounds the quotient."""
-
 def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Product of two vectors."""
-
 def dropout_(input: Tensor, p: _float, train: _bool) -> Tensor:
     """`nn.functional.dropout` in place."""
-
 @overload
 def dsplit(input: Tensor, sections: _int) -> tuple[Tensor, ...]:
     """`tensor_split` along dimension 2."""
-
 @overload
 def dsplit(input: Tensor, indices: Sequence[_int]) -> tuple[Tensor, ...]:
     """`tensor_split` along dimension 2."""
-
 def dstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """Tensors concatenated along dimension 2."""
-
 def einsum(equation: str, *operands: Sequence[Tensor]) -> Tensor:
     """The sum of products that `equation` names, as "bij,bjk->bik"; "..." stands for leading dimensions, a repeated letter for a diagonal."""
-
 def embedding(weight: Tensor, indices: Tensor, padding_idx: _int = -1, scale_grad_by_freq: _bool = False, sparse: _bool = False) -> Tensor:
     """`nn.functional.embedding`; -1 is no padding."""
-
 @overload
-def embedding_bag(
-    weight: Tensor,
-    indices: Tensor,
-    offsets: Tensor,
-    scale_grad_by_freq: _bool,
-    mode: _int,
-    sparse: _bool,
-    per_sample_weights: Tensor | None,
-    include_last_offset: _bool,
-    padding_idx: _int | None,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def embedding_bag(weight: Tensor, indices: Tensor, offsets: Tensor, scale_grad_by_freq: _bool, mode: _int, sparse: _bool, per_sample_weights: Tensor | None, include_last_offset: _bool, padding_idx: _int | None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """`nn.functional.embedding_bag`, its mode 0, 1 or 2 for sum, mean or max; the bags alone, in a tuple."""
-
 @overload
-def embedding_bag(
-    weight: Tensor,
-    indices: Tensor,
-    offsets: Tensor,
-    scale_grad_by_freq: _bool = False,
-    mode: _int = 0,
-    sparse: _bool = False,
-    per_sample_weights: Tensor | None = None,
-    include_last_offset: _bool = False,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def embedding_bag(weight: Tensor, indices: Tensor, offsets: Tensor, scale_grad_by_freq: _bool = False, mode: _int = 0, sparse: _bool = False, per_sample_weights: Tensor | None = None, include_last_offset: _bool = False) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """`nn.functional.embedding_bag`, its mode 0, 1 or 2 for sum, mean or max; the bags alone, in a tuple."""
-
 @overload
-def empty(
-    size: Sequence[_int],
-    *,
-    memory_format: _memory_format | None = None,
-    out: Tensor | None = None,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: _device | str | _int | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor:
+def empty(size: Sequence[_int], *, memory_format: _memory_format | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """A tensor of uninitialised memory."""
-
 @overload
-def empty(
-    *size: _int,
-    memory_format: _memory_format | None = None,
-    out: Tensor | None = None,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: _device | str | _int | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor:
+def empty(*size: _int, memory_format: _memory_format | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """A tensor of uninitialised memory."""
-
-def empty_like(
-    input: Tensor,
-    *,
-    memory_format: _memory_format | None = None,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: _device | str | _int | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor:
-    """A tensor with the shape and memory order of `input`. (It is filled with 0, like `zeros_like`, which preserves the order in a single op.)"""
-
+def empty_like(input: Tensor, *, memory_format: _memory_format | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+    """A tensor with the shape and memory order of `input`."""
 def eq(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
     """eq(x, y), element by element, with broadcasting and type promotion."""
-
 def equal(input: Tensor, other: Tensor) -> _bool:
     """Whether shapes and all elements agree."""
-
 def erf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """erf(x), element by element, with broadcasting and type promotion."""
-
 def erf_(input: Tensor) -> Tensor:
     """In-place erf."""
-
 def erfc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """erfc(x), element by element, with broadcasting and type promotion."""
-
 def erfc_(input: Tensor) -> Tensor:
     """In-place erfc."""
-
 def erfinv(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """erfinv(x), element by element, with broadcasting and type promotion."""
-
 def exp(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """exp(x), element by element, with broadcasting and type promotion."""
-
 def exp2(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """exp2(x), element by element, with broadcasting and type promotion."""
-
 def exp2_(input: Tensor) -> Tensor:
     """In-place exp2."""
-
 def exp_(input: Tensor) -> Tensor:
     """In-place exp."""
-
 def expand_copy(input: Tensor, size: Sequence[_int], *, implicit: _bool = False, out: Tensor | None = None) -> Tensor:
-    """A copy of what `expand` gives as a view."""
-
+    """A copy of the view that `expand` returns."""
 def expit(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """sigmoid(x), element by element, with broadcasting and type promotion."""
-
 def expm1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """expm1(x), element by element, with broadcasting and type promotion."""
-
 def expm1_(input: Tensor) -> Tensor:
     """In-place expm1."""
-
 @overload
-def eye(
-    n: _int,
-    *,
-    out: Tensor | None = None,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: _device | str | _int | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor:
+def eye(n: _int, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """The identity matrix, (n, m)."""
-
 @overload
-def eye(
-    n: _int,
-    m: _int,
-    *,
-    out: Tensor | None = None,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: _device | str | _int | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor:
+def eye(n: _int, m: _int, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """The identity matrix, (n, m)."""
-
 def feature_alpha_dropout_(input: Tensor, p: _float, train: _bool) -> Tensor:
     """`nn.functional.feature_alpha_dropout` in place."""
-
 def feature_dropout(input: Tensor, p: _float, train: _bool) -> Tensor:
     """Whole channels (N, C, ...) are zeroed."""
-
 def feature_dropout_(input: Tensor, p: _float, train: _bool) -> Tensor:
     """The same in place."""
-
 def fill(input: Tensor, value: Tensor | _float | complex) -> Tensor:
     """A copy of `input` after fill_."""
-
 def fill_(input: Tensor, value: Tensor | _float | complex) -> Tensor:
     """Fill with `value`. Raises RuntimeError for a number that the dtype does not hold."""
-
 def fix(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """trunc(x), element by element, with broadcasting and type promotion."""
-
 def fix_(input: Tensor) -> Tensor:
     """In-place trunc."""
-
 def flatten(input: Tensor, start_dim: _int = 0, end_dim: _int = -1) -> Tensor:
     """Dimensions start_dim to end_dim (inclusive) as one."""
-
 def flip(input: Tensor, dims: Sequence[_int]) -> Tensor:
     """Elements in reverse order along dimensions; a copy, in the order in memory that a turned tensor has."""
-
 def fliplr(input: Tensor) -> Tensor:
     """Left-right flip: dimension 1 in reverse order."""
-
 def flipud(input: Tensor) -> Tensor:
     """Up-down flip: dimension 0 in reverse order."""
-
 def float_power(input: Tensor, exponent: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
     """input ** exponent in float64, or complex128."""
-
 def floor(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """floor(x), element by element, with broadcasting and type promotion."""
-
 def floor_(input: Tensor) -> Tensor:
     """In-place floor."""
-
 def floor_divide(input: Tensor | _float | complex, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
     """Quotient rounded towards minus infinity."""
-
 def fmax(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """fmax(x, y), element by element, with broadcasting and type promotion."""
-
 def fmin(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """fmin(x, y), element by element, with broadcasting and type promotion."""
-
 def fmod(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
     """Remainder with the sign of `input`."""
-
 def frac(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """frac(x), element by element, with broadcasting and type promotion."""
-
 def frac_(input: Tensor) -> Tensor:
     """In-place frac."""
-
 def frexp(input: Tensor, *, out: Tensor | Sequence[Tensor] | None = None) -> return_types.frexp:
     """(mantissa, exponent) with input = mantissa * 2 ** exponent and 0.5 <= |mantissa| < 1; the exponent is int32."""
-
 def frobenius_norm(input: Tensor, dim: _int | Sequence[_int], keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """The root of the sum of squares."""
-
-def full(
-    size: Sequence[_int],
-    fill_value: _float | complex,
-    *,
-    out: Tensor | None = None,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: _device | str | _int | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor:
+def full(size: Sequence[_int], fill_value: _float | complex, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """A tensor filled with `fill_value`, whose type determines the dtype by default."""
-
-def full_like(
-    input: Tensor,
-    fill_value: _float | complex,
-    *,
-    memory_format: _memory_format | None = None,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: _device | str | _int | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor:
+def full_like(input: Tensor, fill_value: _float | complex, *, memory_format: _memory_format | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """A tensor filled with `fill_value`, with the shape of `input`."""
-
 def gather(input: Tensor, dim: _int, index: Tensor, *, sparse_grad: _bool = False, out: Tensor | None = None) -> Tensor:
     """out[i][j] = input[index[i][j]][j] for dim 0, and so on: shaped like `index`, which may not exceed input in other dimensions."""
-
 def gcd(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """gcd(x, y), element by element, with broadcasting and type promotion."""
-
 def gcd_(input: Tensor, other: Tensor) -> Tensor:
     """In-place gcd."""
-
 def ge(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
     """ge(x, y), element by element, with broadcasting and type promotion."""
-
 def geqrf(input: Tensor, *, out: Tensor | Sequence[Tensor] | None = None) -> return_types.geqrf:
-    """(a, tau): R on and above the diagonal, the Householder vectors of Q below it, and their scales; `householder_product` computes Q."""
-
+    """(a, tau):"""
 def ger(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """All products of elements of two vectors."""
-
 def get_default_device() -> _device:
     """Where tensors are made when no device is named."""
-
 def get_device(input: Tensor) -> _int:
     """Index of the tensor's CUDA device; -1 on the CPU."""
-
 def gradient(input: Tensor, *, spacing: _float | complex | None = None, dim: _int | None = None, edge_order: _int = 1) -> tuple[Tensor, ...]:
     """Estimated derivatives along dimensions (all by default): second-order accurate inside, of order `edge_order` at the ends."""
-
 def greater(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
     """gt(x, y), element by element, with broadcasting and type promotion."""
-
 def greater_equal(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
     """ge(x, y), element by element, with broadcasting and type promotion."""
-
 def grid_sampler(input: Tensor, grid: Tensor, interpolation_mode: _int, padding_mode: _int, align_corners: _bool) -> Tensor:
     """`nn.functional.grid_sample`, its modes by number."""
-
 def grid_sampler_2d(input: Tensor, grid: Tensor, interpolation_mode: _int, padding_mode: _int, align_corners: _bool) -> Tensor:
     """`grid_sampler` of images (N, C, H, W)."""
-
 def grid_sampler_3d(input: Tensor, grid: Tensor, interpolation_mode: _int, padding_mode: _int, align_corners: _bool) -> Tensor:
     """`grid_sampler` of volumes (N, C, D, H, W)."""
-
 def gru_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:
     """The next h (N, H)."""
-
 def gt(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
     """gt(x, y), element by element, with broadcasting and type promotion."""
-
 @overload
-def hamming_window(
-    window_length: _int,
-    *,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: _device | str | _int | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor:
+def hamming_window(window_length: _int, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """Hamming's window: alpha - beta cos(2 pi x)."""
-
 @overload
-def hamming_window(
-    window_length: _int,
-    periodic: _bool,
-    *,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: _device | str | _int | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor:
+def hamming_window(window_length: _int, periodic: _bool, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """Hamming's window: alpha - beta cos(2 pi x)."""
-
 @overload
-def hamming_window(
-    window_length: _int,
-    periodic: _bool,
-    alpha: _float,
-    *,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: _device | str | _int | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor:
+def hamming_window(window_length: _int, periodic: _bool, alpha: _float, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """Hamming's window: alpha - beta cos(2 pi x)."""
-
 @overload
-def hamming_window(
-    window_length: _int,
-    periodic: _bool,
-    alpha: _float,
-    beta: _float,
-    *,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: _device | str | _int | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor:
+def hamming_window(window_length: _int, periodic: _bool, alpha: _float, beta: _float, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """Hamming's window: alpha - beta cos(2 pi x)."""
-
 @overload
-def hann_window(
-    window_length: _int,
-    *,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: _device | str | _int | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor:
+def hann_window(window_length: _int, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """Hann's window: (1 - cos(2 pi x)) / 2."""
-
 @overload
-def hann_window(
-    window_length: _int,
-    periodic: _bool,
-    *,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: _device | str | _int | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor:
+def hann_window(window_length: _int, periodic: _bool, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """Hann's window: (1 - cos(2 pi x)) / 2."""
-
 def hardshrink(input: Tensor, lambd: _float | complex = 0.5, *, out: Tensor | None = None) -> Tensor:
     """hardshrink of every element; lambd=0.5."""
-
 def hash_tensor(input: Tensor, dim: _int | Sequence[_int] = ..., *, keepdim: _bool = False, mode: _int = 0, out: Tensor | None = None) -> Tensor:
-    """The exclusive or of the bits of all elements, or along dimensions, as float64 or int64. PyTorch's uint64 is an int64 of the same bits here."""
-
+    """The exclusive or of the bits of all elements, or along dimensions, as float64 or int64."""
 def heaviside(input: Tensor, values: Tensor, *, out: Tensor | None = None) -> Tensor:
     """heaviside(x, values), element by element, with broadcasting and type promotion."""
-
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: _float = 1.0, reduction: _int = 1) -> Tensor:
     """`nn.functional.hinge_embedding_loss`, its reduction 0, 1 or 2 for none, mean or sum."""
-
 def histc(input: Tensor, bins: _int = 100, min: _float | complex = 0, max: _float | complex = 0, *, out: Tensor | None = None) -> Tensor:
     """Histogram of `bins` equal bins over [min, max], by default the data's range; elements outside are not counted."""
-
-def histogram(
-    input: Tensor,
-    bins: _int = 100,
-    *,
-    range: Sequence[_float] | None = None,
-    weight: Tensor | None = None,
-    density: _bool = False,
-    out: Tensor | Sequence[Tensor] | None = None,
-) -> return_types.histogram:
+def histogram(input: Tensor, bins: _int = 100, *, range: Sequence[_float] | None = None, weight: Tensor | None = None, density: _bool = False, out: Tensor | Sequence[Tensor] | None = None) -> return_types.histogram:
     """(hist, bin_edges): counts, or sums of weights, between edges (given, or `bins` equal parts of `range`); as a `density` its integral is 1."""
-
-def histogramdd(
-    input: Tensor, bins: _int | Sequence[_int] | Sequence[Tensor], range: Sequence[_float] | None = None, weight: Tensor | None = None, density: _bool = False
-) -> return_types.histogramdd:
+def histogramdd(input: Tensor, bins: _int | Sequence[_int] | Sequence[Tensor], range: Sequence[_float] | None = None, weight: Tensor | None = None, density: _bool = False) -> return_types.histogramdd:
     """(hist, bin_edges) of points (..., D) in D dimensions: hist has one for each, bin_edges D vectors, given or of `bins` equal parts of `range`'s D pairs."""
-
 @overload
 def hsplit(input: Tensor, sections: _int) -> tuple[Tensor, ...]:
     """`tensor_split` into columns: along dimension 1, or 0 of a vector."""
-
 @overload
 def hsplit(input: Tensor, indices: Sequence[_int]) -> tuple[Tensor, ...]:
     """`tensor_split` into columns: along dimension 1, or 0 of a vector."""
-
 def hstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """Tensors concatenated along dimension 1, vectors along 0."""
-
 def hypot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """hypot(x, y), element by element, with broadcasting and type promotion."""
-
 def i0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """i0(x), element by element, with broadcasting and type promotion."""
-
 def i0_(input: Tensor) -> Tensor:
     """In-place i0."""
-
 def igamma(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Regularised lower incomplete gamma function P(input, other). There is no gradient for `input`."""
-
 def igammac(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Regularised upper incomplete gamma function Q(input, other) = 1 - P(input, other). There is no gradient for `input`."""
-
+    """Regularised upper incomplete gamma function Q(input, other) = 1 - P(input, other)."""
 def imag(input: Tensor) -> Tensor:
     """The imaginary parts, as a view."""
-
 def index_add(input: Tensor, dim: _int, index: Tensor, source: Tensor, *, alpha: _float | complex = 1, out: Tensor | None = None) -> Tensor:
     """A copy of `input` after index_add_."""
-
 def index_copy(input: Tensor, dim: _int, index: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor:
     """A copy of `input` after index_copy_."""
-
 def index_fill(input: Tensor, dim: _int, index: Tensor, value: Tensor | _float | complex) -> Tensor:
     """A copy of `input` after index_fill_."""
-
 def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: _bool = False) -> Tensor:
     """A copy of input with values written (or added) at indices."""
-
 def index_put_(input: Tensor, indices: Any, values: Tensor, accumulate: _bool = False) -> Tensor:
     """self[indices] = values, or += with `accumulate` (repeated indices add up)."""
-
 def index_reduce(input: Tensor, dim: _int, index: Tensor, source: Tensor, reduce: str, *, include_self: _bool = True, out: Tensor | None = None) -> Tensor:
     """input with the slices of source reduced into those selected by a vector of indices, by prod, mean, amax or amin."""
-
 def index_select(input: Tensor, dim: _int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The slices of a dimension selected by a vector of indices."""
-
 def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Sums of products over the last dimension of both; a number multiplies."""
-
-def instance_norm(
-    input: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    running_mean: Tensor | None,
-    running_var: Tensor | None,
-    use_input_stats: _bool,
-    momentum: _float,
-    eps: _float,
-    cudnn_enabled: _bool,
-) -> Tensor:
+def instance_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, use_input_stats: _bool, momentum: _float, eps: _float, cudnn_enabled: _bool) -> Tensor:
     """`nn.functional.instance_norm`."""
-
 def inverse(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The inverse of square matrices (..., N, N). Raises LinAlgError for singular ones."""
-
 def is_complex(input: Tensor) -> _bool:
     """Whether the dtype is a complex one."""
-
 def is_conj(input: Tensor) -> _bool:
     """False: conjugates and negatives are computed at once here, never put off."""
-
 def is_floating_point(input: Tensor) -> _bool:
     """Whether the dtype is a floating one."""
-
 def is_inference(input: Tensor) -> _bool:
     """Whether it was created in inference mode."""
-
 def is_neg(input: Tensor) -> _bool:
     """False: conjugates and negatives are computed at once here, never put off."""
-
 def is_nonzero(input: Tensor) -> _bool:
     """Whether a tensor of one element is not zero. Raises RuntimeError for others."""
-
 def is_same_size(input: Tensor, other: Tensor) -> _bool:
     """Whether the shapes are equal."""
-
 def is_signed(input: Tensor) -> _bool:
     """Whether the dtype has negative numbers."""
-
 def is_storage(obj: Any) -> _bool:
     """Whether `obj` is a tensor's storage."""
-
 def is_tensor(obj: Any) -> _bool:
     """Whether `obj` is a Tensor."""
-
 def isclose(input: Tensor, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> Tensor:
     """|input - other| <= atol + rtol * |other|, or equal infinities, or both NaN where `equal_nan`."""
-
 def isfinite(input: Tensor) -> Tensor:
     """isfinite(x), element by element, with broadcasting and type promotion."""
-
 @overload
 def isin(elements: Tensor, test_elements: Tensor, *, assume_unique: _bool = False, invert: _bool = False, out: Tensor | None = None) -> Tensor:
     """Whether each element is among `test_elements`."""
-
 @overload
 def isin(element: _float | complex, test_elements: Tensor, *, assume_unique: _bool = False, invert: _bool = False, out: Tensor | None = None) -> Tensor:
     """Whether each element is among `test_elements`."""
-
 @overload
 def isin(elements: Tensor, test_element: _float | complex, *, assume_unique: _bool = False, invert: _bool = False, out: Tensor | None = None) -> Tensor:
     """Whether each element is among `test_elements`."""
-
 def isinf(input: Tensor) -> Tensor:
     """isinf(x), element by element, with broadcasting and type promotion."""
-
 def isnan(input: Tensor) -> Tensor:
     """isnan(x), element by element, with broadcasting and type promotion."""
-
 def isneginf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """isneginf(x), element by element, with broadcasting and type promotion."""
-
 def isposinf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """isposinf(x), element by element, with broadcasting and type promotion."""
-
 def isreal(input: Tensor) -> Tensor:
     """Whether each element's imaginary part is 0."""
-
-def istft(
-    input: Tensor,
-    n_fft: _int,
-    hop_length: _int | None = None,
-    win_length: _int | None = None,
-    window: Tensor | None = None,
-    center: _bool = True,
-    normalized: _bool = False,
-    onesided: _bool | None = None,
-    length: _int | None = None,
-    return_complex: _bool = False,
-) -> Tensor:
+def istft(input: Tensor, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: Tensor | None = None, center: _bool = True, normalized: _bool = False, onesided: _bool | None = None, length: _int | None = None, return_complex: _bool = False) -> Tensor:
     """The signal that has this short-time transform: frames are added where they overlap, over the windows' squares (Griffin and Lim, 1984)."""
-
 @overload
-def kaiser_window(
-    window_length: _int,
-    *,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: _device | str | _int | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor:
+def kaiser_window(window_length: _int, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """Kaiser's window: I0(beta sqrt(1 - (2 x - 1)^2)) / I0(beta)."""
-
 @overload
-def kaiser_window(
-    window_length: _int,
-    periodic: _bool,
-    *,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: _device | str | _int | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor:
+def kaiser_window(window_length: _int, periodic: _bool, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """Kaiser's window: I0(beta sqrt(1 - (2 x - 1)^2)) / I0(beta)."""
-
 @overload
-def kaiser_window(
-    window_length: _int,
-    periodic: _bool,
-    beta: _float,
-    *,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: _device | str | _int | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor:
+def kaiser_window(window_length: _int, periodic: _bool, beta: _float, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """Kaiser's window: I0(beta sqrt(1 - (2 x - 1)^2)) / I0(beta)."""
-
 def kl_div(input: Tensor, target: Tensor, reduction: _int = 1, *, log_target: _bool = False) -> Tensor:
     """`nn.functional.kl_div`, its reduction 0, 1 or 2 for none, mean or sum."""
-
 def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The Kronecker product: every element of `input` times all of `other`."""
-
 def kthvalue(input: Tensor, k: _int, dim: _int = -1, keepdim: _bool = False, *, out: Tensor | Sequence[Tensor] | None = None) -> return_types.kthvalue:
     """(values, indices) of the k-th smallest element (from 1) along a dimension."""
-
 def lcm(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """lcm(x, y), element by element, with broadcasting and type promotion."""
-
 def lcm_(input: Tensor, other: Tensor) -> Tensor:
     """In-place lcm."""
-
 def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """input * 2 ** other; with integers `other`, in the dtype of a floating `input`."""
-
 def ldexp_(input: Tensor, other: Tensor) -> Tensor:
     """In-place ldexp."""
-
 def le(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
     """le(x, y), element by element, with broadcasting and type promotion."""
-
 def lerp(input: Tensor, end: Tensor, weight: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
     """lerp(x, end, weight), element by element, with broadcasting and type promotion."""
-
 def less(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
     """lt(x, y), element by element, with broadcasting and type promotion."""
-
 def less_equal(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
     """le(x, y), element by element, with broadcasting and type promotion."""
-
 def lgamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """lgamma(x), element by element, with broadcasting and type promotion."""
-
 @overload
-def linspace(
-    start: _float | complex,
-    end: _float | complex,
-    steps: _int | None = None,
-    *,
-    out: Tensor | None = None,
-    dtype: _dtype | None = None,
-    device: _device | str | _int | None = None,
-    requires_grad: _bool = False,
-    pin_memory: _bool = False,
-) -> Tensor:
+def linspace(start: _float | complex, end: _float | complex, steps: _int | None = None, *, out: Tensor | None = None, dtype: _dtype | None = None, device: _device | str | _int | None = None, requires_grad: _bool = False, pin_memory: _bool = False) -> Tensor:
     """`steps` numbers from `start` to `end`, evenly spaced, both ends included."""
-
 @overload
-def linspace(
-    start: Tensor | _float | complex,
-    end: Tensor | _float | complex,
-    steps: _int,
-    *,
-    out: Tensor | None = None,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: _device | str | _int | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor:
+def linspace(start: Tensor | _float | complex, end: Tensor | _float | complex, steps: _int, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """`steps` numbers from `start` to `end`, evenly spaced, both ends included."""
-
-def lobpcg(
-    A: Tensor,
-    k: _int | None = None,
-    B: Tensor | None = None,
-    X: Tensor | None = None,
-    n: _int | None = None,
-    iK: Tensor | None = None,
-    niter: _int | None = None,
-    tol: _float | None = None,
-    largest: _bool | None = None,
-    method: str | None = None,
-    tracker: None = None,
-    ortho_iparams: Any = None,
-    ortho_fparams: Any = None,
-    ortho_bparams: Any = None,
-) -> tuple[Tensor, Tensor]:
+def lobpcg(A: Tensor, k: _int | None = None, B: Tensor | None = None, X: Tensor | None = None, n: _int | None = None, iK: Tensor | None = None, niter: _int | None = None, tol: _float | None = None, largest: _bool | None = None, method: str | None = None, tracker: None = None, ortho_iparams: Any = None, ortho_fparams: Any = None, ortho_bparams: Any = None) -> tuple[Tensor, Tensor]:
     """(k eigenvalues, eigenvectors) of A x = λ B x, the largest ones unless told otherwise, for symmetric A and positive-definite B (..., N, N)."""
-
 def log(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """log(x), element by element, with broadcasting and type promotion."""
-
 def log10(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """log10(x), element by element, with broadcasting and type promotion."""
-
 def log10_(input: Tensor) -> Tensor:
     """In-place log10."""
-
 def log1p(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """log1p(x), element by element, with broadcasting and type promotion."""
-
 def log1p_(input: Tensor) -> Tensor:
     """In-place log1p."""
-
 def log2(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """log2(x), element by element, with broadcasting and type promotion."""
-
 def log2_(input: Tensor) -> Tensor:
     """In-place log2."""
-
 def log_(input: Tensor) -> Tensor:
     """In-place log."""
-
 def log_softmax(input: Tensor, dim: _int, dtype: _dtype | None = None, *, out: Tensor | None = None) -> Tensor:
     """log(softmax(x)) along a dimension, computed directly."""
-
 def logaddexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """logaddexp(x, y), element by element, with broadcasting and type promotion."""
-
 def logaddexp2(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """logaddexp2(x, y), element by element, with broadcasting and type promotion."""
-
 def logcumsumexp(input: Tensor, dim: _int, *, out: Tensor | None = None) -> Tensor:
     """Logarithm of the running sum of exponentials along a dimension, without overflow."""
-
 def logdet(input: Tensor) -> Tensor:
     """The logarithm of determinants; NaN for negative ones of real matrices."""
-
 def logical_and(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """logical_and(x, y), element by element, with broadcasting and type promotion."""
-
 def logical_not(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """logical_not(x), element by element, with broadcasting and type promotion."""
-
 def logical_or(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """logical_or(x, y), element by element, with broadcasting and type promotion."""
-
 def logical_xor(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """logical_xor(x, y), element by element, with broadcasting and type promotion."""
-
 def logit(input: Tensor, eps: _float | None = None, *, out: Tensor | None = None) -> Tensor:
     """log(x / (1 - x)), x kept within [eps, 1 - eps] where eps is given."""
-
 def logit_(input: Tensor, eps: _float | None = None) -> Tensor:
     """In-place logit."""
-
 @overload
-def logspace(
-    start: _float | complex,
-    end: _float | complex,
-    steps: _int | None = None,
-    base: _float = 10.0,
-    *,
-    out: Tensor | None = None,
-    dtype: _dtype | None = None,
-    device: _device | str | _int | None = None,
-    requires_grad: _bool = False,
-    pin_memory: _bool = False,
-) -> Tensor:
+def logspace(start: _float | complex, end: _float | complex, steps: _int | None = None, base: _float = 10.0, *, out: Tensor | None = None, dtype: _dtype | None = None, device: _device | str | _int | None = None, requires_grad: _bool = False, pin_memory: _bool = False) -> Tensor:
     """`steps` powers of `base`, the exponents evenly spaced from `start` to `end`."""
-
 @overload
-def logspace(
-    start: Tensor | _float | complex,
-    end: Tensor | _float | complex,
-    steps: _int,
-    base: _float = 10.0,
-    *,
-    out: Tensor | None = None,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: _device | str | _int | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor:
+def logspace(start: Tensor | _float | complex, end: Tensor | _float | complex, steps: _int, base: _float = 10.0, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """`steps` powers of `base`, the exponents evenly spaced from `start` to `end`."""
-
 def logsumexp(input: Tensor, dim: _int | Sequence[_int], keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """log(sum(exp(x))) over dimensions, shifted by the maximum so that nothing overflows."""
-
 def lstm_cell(input: Tensor, hx: Sequence[Tensor], w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """The next (h, c) of (N, H) each."""
-
 def lt(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
     """lt(x, y), element by element, with broadcasting and type promotion."""
-
 def lu(A: Any, pivot: Any = True, get_infos: Any = False, out: Any = None) -> tuple[Tensor, ...]:
     """(L and U in one matrix, pivots), and infos if requested; `numod.linalg.lu_factor_ex` is the newer form."""
-
 def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor | None = None) -> Tensor:
     """X with A X = b, from `lu_factor` of A: the older order of arguments."""
-
-def lu_unpack(
-    LU_data: Tensor, LU_pivots: Tensor, unpack_data: _bool = True, unpack_pivots: _bool = True, *, out: Tensor | Sequence[Tensor] | None = None
-) -> return_types.lu_unpack:
+def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: _bool = True, unpack_pivots: _bool = True, *, out: Tensor | Sequence[Tensor] | None = None) -> return_types.lu_unpack:
     """(P, L, U) from `lu_factor`; what is not requested is empty."""
-
 def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: _float = 0.0, reduction: _int = 1) -> Tensor:
     """`nn.functional.margin_ranking_loss`, its reduction 0, 1 or 2 for none, mean or sum."""
-
 def masked_fill(input: Tensor, mask: Tensor, value: Tensor | _float | complex) -> Tensor:
     """`value` where mask is true, else `input`; the dtype is that of input. The result is row-major, as PyTorch's."""
-
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """A copy of input, broadcast with mask, with the elements of source written where mask is true."""
-
 def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The elements where mask is true, in one dimension."""
-
 def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Product with PyTorch's broadcasting: (..., M, K) @ (..., K, N) -> (..., M, N); vectors are rows on the left, columns on the right."""
-
+    """Product with PyTorch's broadcasting:"""
 def matrix_exp(input: Tensor) -> Tensor:
-    """1 + A + A^2 / 2! + ..., by scaling, a Padé approximant and squaring. Higham, The scaling and squaring method, 2005."""
-
+    """1 + A + A^2 / 2! + ..., by scaling, a Padé approximant and squaring."""
 def matrix_power(input: Tensor, n: _int, *, out: Tensor | None = None) -> Tensor:
     """A to the n-th power; of its inverse for negative n."""
-
 @overload
 def max(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The greatest element; with `dim`, (values, indices) along it; with a tensor, the elementwise maximum."""
-
 @overload
 def max(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The greatest element; with `dim`, (values, indices) along it; with a tensor, the elementwise maximum."""
-
 @overload
 def max(input: Tensor, dim: _int, keepdim: _bool = False, *, out: Tensor | Sequence[Tensor] | None = None) -> return_types.max:
     """The greatest element; with `dim`, (values, indices) along it; with a tensor, the elementwise maximum."""
-
-def max_pool1d(
-    input: Tensor,
-    kernel_size: _int | Sequence[_int],
-    stride: _int | Sequence[_int] = ...,
-    padding: _int | Sequence[_int] = 0,
-    dilation: _int | Sequence[_int] = 1,
-    ceil_mode: _bool = False,
-) -> Tensor:
+def max_pool1d(input: Tensor, kernel_size: _int | Sequence[_int], stride: _int | Sequence[_int] = ..., padding: _int | Sequence[_int] = 0, dilation: _int | Sequence[_int] = 1, ceil_mode: _bool = False) -> Tensor:
     """The greatest element of each window; with `return_indices` also its place in the plane."""
-
-def max_pool1d_with_indices(
-    input: Tensor,
-    kernel_size: _int | Sequence[_int],
-    stride: _int | Sequence[_int] = ...,
-    padding: _int | Sequence[_int] = 0,
-    dilation: _int | Sequence[_int] = 1,
-    ceil_mode: _bool = False,
-) -> tuple[Tensor, Tensor]:
+def max_pool1d_with_indices(input: Tensor, kernel_size: _int | Sequence[_int], stride: _int | Sequence[_int] = ..., padding: _int | Sequence[_int] = 0, dilation: _int | Sequence[_int] = 1, ceil_mode: _bool = False) -> tuple[Tensor, Tensor]:
     """(maxima, indices)."""
-
-def max_pool2d(
-    input: Tensor,
-    kernel_size: _int | Sequence[_int],
-    stride: _int | Sequence[_int] = ...,
-    padding: _int | Sequence[_int] = 0,
-    dilation: _int | Sequence[_int] = 1,
-    ceil_mode: _bool = False,
-) -> Tensor:
+def max_pool2d(input: Tensor, kernel_size: _int | Sequence[_int], stride: _int | Sequence[_int] = ..., padding: _int | Sequence[_int] = 0, dilation: _int | Sequence[_int] = 1, ceil_mode: _bool = False) -> Tensor:
     """The greatest element of each window; with `return_indices` also its place in the plane."""
-
-def max_pool3d(
-    input: Tensor,
-    kernel_size: _int | Sequence[_int],
-    stride: _int | Sequence[_int] = ...,
-    padding: _int | Sequence[_int] = 0,
-    dilation: _int | Sequence[_int] = 1,
-    ceil_mode: _bool = False,
-) -> Tensor:
+def max_pool3d(input: Tensor, kernel_size: _int | Sequence[_int], stride: _int | Sequence[_int] = ..., padding: _int | Sequence[_int] = 0, dilation: _int | Sequence[_int] = 1, ceil_mode: _bool = False) -> Tensor:
     """The greatest element of each window; with `return_indices` also its place in the plane."""
-
 def maximum(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """maximum(x, y), element by element, with broadcasting and type promotion."""
-
 @overload
 def mean(input: Tensor, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
     """Mean over dimensions (all by default) of a floating tensor."""
-
 @overload
 def mean(input: Tensor, dim: _int | Sequence[_int] | None, keepdim: _bool = False, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
     """Mean over dimensions (all by default) of a floating tensor."""
-
 @overload
 def median(input: Tensor) -> Tensor:
     """The median (of an even number of elements the lower), NaN if there is one; with `dim`, (values, indices) along it."""
-
 @overload
 def median(input: Tensor, dim: _int, keepdim: _bool = False, *, out: Tensor | Sequence[Tensor] | None = None) -> return_types.median:
     """The median (of an even number of elements the lower), NaN if there is one; with `dim`, (values, indices) along it."""
-
 def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
-    """Coordinates of a grid: each vector along its own dimension, expanded to the grid's shape. "xy" swaps the first two dimensions."""
-
+    """Coordinates of a grid: each vector along its own dimension, expanded to the grid's shape."""
 @overload
 def min(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The least element; with `dim`, (values, indices) along it; with a tensor, the elementwise minimum."""
-
 @overload
 def min(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The least element; with `dim`, (values, indices) along it; with a tensor, the elementwise minimum."""
-
 @overload
 def min(input: Tensor, dim: _int, keepdim: _bool = False, *, out: Tensor | Sequence[Tensor] | None = None) -> return_types.min:
     """The least element; with `dim`, (values, indices) along it; with a tensor, the elementwise minimum."""
-
 def minimum(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """minimum(x, y), element by element, with broadcasting and type promotion."""
-
 @overload
 def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Product of two matrices."""
-
 @overload
 def mm(input: Tensor, mat2: Tensor, out_dtype: _dtype, *, out: Tensor | None = None) -> Tensor:
     """Product of two matrices."""
-
 def mode(input: Tensor, dim: _int = -1, keepdim: _bool = False, *, out: Tensor | Sequence[Tensor] | None = None) -> return_types.mode:
     """(values, indices): the most frequent element along a dimension (of several the smallest), and its last position."""
-
 def moveaxis(input: Tensor, source: _int | Sequence[_int], destination: _int | Sequence[_int]) -> Tensor:
     """Dimensions moved to other positions, the others in their order; a view."""
-
 def movedim(input: Tensor, source: _int | Sequence[_int], destination: _int | Sequence[_int]) -> Tensor:
     """Dimensions moved to other positions, the others in their order; a view."""
-
 def msort(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Sorted along the first dimension."""
-
 def mul(input: Tensor | _float | complex, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
     """mul(x, y), element by element, with broadcasting and type promotion."""
-
 def multinomial(input: Tensor, num_samples: _int, replacement: _bool = False, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
-    """Indices drawn with probabilities in proportion to a row of weights: (n,) -> (num_samples,), (m, n) -> (m, num_samples)."""
-
+    """Indices drawn with probabilities in proportion to a row of weights:"""
 def multiply(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """mul(x, y), element by element, with broadcasting and type promotion."""
-
 def mv(input: Tensor, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Matrix times vector."""
-
 def mvlgamma(input: Tensor, p: _int, *, out: Tensor | None = None) -> Tensor:
     """Logarithm of the multivariate gamma function of dimension p: log gamma(x - k / 2) summed over k < p, and p (p - 1) / 4 * log(pi)."""
-
 def nan_to_num(input: Tensor, nan: _float | None = None, posinf: _float | None = None, neginf: _float | None = None, *, out: Tensor | None = None) -> Tensor:
     """NaN and infinities replaced, in both parts of complex numbers; by default by 0 and the greatest and least finite numbers."""
-
 def nan_to_num_(input: Tensor, nan: _float | None = None, posinf: _float | None = None, neginf: _float | None = None) -> Tensor:
     """In-place nan_to_num."""
-
-def nanmean(
-    input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None, out: Tensor | None = None
-) -> Tensor:
+def nanmean(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
     """Mean over dimensions (all by default) of the elements that are not NaN."""
-
 @overload
 def nanmedian(input: Tensor) -> Tensor:
     """The median of the elements that are not NaN; with `dim`, (values, indices) along it."""
-
 @overload
 def nanmedian(input: Tensor, dim: _int, keepdim: _bool = False, *, out: Tensor | Sequence[Tensor] | None = None) -> return_types.nanmedian:
     """The median of the elements that are not NaN; with `dim`, (values, indices) along it."""
-
-def nanquantile(
-    input: Tensor, q: Tensor | _float, dim: _int | None = None, keepdim: _bool = False, *, interpolation: str = "linear", out: Tensor | None = None
-) -> Tensor:
+def nanquantile(input: Tensor, q: Tensor | _float, dim: _int | None = None, keepdim: _bool = False, *, interpolation: str = 'linear', out: Tensor | None = None) -> Tensor:
     """`quantile` of the elements that are not NaN."""
-
-def nansum(
-    input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None, out: Tensor | None = None
-) -> Tensor:
+def nansum(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
     """Sum over dimensions (all by default) of the elements that are not NaN."""
-
 def narrow(input: Tensor, dim: _int, start: Tensor | _int, length: _int) -> Tensor:
     """`length` elements of a dimension from `start` on."""
-
 def narrow_copy(input: Tensor, dim: _int, start: _int, length: _int, *, out: Tensor | None = None) -> Tensor:
     """A copy of `length` elements of a dimension from `start` on."""
-
-def native_batch_norm(
-    input: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    running_mean: Tensor | None,
-    running_var: Tensor | None,
-    training: _bool,
-    momentum: _float,
-    eps: _float,
-    *,
-    out: Tensor | Sequence[Tensor] | None = None,
-) -> tuple[Tensor, Tensor, Tensor]:
+def native_batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, training: _bool, momentum: _float, eps: _float, *, out: Tensor | Sequence[Tensor] | None = None) -> tuple[Tensor, Tensor, Tensor]:
     """(batch_norm, means and reciprocals of the standard deviations of the batch); the last two have no gradients, and are empty where not `training`."""
-
-def native_group_norm(
-    input: Tensor, weight: Tensor | None, bias: Tensor | None, N: _int, C: _int, HxW: _int, group: _int, eps: _float
-) -> tuple[Tensor, Tensor, Tensor]:
+def native_group_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, N: _int, C: _int, HxW: _int, group: _int, eps: _float) -> tuple[Tensor, Tensor, Tensor]:
     """(group_norm, means (N, group), reciprocals of the standard deviations (N, group))."""
-
-def native_layer_norm(
-    input: Tensor, normalized_shape: Sequence[_int], weight: Tensor | None, bias: Tensor | None, eps: _float
-) -> tuple[Tensor, Tensor, Tensor]:
+def native_layer_norm(input: Tensor, normalized_shape: Sequence[_int], weight: Tensor | None, bias: Tensor | None, eps: _float) -> tuple[Tensor, Tensor, Tensor]:
     """(layer_norm, means, reciprocals of the standard deviations), the last two with sizes of 1 for the normalised dimensions and without gradients."""
-
 def ne(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
     """ne(x, y), element by element, with broadcasting and type promotion."""
-
 def neg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """neg(x), element by element, with broadcasting and type promotion."""
-
 def neg_(input: Tensor) -> Tensor:
     """In-place neg."""
-
 def negative(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """neg(x), element by element, with broadcasting and type promotion."""
-
 def negative_(input: Tensor) -> Tensor:
     """In-place neg."""
-
 def nextafter(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The next number of the tensor's own dtype towards `other`."""
-
 def nonzero(input: Tensor, *, as_tuple: Any = False, out: Tensor | None = None) -> Tensor:
     """Indices of the nonzero elements, (count, ndim), or with `as_tuple` a vector per dimension."""
-
 def nonzero_static(input: Tensor, *, size: _int, fill_value: _int = -1, out: Tensor | None = None) -> Tensor:
     """Indices of the first `size` nonzero elements, (size, ndim), padded with `fill_value`."""
-
-def norm(input: Any, p: _float | str | None = "fro", dim: Any = None, keepdim: Any = False, out: Any = None, dtype: Any = None) -> Tensor:
-    """The vector norm of all elements, or over dimensions; "nuc" the sum of singular values. Matrix norms are in `numod.linalg`."""
-
+def norm(input: Any, p: _float | str | None = 'fro', dim: Any = None, keepdim: Any = False, out: Any = None, dtype: Any = None) -> Tensor:
+    """The vector norm of all elements, or over dimensions; "nuc" the sum of singular values."""
 def norm_except_dim(v: Tensor, pow: _int = 2, dim: _int = 0) -> Tensor:
     """Norms of the slices along a dimension, which stays; of all elements for dim -1."""
-
 def not_equal(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
     """ne(x, y), element by element, with broadcasting and type promotion."""
-
 @overload
 def nuclear_norm(input: Tensor, dim: _int | Sequence[_int], keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """The sum of singular values of matrices."""
-
 @overload
 def nuclear_norm(input: Tensor, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """The sum of singular values of matrices."""
-
 def numel(input: Tensor) -> _int:
     """The number of elements."""
-
 @overload
-def ones(
-    size: Sequence[_int],
-    *,
-    out: Tensor | None = None,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: _device | str | _int | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor:
+def ones(size: Sequence[_int], *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """A tensor filled with 1."""
-
 @overload
-def ones(
-    *size: _int,
-    out: Tensor | None = None,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: _device | str | _int | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor:
+def ones(*size: _int, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """A tensor filled with 1."""
-
-def ones_like(
-    input: Tensor,
-    *,
-    memory_format: _memory_format | None = None,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: _device | str | _int | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor:
+def ones_like(input: Tensor, *, memory_format: _memory_format | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """A tensor of ones with the shape of `input`."""
-
 def orgqr(input: Tensor, input2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The first columns of the product of Householder reflections 1 - tau v v^H, with v below the diagonal of A."""
-
 def ormqr(input: Tensor, input2: Tensor, input3: Tensor, left: _bool = True, transpose: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """Q @ other (or other @ Q), with Q, all its columns, from `geqrf`; or with Q^H."""
-
 def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """All products of elements of two vectors."""
-
 def pca_lowrank(A: Tensor, q: _int | None = None, center: _bool = True, niter: _int = 2) -> tuple[Tensor, Tensor, Tensor]:
     """(U, S, V) of the principal components of the rows of A (..., M, N), whose mean is subtracted where `center`."""
-
 def pdist(input: Tensor, p: _float = 2) -> Tensor:
     """p-norm distances of each row to those after it, (N, M) -> (N * (N - 1) / 2)."""
-
 def permute(input: Tensor, dims: Sequence[_int]) -> Tensor:
     """Dimensions in the given order; a view."""
-
 def permute_copy(input: Tensor, dims: Sequence[_int], *, out: Tensor | None = None) -> Tensor:
-    """A copy of what `permute` gives as a view."""
-
+    """A copy of the view that `permute` returns."""
 def pinverse(input: Tensor, rcond: _float = 1e-15) -> Tensor:
     """The Moore-Penrose inverse; `numod.linalg.pinv` is the newer form."""
-
 def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     """Samples of Poisson distributions with the elements as rates."""
-
 def poisson_nll_loss(input: Tensor, target: Tensor, log_input: _bool, full: _bool, eps: _float, reduction: _int) -> Tensor:
     """`nn.functional.poisson_nll_loss`, its reduction 0, 1 or 2 for none, mean or sum."""
-
 def polar(abs: Tensor, angle: Tensor, *, out: Tensor | None = None) -> Tensor:
     """abs * (cos(angle) + i sin(angle))."""
-
 def polygamma(n: _int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The n-th derivative of digamma, element by element."""
-
 def positive(input: Tensor) -> Tensor:
     """The tensor itself."""
-
 def pow(input: Tensor, exponent: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
     """input ** exponent. Raises RuntimeError for an integer to a negative integer number."""
-
 @overload
 def prod(input: Tensor, *, dtype: _dtype | None = None) -> Tensor:
     """Product over a dimension (all by default); integers and bool give int64."""
-
 @overload
 def prod(input: Tensor, dim: _int, keepdim: _bool = False, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
     """Product over a dimension (all by default); integers and bool give int64."""
-
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: _bool = False) -> Tensor:
     """A copy of `input` after put_."""
-
 def qr(input: Tensor, some: _bool = True, *, out: Tensor | Sequence[Tensor] | None = None) -> return_types.qr:
     """(Q, R), reduced where `some`, else complete."""
-
-def quantile(
-    input: Tensor, q: Tensor | _float, dim: _int | None = None, keepdim: _bool = False, *, interpolation: str = "linear", out: Tensor | None = None
-) -> Tensor:
+def quantile(input: Tensor, q: Tensor | _float, dim: _int | None = None, keepdim: _bool = False, *, interpolation: str = 'linear', out: Tensor | None = None) -> Tensor:
     """Quantiles `q` (in [0, 1]) along a dimension or of all elements, NaN if there is one; a vector q adds a first dimension."""
-
 def rad2deg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """rad2deg(x), element by element, with broadcasting and type promotion."""
-
 def rad2deg_(input: Tensor) -> Tensor:
     """In-place rad2deg."""
-
 @overload
-def rand(
-    size: Sequence[_int],
-    *,
-    generator: Generator | None,
-    out: Tensor | None = None,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: _device | str | _int | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor:
+def rand(size: Sequence[_int], *, generator: Generator | None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """Uniform in [0, 1); of a complex number both parts."""
-
 @overload
-def rand(
-    *size: _int,
-    generator: Generator | None,
-    out: Tensor | None = None,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: _device | str | _int | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor:
+def rand(*size: _int, generator: Generator | None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """Uniform in [0, 1); of a complex number both parts."""
-
 @overload
-def rand(
-    size: Sequence[_int],
-    *,
-    out: Tensor | None = None,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: _device | str | _int | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor:
+def rand(size: Sequence[_int], *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """Uniform in [0, 1); of a complex number both parts."""
-
 @overload
-def rand(
-    *size: _int,
-    out: Tensor | None = None,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: _device | str | _int | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor:
+def rand(*size: _int, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """Uniform in [0, 1); of a complex number both parts."""
-
 @overload
-def rand_like(
-    input: Tensor,
-    *,
-    generator: Generator | None,
-    memory_format: _memory_format | None = None,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: _device | str | _int | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor:
+def rand_like(input: Tensor, *, generator: Generator | None, memory_format: _memory_format | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """Random numbers, uniform in [0, 1), shaped like `input`."""
-
 @overload
-def rand_like(
-    input: Tensor,
-    *,
-    memory_format: _memory_format | None = None,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: _device | str | _int | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor:
+def rand_like(input: Tensor, *, memory_format: _memory_format | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """Random numbers, uniform in [0, 1), shaped like `input`."""
-
 @overload
-def randint(
-    low: _int,
-    high: _int,
-    size: Sequence[_int],
-    *,
-    generator: Generator | None = None,
-    dtype: _dtype | None = None,
-    device: _device | str | _int | None = None,
-    requires_grad: _bool = False,
-    pin_memory: _bool = False,
-) -> Tensor:
+def randint(low: _int, high: _int, size: Sequence[_int], *, generator: Generator | None = None, dtype: _dtype | None = None, device: _device | str | _int | None = None, requires_grad: _bool = False, pin_memory: _bool = False) -> Tensor:
     """Random integers in [low, high): randint(high, size) or randint(low, high, size)."""
-
 @overload
-def randint(
-    high: _int,
-    size: Sequence[_int],
-    *,
-    generator: Generator | None = None,
-    dtype: _dtype | None = None,
-    device: _device | str | _int | None = None,
-    requires_grad: _bool = False,
-    pin_memory: _bool = False,
-) -> Tensor:
+def randint(high: _int, size: Sequence[_int], *, generator: Generator | None = None, dtype: _dtype | None = None, device: _device | str | _int | None = None, requires_grad: _bool = False, pin_memory: _bool = False) -> Tensor:
     """Random integers in [low, high): randint(high, size) or randint(low, high, size)."""
-
 @overload
-def randint(
-    high: _int,
-    size: Sequence[_int],
-    *,
-    generator: Generator | None,
-    out: Tensor | None = None,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: _device | str | _int | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor:
+def randint(high: _int, size: Sequence[_int], *, generator: Generator | None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """Random integers in [low, high): randint(high, size) or randint(low, high, size)."""
-
 @overload
-def randint(
-    high: _int,
-    size: Sequence[_int],
-    *,
-    out: Tensor | None = None,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: _device | str | _int | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor:
+def randint(high: _int, size: Sequence[_int], *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """Random integers in [low, high): randint(high, size) or randint(low, high, size)."""
-
 @overload
-def randint(
-    low: _int,
-    high: _int,
-    size: Sequence[_int],
-    *,
-    generator: Generator | None,
-    out: Tensor | None = None,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: _device | str | _int | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor:
+def randint(low: _int, high: _int, size: Sequence[_int], *, generator: Generator | None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """Random integers in [low, high): randint(high, size) or randint(low, high, size)."""
-
 @overload
-def randint(
-    low: _int,
-    high: _int,
-    size: Sequence[_int],
-    *,
-    out: Tensor | None = None,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: _device | str | _int | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor:
+def randint(low: _int, high: _int, size: Sequence[_int], *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """Random integers in [low, high): randint(high, size) or randint(low, high, size)."""
-
 @overload
-def randint_like(
-    input: Tensor,
-    low: _int,
-    high: _int,
-    *,
-    generator: Generator | None,
-    memory_format: _memory_format | None = None,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: _device | str | _int | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor:
+def randint_like(input: Tensor, low: _int, high: _int, *, generator: Generator | None, memory_format: _memory_format | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """Random integers in [low, high) shaped like `input`: randint_like(input, high) or randint_like(input, low, high)."""
-
 @overload
-def randint_like(
-    input: Tensor,
-    low: _int,
-    high: _int,
-    *,
-    memory_format: _memory_format | None = None,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: _device | str | _int | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor:
+def randint_like(input: Tensor, low: _int, high: _int, *, memory_format: _memory_format | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """Random integers in [low, high) shaped like `input`: randint_like(input, high) or randint_like(input, low, high)."""
-
 @overload
-def randint_like(
-    input: Tensor,
-    high: Tensor | _int,
-    *,
-    generator: Generator | None,
-    memory_format: _memory_format | None = None,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: _device | str | _int | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor:
+def randint_like(input: Tensor, high: Tensor | _int, *, generator: Generator | None, memory_format: _memory_format | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """Random integers in [low, high) shaped like `input`: randint_like(input, high) or randint_like(input, low, high)."""
-
 @overload
-def randint_like(
-    input: Tensor,
-    high: Tensor | _int,
-    *,
-    memory_format: _memory_format | None = None,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: _device | str | _int | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor:
+def randint_like(input: Tensor, high: Tensor | _int, *, memory_format: _memory_format | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """Random integers in [low, high) shaped like `input`: randint_like(input, high) or randint_like(input, low, high)."""
-
 @overload
-def randn(
-    size: Sequence[_int],
-    *,
-    generator: Generator | None,
-    out: Tensor | None = None,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: _device | str | _int | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor:
+def randn(size: Sequence[_int], *, generator: Generator | None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """Standard normal; a complex number's parts have half of the variance each."""
-
 @overload
-def randn(
-    *size: _int,
-    generator: Generator | None,
-    out: Tensor | None = None,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: _device | str | _int | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor:
+def randn(*size: _int, generator: Generator | None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """Standard normal; a complex number's parts have half of the variance each."""
-
 @overload
-def randn(
-    size: Sequence[_int],
-    *,
-    out: Tensor | None = None,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: _device | str | _int | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor:
+def randn(size: Sequence[_int], *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """Standard normal; a complex number's parts have half of the variance each."""
-
 @overload
-def randn(
-    *size: _int,
-    out: Tensor | None = None,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: _device | str | _int | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor:
+def randn(*size: _int, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """Standard normal; a complex number's parts have half of the variance each."""
-
 @overload
-def randn_like(
-    input: Tensor,
-    *,
-    generator: Generator | None,
-    memory_format: _memory_format | None = None,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: _device | str | _int | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor:
+def randn_like(input: Tensor, *, generator: Generator | None, memory_format: _memory_format | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """Random numbers with standard normal distribution, shaped like `input`."""
-
 @overload
-def randn_like(
-    input: Tensor,
-    *,
-    memory_format: _memory_format | None = None,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: _device | str | _int | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor:
+def randn_like(input: Tensor, *, memory_format: _memory_format | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """Random numbers with standard normal distribution, shaped like `input`."""
-
 @overload
-def randperm(
-    n: _int,
-    *,
-    generator: Generator | None,
-    out: Tensor | None = None,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: _device | str | _int | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor:
+def randperm(n: _int, *, generator: Generator | None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """A random permutation of 0 .. n-1, drawn on the CPU and moved to `device`."""
-
 @overload
-def randperm(
-    n: _int,
-    *,
-    out: Tensor | None = None,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: _device | str | _int | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor:
+def randperm(n: _int, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """A random permutation of 0 .. n-1, drawn on the CPU and moved to `device`."""
-
-def range(
-    start: _float | complex,
-    end: _float | complex,
-    step: _float | complex = 1,
-    *,
-    out: Tensor | None = None,
-    dtype: _dtype | None = None,
-    device: _device | str | _int | None = None,
-    requires_grad: _bool = False,
-    pin_memory: _bool = False,
-) -> Tensor:
+def range(start: _float | complex, end: _float | complex, step: _float | complex = 1, *, out: Tensor | None = None, dtype: _dtype | None = None, device: _device | str | _int | None = None, requires_grad: _bool = False, pin_memory: _bool = False) -> Tensor:
     """As arange, `end` included. Deprecated, as in PyTorch: it is not what Python's range does."""
-
 def ravel(input: Tensor) -> Tensor:
     """All elements in one dimension; a view only where they lie one after the other."""
-
 def real(input: Tensor) -> Tensor:
     """The real parts, as a view; a real tensor itself."""
-
 def reciprocal(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """reciprocal(x), element by element, with broadcasting and type promotion."""
-
 def reciprocal_(input: Tensor) -> Tensor:
     """In-place reciprocal."""
-
 def relu(input: Tensor) -> Tensor:
     """relu(x), element by element, with broadcasting and type promotion."""
-
 def relu_(input: Tensor) -> Tensor:
     """In-place relu."""
-
 def remainder(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
     """Remainder with the sign of `other`."""
-
 def renorm(input: Tensor, p: _float | complex, dim: _int, maxnorm: _float | complex, *, out: Tensor | None = None) -> Tensor:
     """Slices of a dimension whose p-norm exceeds `maxnorm` scaled down to it."""
-
 @overload
 def repeat_interleave(input: Tensor, repeats: Tensor | _int, dim: _int | None = None, *, output_size: _int | None = None) -> Tensor:
     """Each element repeated `repeats` times (a number, or one per element) along a dimension, or of the flattened tensor."""
-
 @overload
 def repeat_interleave(repeats: Tensor, *, output_size: _int | None = None) -> Tensor:
     """Each element repeated `repeats` times (a number, or one per element) along a dimension, or of the flattened tensor."""
-
 def reshape(input: Tensor, shape: Sequence[_int]) -> Tensor:
     """The same elements in another shape; a view where possible. One size may be -1."""
-
 def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: _memory_format | None = None) -> Tensor:
     """`resize_` to the shape of another tensor."""
-
 def resolve_conj(input: Tensor) -> Tensor:
     """The tensor: conjugates and negatives are computed at once here, never put off."""
-
 def resolve_neg(input: Tensor) -> Tensor:
     """The tensor: conjugates and negatives are computed at once here, never put off."""
-
 @overload
 def result_type(tensor: Tensor, other: Tensor | _float | complex) -> _dtype:
     """The dtype that arithmetic between two tensors or numbers results in."""
-
 @overload
 def result_type(scalar: _float | complex, tensor: Tensor) -> _dtype:
     """The dtype that arithmetic between two tensors or numbers results in."""
-
 @overload
 def result_type(scalar1: _float | complex, scalar2: _float | complex) -> _dtype:
     """The dtype that arithmetic between two tensors or numbers results in."""
-
 def rnn_relu_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:
     """relu(W x + b + U h + c)."""
-
 def rnn_tanh_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:
     """tanh(W x + b + U h + c)."""
-
 def roll(input: Tensor, shifts: _int | Sequence[_int], dims: _int | Sequence[_int] = ...) -> Tensor:
     """Elements shifted cyclically along dimensions; without dims, along the flattened tensor."""
-
 def rot90(input: Tensor, k: _int = 1, dims: Sequence[_int] = None) -> Tensor:
     """Rotated k times by 90 degrees in the plane of two dimensions, from the first towards the second."""
-
 @overload
 def round(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Nearest integer (or multiple of 10^-decimals), halves to even."""
-
 @overload
 def round(input: Tensor, *, decimals: _int, out: Tensor | None = None) -> Tensor:
     """Nearest integer (or multiple of 10^-decimals), halves to even."""
-
 @overload
 def round_(input: Tensor) -> Tensor:
     """Round to the nearest integer (or multiple of 10^-decimals), halves to even."""
-
 @overload
 def round_(input: Tensor, *, decimals: _int) -> Tensor:
     """Round to the nearest integer (or multiple of 10^-decimals), halves to even."""
-
 def row_stack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """Tensors concatenated along dimension 0, vectors as rows."""
-
-def rrelu_(
-    input: Tensor, lower: _float | complex = 0.125, upper: _float | complex = 0.3333333333333333, training: _bool = False, generator: Generator | None = None
-) -> Tensor:
+def rrelu_(input: Tensor, lower: _float | complex = 0.125, upper: _float | complex = 0.3333333333333333, training: _bool = False, generator: Generator | None = None) -> Tensor:
     """`nn.functional.rrelu` in place."""
-
 def rsqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """rsqrt(x), element by element, with broadcasting and type promotion."""
-
 def rsqrt_(input: Tensor) -> Tensor:
     """In-place rsqrt."""
-
 def rsub(input: Tensor, other: _float | complex, alpha: _float | complex = 1) -> Tensor:
     """other - alpha * input."""
-
-def scalar_tensor(
-    s: _float | complex,
-    *,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: _device | str | _int | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor:
+def scalar_tensor(s: _float | complex, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """A zero-dimensional tensor."""
-
 @overload
 def scatter(input: Tensor, dim: _int, index: Tensor, src: Tensor, *, reduce: str, out: Tensor | None = None) -> Tensor:
     """A copy of `input` after scatter_."""
-
 @overload
 def scatter(input: Tensor, dim: _int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Tensor:
     """A copy of `input` after scatter_."""
-
 @overload
 def scatter(input: Tensor, dim: _int, index: Tensor, value: _float | complex, *, reduce: str, out: Tensor | None = None) -> Tensor:
     """A copy of `input` after scatter_."""
-
 @overload
 def scatter(input: Tensor, dim: _int, index: Tensor, value: _float | complex, *, out: Tensor | None = None) -> Tensor:
     """A copy of `input` after scatter_."""
-
 def scatter_add(input: Tensor, dim: _int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Tensor:
     """A copy of `input` after scatter_add_."""
-
 def scatter_reduce(input: Tensor, dim: _int, index: Tensor, src: Tensor, reduce: str, *, include_self: _bool = True, out: Tensor | None = None) -> Tensor:
     """input with src reduced into it at index along a dimension, by sum, prod, mean, amax or amin; with the values of input, unless `include_self` is false."""
-
-def searchsorted(
-    sorted_sequence: Tensor,
-    input: Tensor,
-    *,
-    out_int32: _bool = False,
-    right: _bool = False,
-    side: str | None = None,
-    sorter: Tensor | None = None,
-    out: Tensor | None = None,
-) -> Tensor:
-    """Insertion points in sorted rows: how many elements are less than the value or, with `right`, not greater. `sorter` gives the order of unsorted rows."""
-
-def segment_reduce(
-    data: Tensor,
-    reduce: str,
-    *,
-    lengths: Tensor | None = None,
-    indices: Tensor | None = None,
-    offsets: Tensor | None = None,
-    axis: _int = 0,
-    unsafe: _bool = False,
-    initial: _float | complex | None = None,
-) -> Tensor:
+def searchsorted(sorted_sequence: Tensor, input: Tensor, *, out_int32: _bool = False, right: _bool = False, side: str | None = None, sorter: Tensor | None = None, out: Tensor | None = None) -> Tensor:
+    """Insertion points in sorted rows: how many elements are less than the value or, with `right`, not greater."""
+def segment_reduce(data: Tensor, reduce: str, *, lengths: Tensor | None = None, indices: Tensor | None = None, offsets: Tensor | None = None, axis: _int = 0, unsafe: _bool = False, initial: _float | complex | None = None) -> Tensor:
     """Neighbouring slices of `data` (*batch, n, ...) reduced by "sum", "mean", "max", "min" or "prod": segments of `lengths` (*batch, segments) along `axis`."""
-
 def select(input: Tensor, dim: _int, index: _int) -> Tensor:
     """One index of a dimension, which is removed; a view."""
-
 def select_copy(input: Tensor, dim: _int, index: _int, *, out: Tensor | None = None) -> Tensor:
-    """A copy of what `select` gives as a view."""
-
+    """A copy of the view that `select` returns."""
 def select_scatter(input: Tensor, src: Tensor, dim: _int, index: _int) -> Tensor:
     """A copy of input with one slice of a dimension replaced by src."""
-
 def selu(input: Tensor) -> Tensor:
     """selu of every element; no parameters."""
-
 def selu_(input: Tensor) -> Tensor:
     """In-place selu."""
-
 def set_default_tensor_type(t: object) -> None:
     """The default dtype and device by the name or class of an old tensor type, such as `FloatTensor` or `cuda.FloatTensor`."""
-
 def sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The direction: x / |x| of a complex number, the sign of a real one, 0 of 0."""
-
 def sigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """sigmoid(x), element by element, with broadcasting and type promotion."""
-
 def sigmoid_(input: Tensor) -> Tensor:
     """In-place sigmoid."""
-
 def sign(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """sign(x), element by element, with broadcasting and type promotion."""
-
 def signbit(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """signbit(x), element by element, with broadcasting and type promotion."""
-
 def sin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """sin(x), element by element, with broadcasting and type promotion."""
-
 def sin_(input: Tensor) -> Tensor:
     """In-place sin."""
-
 def sinc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """sinc(x), element by element, with broadcasting and type promotion."""
-
 def sinc_(input: Tensor) -> Tensor:
     """In-place sinc."""
-
 def sinh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """sinh(x), element by element, with broadcasting and type promotion."""
-
 def sinh_(input: Tensor) -> Tensor:
     """In-place sinh."""
-
-def slice_scatter(
-    input: Tensor, src: Tensor, dim: _int = 0, start: _int | None = None, end: _int | None = None, step: _int = 1, *, out: Tensor | None = None
-) -> Tensor:
+def slice_scatter(input: Tensor, src: Tensor, dim: _int = 0, start: _int | None = None, end: _int | None = None, step: _int = 1, *, out: Tensor | None = None) -> Tensor:
     """A copy of input with every `step`-th slice from `start` to `end` of a dimension replaced by src."""
-
 def slogdet(input: Tensor, *, out: Tensor | Sequence[Tensor] | None = None) -> return_types.slogdet:
     """(sign, logarithm of the absolute value) of determinants."""
-
 def softmax(input: Tensor, dim: _int, dtype: _dtype | None = None, *, out: Tensor | None = None) -> Tensor:
     """exp(x) / sum(exp(x)) along a dimension."""
-
 @overload
 def sort(input: Tensor, *, stable: _bool | None, dim: _int = -1, descending: _bool = False, out: Tensor | Sequence[Tensor] | None = None) -> return_types.sort:
     """(values, indices) sorted along a dimension. NaN sorts as the largest; the order is always stable."""
-
 @overload
 def sort(input: Tensor, dim: _int = -1, descending: _bool = False, *, out: Tensor | Sequence[Tensor] | None = None) -> return_types.sort:
     """(values, indices) sorted along a dimension. NaN sorts as the largest; the order is always stable."""
-
 def split(tensor: Tensor, split_size_or_sections: _int | Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
-    """Parts of a given size (the last may be smaller), or of several sizes, along a dimension; views. (The method's argument is called `split_size`.)"""
-
+    """Parts of a given size (the last may be smaller), or of several sizes, along a dimension; views."""
 def split_copy(input: Tensor, split_size: _int, dim: _int = 0, *, out: Sequence[Tensor] | None = None) -> None:
-    """A copy of what `split` gives as a view."""
-
+    """A copy of the view that `split` returns."""
 def split_with_sizes(input: Tensor, split_sizes: Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
     """Parts of the given sizes along a dimension; views."""
-
 def split_with_sizes_copy(input: Tensor, split_sizes: Sequence[_int], dim: _int = 0, *, out: Sequence[Tensor] | None = None) -> None:
-    """A copy of what `split_with_sizes` gives as a view."""
-
+    """A copy of the view that `split_with_sizes` returns."""
 def spmm(input: Tensor, mat2: Tensor) -> Tensor:
     """Product of two matrices."""
-
 def sqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """sqrt(x), element by element, with broadcasting and type promotion."""
-
 def sqrt_(input: Tensor) -> Tensor:
     """In-place sqrt."""
-
 def square(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """square(x), element by element, with broadcasting and type promotion."""
-
 def square_(input: Tensor) -> Tensor:
     """In-place square."""
-
 @overload
 def squeeze(input: Tensor) -> Tensor:
     """Dimensions of size 1 removed, all or the given ones."""
-
 @overload
 def squeeze(input: Tensor, dim: _int | Sequence[_int]) -> Tensor:
     """Dimensions of size 1 removed, all or the given ones."""
-
 @overload
 def squeeze_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """A copy of what `squeeze` gives as a view."""
-
+    """A copy of the view that `squeeze` returns."""
 @overload
 def squeeze_copy(input: Tensor, dim: _int | Sequence[_int], *, out: Tensor | None = None) -> Tensor:
-    """A copy of what `squeeze` gives as a view."""
-
+    """A copy of the view that `squeeze` returns."""
 def stack(tensors: Sequence[Tensor], dim: _int = 0, *, out: Tensor | None = None) -> Tensor:
     """Tensors of equal shape concatenated along a new dimension."""
-
 @overload
 def std(input: Tensor, dim: _int | Sequence[_int] | None, unbiased: _bool = True, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """Square root of `var`, also of one beyond the dtype's range."""
-
 @overload
-def std(
-    input: Tensor, dim: _int | Sequence[_int] | None = None, *, correction: _float | complex | None = None, keepdim: _bool = False, out: Tensor | None = None
-) -> Tensor:
+def std(input: Tensor, dim: _int | Sequence[_int] | None = None, *, correction: _float | complex | None = None, keepdim: _bool = False, out: Tensor | None = None) -> Tensor:
     """Square root of `var`, also of one beyond the dtype's range."""
-
 @overload
 def std(input: Tensor, unbiased: _bool = True) -> Tensor:
     """Square root of `var`, also of one beyond the dtype's range."""
-
 @overload
 def std_mean(input: Tensor, dim: _int | Sequence[_int] | None, unbiased: _bool = True, keepdim: _bool = False) -> tuple[Tensor, Tensor]:
     """(standard deviation, mean) over dimensions."""
-
 @overload
-def std_mean(
-    input: Tensor, dim: _int | Sequence[_int] | None = None, *, correction: _float | complex | None = None, keepdim: _bool = False
-) -> tuple[Tensor, Tensor]:
+def std_mean(input: Tensor, dim: _int | Sequence[_int] | None = None, *, correction: _float | complex | None = None, keepdim: _bool = False) -> tuple[Tensor, Tensor]:
     """(standard deviation, mean) over dimensions."""
-
 @overload
 def std_mean(input: Tensor, unbiased: _bool = True) -> tuple[Tensor, Tensor]:
     """(standard deviation, mean) over dimensions."""
-
-def stft(
-    input: Tensor,
-    n_fft: _int,
-    hop_length: _int | None = None,
-    win_length: _int | None = None,
-    window: Tensor | None = None,
-    center: _bool = True,
-    pad_mode: str = "reflect",
-    normalized: _bool = False,
-    onesided: _bool | None = None,
-    return_complex: _bool | None = None,
-    align_to_window: _bool | None = None,
-) -> Tensor:
+def stft(input: Tensor, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: Tensor | None = None, center: _bool = True, pad_mode: str = 'reflect', normalized: _bool = False, onesided: _bool | None = None, return_complex: _bool | None = None, align_to_window: _bool | None = None) -> Tensor:
     """Transforms of frames of `n_fft` samples, `hop_length` apart, times `window`: signals (T,) or (B, T) -> (B, frequencies, frames), complex, or pairs of real numbers where `return_complex` is False."""
-
 def sub(input: Tensor | _float | complex, other: Tensor | _float | complex, *, alpha: _float | complex | None = 1, out: Tensor | None = None) -> Tensor:
     """input - alpha * other."""
-
 @overload
 def subtract(input: Tensor, other: Tensor, *, alpha: _float | complex = 1, out: Tensor | None = None) -> Tensor:
     """input - alpha * other."""
-
 @overload
 def subtract(input: Tensor, other: _float | complex, alpha: _float | complex = 1) -> Tensor:
     """input - alpha * other."""
-
 @overload
 def sum(input: Tensor, *, dtype: _dtype | None = None) -> Tensor:
     """Sum over dimensions (all by default); integers and bool give int64."""
-
 @overload
 def sum(input: Tensor, dim: _int | Sequence[_int] | None, keepdim: _bool = False, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
     """Sum over dimensions (all by default); integers and bool give int64."""
-
 def svd(input: Tensor, some: _bool = True, compute_uv: _bool = True, *, out: Tensor | Sequence[Tensor] | None = None) -> return_types.svd:
     """(U, S, V) with input = U diag(S) V^H; V itself, not transposed. `numod.linalg.svd` is the newer form."""
-
 def svd_lowrank(A: Tensor, q: _int | None = 6, niter: _int | None = 2, M: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
-    """(U, S, V) with A - M ≈ U diag(S) V^H, of q columns. Halko, Martinsson and Tropp, Finding structure with randomness, 2009, algorithm 5.1."""
-
+    """(U, S, V) with A - M ≈ U diag(S) V^H, of q columns."""
 def swapaxes(input: Tensor, axis0: _int, axis1: _int) -> Tensor:
     """Two dimensions swapped; a view."""
-
 def swapdims(input: Tensor, dim0: _int, dim1: _int) -> Tensor:
     """Two dimensions swapped; a view."""
-
 def t(input: Tensor) -> Tensor:
     """A matrix transposed; a vector or scalar as it is; a view."""
-
 def t_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """A copy of what `t` gives as a view."""
-
+    """A copy of the view that `t` returns."""
 def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The elements at indices of the flattened tensor; shaped like `index`."""
-
 def take_along_dim(input: Tensor, indices: Tensor, dim: _int | None = None, *, out: Tensor | None = None) -> Tensor:
     """As gather, with input and indices broadcast in all other dimensions; without `dim` the flattened tensor is read."""
-
 def tan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """tan(x), element by element, with broadcasting and type promotion."""
-
 def tan_(input: Tensor) -> Tensor:
     """In-place tan."""
-
 def tanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """tanh(x), element by element, with broadcasting and type promotion."""
-
 def tanh_(input: Tensor) -> Tensor:
     """In-place tanh."""
-
 @overload
 def tensor_split(input: Tensor, tensor_indices_or_sections: Tensor, dim: _int = 0) -> tuple[Tensor, ...]:
     """A number of nearly equal parts along a dimension, or the parts between indices; views."""
-
 @overload
 def tensor_split(input: Tensor, sections: _int, dim: _int = 0) -> tuple[Tensor, ...]:
     """A number of nearly equal parts along a dimension, or the parts between indices; views."""
-
 @overload
 def tensor_split(input: Tensor, indices: Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
     """A number of nearly equal parts along a dimension, or the parts between indices; views."""
-
 def tensordot(a: Any, b: Any, dims: Any = 2, out: Tensor | None = None) -> Tensor:
     """Sums of products over the last `dims` dimensions of a and the first of b, or over the dimensions listed for each."""
-
 def threshold(input: Tensor, threshold: _float | complex, value: _float | complex, *, out: Tensor | None = None) -> Tensor:
     """The element where it is above `threshold`, else `value`; integers stay integers."""
-
 def threshold_(input: Tensor, threshold: _float | complex, value: _float | complex) -> Tensor:
     """In-place threshold."""
-
 def tile(input: Tensor, dims: Sequence[_int]) -> Tensor:
     """The tensor repeated along each dimension; where fewer are given, the leading ones are not repeated."""
-
-def topk(
-    input: Tensor, k: _int, dim: _int = -1, largest: _bool = True, sorted: _bool = True, *, out: Tensor | Sequence[Tensor] | None = None
-) -> return_types.topk:
+def topk(input: Tensor, k: _int, dim: _int = -1, largest: _bool = True, sorted: _bool = True, *, out: Tensor | Sequence[Tensor] | None = None) -> return_types.topk:
     """(values, indices) of the k largest (or smallest) elements along a dimension, in order if `sorted`."""
-
 def trace(input: Tensor) -> Tensor:
     """The sum of the diagonal of a matrix."""
-
 def transpose(input: Tensor, dim0: _int, dim1: _int) -> Tensor:
     """Two dimensions swapped; a view."""
-
 def transpose_copy(input: Tensor, dim0: _int, dim1: _int, *, out: Tensor | None = None) -> Tensor:
-    """A copy of what `transpose` gives as a view."""
-
+    """A copy of the view that `transpose` returns."""
 @overload
 def trapezoid(y: Tensor, x: Tensor, *, dim: _int = -1) -> Tensor:
     """Area under y along a dimension by the trapezoidal rule, at points `x` or in steps of `dx` (1)."""
-
 @overload
 def trapezoid(y: Tensor, *, dx: _float | complex = 1, dim: _int = -1) -> Tensor:
     """Area under y along a dimension by the trapezoidal rule, at points `x` or in steps of `dx` (1)."""
-
 @overload
 def trapz(y: Tensor, *, dx: _float = 1, dim: _int = -1) -> Tensor:
     """Area under y along a dimension by the trapezoidal rule, at points `x` or in steps of `dx` (1)."""
-
 @overload
 def trapz(y: Tensor, x: Tensor, *, dim: _int = -1) -> Tensor:
     """Area under y along a dimension by the trapezoidal rule, at points `x` or in steps of `dx` (1)."""
-
-def triangular_solve(
-    input: Tensor, A: Tensor, upper: _bool = True, transpose: _bool = False, unitriangular: _bool = False, *, out: Tensor | Sequence[Tensor] | None = None
-) -> return_types.triangular_solve:
+def triangular_solve(input: Tensor, A: Tensor, upper: _bool = True, transpose: _bool = False, unitriangular: _bool = False, *, out: Tensor | Sequence[Tensor] | None = None) -> return_types.triangular_solve:
     """(X with A X = b, a copy of A): the older form of `linalg.solve_triangular`."""
-
 def tril(input: Tensor, diagonal: _int = 0, *, out: Tensor | None = None) -> Tensor:
     """Matrices (..., M, N) with 0 above a diagonal."""
-
-def tril_indices(
-    row: _int,
-    col: _int,
-    offset: _int = 0,
-    *,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: _device | str | _int | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor:
+def tril_indices(row: _int, col: _int, offset: _int = 0, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """Rows and columns, (2, count), of the elements on and below a diagonal of a (row, col) matrix, row by row."""
-
-def triplet_margin_loss(
-    anchor: Tensor, positive: Tensor, negative: Tensor, margin: _float = 1.0, p: _float = 2, eps: _float = 1e-06, swap: _bool = False, reduction: _int = 1
-) -> Tensor:
+def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, margin: _float = 1.0, p: _float = 2, eps: _float = 1e-06, swap: _bool = False, reduction: _int = 1) -> Tensor:
     """`nn.functional.triplet_margin_loss`, its reduction 0, 1 or 2 for none, mean or sum."""
-
 def triu(input: Tensor, diagonal: _int = 0, *, out: Tensor | None = None) -> Tensor:
     """Matrices (..., M, N) with 0 below a diagonal."""
-
-def triu_indices(
-    row: _int,
-    col: _int,
-    offset: _int = 0,
-    *,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: _device | str | _int | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor:
+def triu_indices(row: _int, col: _int, offset: _int = 0, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """Rows and columns, (2, count), of the elements on and above a diagonal of a (row, col) matrix, row by row."""
-
 def true_divide(input: Tensor | _float | complex, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
     """input / other; `rounding_mode` "floor" or "trunc" rounds the quotient."""
-
 def trunc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """trunc(x), element by element, with broadcasting and type promotion."""
-
 def trunc_(input: Tensor) -> Tensor:
     """In-place trunc."""
-
 def typename(obj: Any) -> str:
     """The qualified name of a value's type; `Tensor.type()` for tensors; a class's own name."""
-
 def unbind(input: Tensor, dim: _int = 0) -> tuple[Tensor, ...]:
     """The slices along a dimension; views. Where gradients are recorded they cannot be written to."""
-
 def unbind_copy(input: Tensor, dim: _int = 0, *, out: Sequence[Tensor] | None = None) -> None:
-    """A copy of what `unbind` gives as a view."""
-
+    """A copy of the view that `unbind` returns."""
 def unflatten(input: Tensor, dim: _int, sizes: Sequence[_int]) -> Tensor:
     """One dimension as several."""
-
 def unfold_copy(input: Tensor, dimension: _int, size: _int, step: _int, *, out: Tensor | None = None) -> Tensor:
-    """A copy of what `unfold` gives as a view."""
-
-def unique(
-    input: Tensor, sorted: _bool = True, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None
-) -> Tensor | tuple[Tensor, ...]:
+    """A copy of the view that `unfold` returns."""
+def unique(input: Tensor, sorted: _bool = True, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None) -> Tensor | tuple[Tensor, ...]:
     """The distinct elements (or slices of a dimension), sorted; with `return_inverse` the index of each input among them, with `return_counts` their counts."""
-
 def unique_consecutive(input: Tensor, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None) -> Tensor | tuple[Tensor, ...]:
     """The first of each run of equal elements (or slices of a dimension), in order; results as those of `unique`."""
-
 def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     """Flat indices converted to a tuple of coordinates in a tensor of `shape`."""
-
 def unsafe_chunk(input: Tensor, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
     """The same parts, as views that can be written to."""
-
 def unsafe_split(input: Tensor, split_size: _int, dim: _int = 0) -> tuple[Tensor, ...]:
     """The same parts, as views that can be written to."""
-
 def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
     """The same parts, as views that can be written to."""
-
 def unsqueeze(input: Tensor, dim: _int) -> Tensor:
     """A dimension of size 1 inserted before `dim`."""
-
 def unsqueeze_copy(input: Tensor, dim: _int, *, out: Tensor | None = None) -> Tensor:
-    """A copy of what `unsqueeze` gives as a view."""
-
+    """A copy of the view that `unsqueeze` returns."""
 def vander(x: Tensor, N: _int | None = None, increasing: _bool = False) -> Tensor:
     """Powers of each element of a vector (n) -> (n, N), in descending order unless `increasing`."""
-
 @overload
 def var(input: Tensor, dim: _int | Sequence[_int] | None, unbiased: _bool = True, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
-    """Variance over dimensions, divided by n - correction (1 by default). Mean and squares are of float64, so that a large mean costs no accuracy."""
-
+    """Variance over dimensions, divided by n - correction (1 by default)."""
 @overload
-def var(
-    input: Tensor, dim: _int | Sequence[_int] | None = None, *, correction: _float | complex | None = None, keepdim: _bool = False, out: Tensor | None = None
-) -> Tensor:
-    """Variance over dimensions, divided by n - correction (1 by default). Mean and squares are of float64, so that a large mean costs no accuracy."""
-
+def var(input: Tensor, dim: _int | Sequence[_int] | None = None, *, correction: _float | complex | None = None, keepdim: _bool = False, out: Tensor | None = None) -> Tensor:
+    """Variance over dimensions, divided by n - correction (1 by default)."""
 @overload
 def var(input: Tensor, unbiased: _bool = True) -> Tensor:
-    """Variance over dimensions, divided by n - correction (1 by default). Mean and squares are of float64, so that a large mean costs no accuracy."""
-
+    """Variance over dimensions, divided by n - correction (1 by default)."""
 @overload
 def var_mean(input: Tensor, dim: _int | Sequence[_int] | None, unbiased: _bool = True, keepdim: _bool = False) -> tuple[Tensor, Tensor]:
     """(variance, mean) over dimensions."""
-
 @overload
-def var_mean(
-    input: Tensor, dim: _int | Sequence[_int] | None = None, *, correction: _float | complex | None = None, keepdim: _bool = False
-) -> tuple[Tensor, Tensor]:
+def var_mean(input: Tensor, dim: _int | Sequence[_int] | None = None, *, correction: _float | complex | None = None, keepdim: _bool = False) -> tuple[Tensor, Tensor]:
     """(variance, mean) over dimensions."""
-
 @overload
 def var_mean(input: Tensor, unbiased: _bool = True) -> tuple[Tensor, Tensor]:
     """(variance, mean) over dimensions."""
-
 def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The product of two vectors, the first conjugated."""
-
 def view_as_complex(input: Tensor) -> Tensor:
-    """The same memory, (..., 2), as complex numbers. Raises RuntimeError where the pairs do not lie one after the other."""
-
+    """The same memory, (..., 2), as complex numbers."""
 def view_as_complex_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """A copy of what `view_as_complex` gives as a view."""
-
+    """A copy of the view that `view_as_complex` returns."""
 def view_as_real(input: Tensor) -> Tensor:
     """The same memory as real numbers, (..., 2): real and imaginary part."""
-
 def view_as_real_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """A copy of what `view_as_real` gives as a view."""
-
+    """A copy of the view that `view_as_real` returns."""
 @overload
 def view_copy(input: Tensor, dtype: _dtype, *, out: Tensor | None = None) -> Tensor:
-    """A copy of what `view` gives as a view."""
-
+    """A copy of the view that `view` returns."""
 @overload
 def view_copy(input: Tensor, size: Sequence[_int], *, out: Tensor | None = None) -> Tensor:
-    """A copy of what `view` gives as a view."""
-
+    """A copy of the view that `view` returns."""
 @overload
 def vsplit(input: Tensor, sections: _int) -> tuple[Tensor, ...]:
     """`tensor_split` into rows: along dimension 0."""
-
 @overload
 def vsplit(input: Tensor, indices: Sequence[_int]) -> tuple[Tensor, ...]:
     """`tensor_split` into rows: along dimension 0."""
-
 def vstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """Tensors concatenated along dimension 0, vectors as rows."""
-
 @overload
 def where(condition: Tensor) -> tuple[Tensor, ...]:
     """`input` where condition is true, else `other`; with condition alone, the indices where it is true."""
-
 @overload
 def where(condition: Tensor, input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """`input` where condition is true, else `other`; with condition alone, the indices where it is true."""
-
 def xlogy(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
     """xlogy(x, y), element by element, with broadcasting and type promotion."""
-
 def xlogy_(input: Tensor, other: Tensor | _float | complex) -> Tensor:
     """In-place xlogy."""
-
 def zero_(input: Tensor) -> Tensor:
     """Fill with zeros."""
-
 @overload
-def zeros(
-    size: Sequence[_int],
-    *,
-    out: Tensor | None = None,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: _device | str | _int | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor:
+def zeros(size: Sequence[_int], *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """A tensor filled with 0."""
-
 @overload
-def zeros(
-    *size: _int,
-    out: Tensor | None = None,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: _device | str | _int | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor:
+def zeros(*size: _int, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """A tensor filled with 0."""
-
-def zeros_like(
-    input: Tensor,
-    *,
-    memory_format: _memory_format | None = None,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: _device | str | _int | None = None,
-    pin_memory: _bool | None = False,
-    requires_grad: _bool | None = False,
-) -> Tensor:
+def zeros_like(input: Tensor, *, memory_format: _memory_format | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """A tensor of zeros with the shape of `input`."""

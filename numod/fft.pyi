@@ -13,110 +13,53 @@ from .core.tensor import Tensor
 
 def fft(input: Tensor, n: _int | None = None, dim: _int = -1, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
     """The discrete Fourier transform of real or complex numbers, along a dimension."""
-
 def ifft(input: Tensor, n: _int | None = None, dim: _int = -1, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
     """The inverse of the discrete Fourier transform, along a dimension."""
-
 def rfft(input: Tensor, n: _int | None = None, dim: _int = -1, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
     """The transform of real numbers: the half of it that is not the other half's conjugate, along a dimension."""
-
 def irfft(input: Tensor, n: _int | None = None, dim: _int = -1, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
     """The real numbers that have this half of a transform, along a dimension."""
-
 def hfft(input: Tensor, n: _int | None = None, dim: _int = -1, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
     """The real transform of numbers that are half of a Hermitian sequence, along a dimension."""
-
 def ihfft(input: Tensor, n: _int | None = None, dim: _int = -1, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
     """The inverse of hfft, along a dimension."""
-
 def fft2(input: Tensor, s: Sequence[_int] | None = None, dim: Sequence[_int] = ..., norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
     """The discrete Fourier transform of real or complex numbers, along two dimensions."""
-
 def ifft2(input: Tensor, s: Sequence[_int] | None = None, dim: Sequence[_int] = ..., norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
     """The inverse of the discrete Fourier transform, along two dimensions."""
-
 def rfft2(input: Tensor, s: Sequence[_int] | None = None, dim: Sequence[_int] = ..., norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
     """The transform of real numbers: the half of it that is not the other half's conjugate, along two dimensions."""
-
 def irfft2(input: Tensor, s: Sequence[_int] | None = None, dim: Sequence[_int] = ..., norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
     """The real numbers that have this half of a transform, along two dimensions."""
-
 def hfft2(input: Tensor, s: Sequence[_int] | None = None, dim: Sequence[_int] = ..., norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
     """The real transform of numbers that are half of a Hermitian sequence, along two dimensions."""
-
 def ihfft2(input: Tensor, s: Sequence[_int] | None = None, dim: Sequence[_int] = ..., norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
     """The inverse of hfft, along two dimensions."""
-
 def fftn(input: Tensor, s: Sequence[_int] | None = None, dim: Sequence[_int] | None = None, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
     """The discrete Fourier transform of real or complex numbers, along dimensions, all by default."""
-
 def ifftn(input: Tensor, s: Sequence[_int] | None = None, dim: Sequence[_int] | None = None, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
     """The inverse of the discrete Fourier transform, along dimensions, all by default."""
-
 def rfftn(input: Tensor, s: Sequence[_int] | None = None, dim: Sequence[_int] | None = None, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
     """The transform of real numbers: the half of it that is not the other half's conjugate, along dimensions, all by default."""
-
 def irfftn(input: Tensor, s: Sequence[_int] | None = None, dim: Sequence[_int] | None = None, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
     """The real numbers that have this half of a transform, along dimensions, all by default."""
-
 def hfftn(input: Tensor, s: Sequence[_int] | None = None, dim: Sequence[_int] | None = None, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
     """The real transform of numbers that are half of a Hermitian sequence, along dimensions, all by default."""
-
 def ihfftn(input: Tensor, s: Sequence[_int] | None = None, dim: Sequence[_int] | None = None, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
     """The inverse of hfft, along dimensions, all by default."""
-
 @overload
-def fftfreq(
-    n: _int,
-    d: _float = 1.0,
-    *,
-    out: Tensor | None = None,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: _device | str | _int | None = None,
-    requires_grad: _bool = False,
-) -> Tensor:
+def fftfreq(n: _int, d: _float = 1.0, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, requires_grad: _bool = False) -> Tensor:
     """Frequencies of fft's n results, in cycles per unit, for samples `d` apart."""
-
 @overload
-def fftfreq(
-    n: _int,
-    d: _float = 1.0,
-    *,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: _device | str | _int | None = None,
-    pin_memory: _bool | None = None,
-) -> Tensor:
+def fftfreq(n: _int, d: _float = 1.0, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = None) -> Tensor:
     """Frequencies of fft's n results, in cycles per unit, for samples `d` apart."""
-
 @overload
-def rfftfreq(
-    n: _int,
-    d: _float = 1.0,
-    *,
-    out: Tensor | None = None,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: _device | str | _int | None = None,
-    requires_grad: _bool = False,
-) -> Tensor:
+def rfftfreq(n: _int, d: _float = 1.0, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, requires_grad: _bool = False) -> Tensor:
     """Frequencies of rfft's n // 2 + 1 results."""
-
 @overload
-def rfftfreq(
-    n: _int,
-    d: _float = 1.0,
-    *,
-    dtype: _dtype | None = None,
-    layout: _layout | None = None,
-    device: _device | str | _int | None = None,
-    pin_memory: _bool | None = None,
-) -> Tensor:
+def rfftfreq(n: _int, d: _float = 1.0, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = None) -> Tensor:
     """Frequencies of rfft's n // 2 + 1 results."""
-
 def fftshift(input: Tensor, dim: Sequence[_int] | None = None) -> Tensor:
     """Frequency 0 moved to the middle."""
-
 def ifftshift(input: Tensor, dim: Sequence[_int] | None = None) -> Tensor:
     """The inverse of fftshift."""

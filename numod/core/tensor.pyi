@@ -13,7 +13,7 @@ from . import return_types
 from .create.random import Generator
 
 class Tensor:
-    """An n-dimensional array of one dtype on one device; operations on it are recorded where a gradient is required."""
+    """An n-dimensional array of one dtype on one device. Operations on it are recorded if it requires a gradient."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None: ...
 
@@ -71,7 +71,7 @@ class Tensor:
     @property
     def layout(self) -> Any: ...
     def module_load(self, other: Any, assign: Any = False) -> Tensor:
-        """What `load_state_dict` puts in the place of this parameter or buffer:"""
+        """The tensor that `load_state_dict` stores for this parameter or buffer."""
     @overload
     def new(cls, *args: Any, device: _device | str | _int | None = None) -> Tensor:
         """PyTorch's old constructor, with this tensor's dtype and device."""
@@ -118,7 +118,7 @@ class Tensor:
     def pin_memory(self, device: _device | str | _int | None = None) -> Tensor:
         """A copy in page-locked host memory, from which copies to a CUDA device are asynchronous."""
     def record_stream(self, s: Any) -> None:
-        """Mark the tensor as used by another `numod.cuda.Stream` than the one it was made on: its memory is not reused before that stream's pending work is done."""
+        """Mark the tensor as used by another `numod.cuda.Stream`: its memory is not reused before that stream's pending work is done."""
     def sparse_dim(self) -> _int:
         """0: all tensors are dense."""
     def storage(self) -> Any:
@@ -132,7 +132,7 @@ class Tensor:
     def to_sparse(self, sparse_dim: _int) -> Tensor:
         """Raises NotImplementedError: all tensors are dense."""
     def type_as(self, other: Tensor) -> Tensor:
-        """In the dtype, and on the device, of another tensor."""
+        """The tensor with the dtype and device of another tensor."""
     def untyped_storage(self) -> Any:
         """The storage that the tensor shares with its views."""
 
@@ -763,7 +763,7 @@ class Tensor:
     # ---- defined in core/overrides.py
 
     def as_subclass(self, cls: Any) -> Tensor:
-        """The same tensor as an object of a subclass: a view of it, through which gradients flow."""
+        """The tensor as an object of a subclass: a view, which passes gradients on."""
 
     # ---- defined in core/queries.py
 
@@ -1099,7 +1099,7 @@ class Tensor:
     def grad_dtype(self, value: _dtype | None) -> None: ...
     @property
     def grad_fn(self) -> object | None:
-        """The tape's node that made this tensor, of a class that bears its name (`AddBackward0`); None for leaves."""
+        """The node that computed this tensor, of a class such as `AddBackward0`; None for leaves."""
     def is_complex(self) -> _bool:
         """Whether the dtype is a complex one."""
     @property
@@ -1134,7 +1134,7 @@ class Tensor:
         """The number of elements."""
     @property
     def output_nr(self) -> _int:
-        """The index of this tensor among its node's results."""
+        """The index of this tensor among the results of its node."""
     @property
     def requires_grad(self) -> _bool:
         """Whether gradients are computed for this tensor. Can be set on leaves of floating or complex dtype."""

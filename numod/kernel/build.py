@@ -26,7 +26,7 @@ from . import registers
 if TYPE_CHECKING:
     from ..device.backend import Backend
 
-VERSION = "18"  # raise it when anything changes that affects compiled kernels without changing their text
+VERSION = "19"  # raise it when anything changes that affects compiled kernels without changing their text
 FAST_POINTWISE = frozenset({"contract"})
 FAST_REDUCTION = frozenset({"contract", "reassoc", "nsz", "arcp"})
 _lock = threading.RLock()
