@@ -233,7 +233,7 @@ def test_rows_that_blocks_share(compiled: list[str]) -> None:
     for op in (scan.cumsum, scan.cumprod, scan.logcumsumexp, scan.cummax, scan.cummin):
         op.prepare((x,), (1,))
     normalization.row_norm.prepare((x, columns, columns), (1e-5,))
-    normalization.row_norm.slopes.prepare((x, x, columns, rows, rows), (True,))
+    normalization.row_norm.gradient.prepare((x, x, columns, rows, rows), (True,))
     # the most registers
     images, channels = on_gpu(32, 64, 3136, dtype=dtypes.float64), on_gpu(64, dtype=dtypes.float64)
     normalization.channel_norm.prepare((images, channels, channels), (1e-5,))
@@ -438,7 +438,7 @@ def test_norms_and_alignments(compiled: list[str]) -> None:
         vector = on_gpu(5, dtype=kind)
         n = on_gpu(7, dtype=kind)
         normalization.row_norm.prepare((rows, vector, vector), (1e-5,))
-        normalization.row_norm.slopes.prepare((rows, rows, vector, n, n), (True,))
+        normalization.row_norm.gradient.prepare((rows, rows, vector, n, n), (True,))
         normalization.channel_norm.prepare((images, vector, vector), (1e-5,))
         normalization.channel_norm_gradient.prepare((images, images, vector, vector, vector), (1e-5,))
         group_norm.group_norm.prepare((images, vector, vector), (5, 1e-5))
@@ -522,7 +522,7 @@ import numod
 from numod.device import cuda
 from numod.device.layout import layout
 from numod.kernel import build
-from numod.ops import matmul
+from numod.ops.matmul import matmul
 assert cuda._is_built_in()
 cuda.capability, cuda.launch_on, cuda.empty = lambda: (8, 0), lambda kernel, shape: kernel, np.empty
 cuda.compile = lambda make, signature, *_: print(cuda.ptx(make(), signature, (8, 0)))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import numod
+from numod.kernel import registers
 from numod.kernel.registers import byte_tiles
 
 SHAPES = [(1, 1, 1), (3, 5, 2), (17, 64, 49), (9, 131, 100), (40, 30, 48), (65, 258, 7)]
@@ -81,8 +82,12 @@ def test_pairs_of_sixteen_bits_give_the_same(monkeypatch):
     """The path of processors without VNNI, on this one."""
     from numod.ops.matmul.int8 import ByteProduct
 
+    def forget() -> None:
+        byte_tiles.functions.cache_clear()
+        registers.functions.cache_clear()
+
     monkeypatch.setattr(byte_tiles, "group", lambda: 2)
-    byte_tiles.functions.cache_clear()
+    forget()
     a, b = numod.tensor(_bytes((21, 67), "int8")), numod.tensor(_bytes((67, 60), "int8", 1))
     from numod.core.apply import apply
 
@@ -91,4 +96,5 @@ def test_pairs_of_sixteen_bits_give_the_same(monkeypatch):
             apply(ByteProduct("_int_mm_pairs"), (a, b)).numpy(), a.numpy().astype("int64") @ b.numpy().astype("int64")
         )
     finally:
-        byte_tiles.functions.cache_clear()
+        monkeypatch.undo()
+        forget()
