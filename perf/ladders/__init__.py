@@ -9,6 +9,7 @@ are here to be read.
 from __future__ import annotations
 
 import argparse
+import ast
 import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -79,10 +80,17 @@ def compiled(kernel: Callable, signature: str, *, fast: bool = False, library: s
 
     flags, name = build.FAST_REDUCTION if fast else build.FAST_POINTWISE, f"ladder_{kernel.__name__}"
     if library:
-        return build.build(
-            cpu, name, f"{library}\nreal = float32\n{bind.source_of(kernel)}", signature, False, flags
-        ).launch
-    return bind.launcher(device("cpu"), name, bind.source_of(kernel), signature, float32, 0, flags)
+        return build.build(cpu, name, f"{library}\nreal = float32\n{_source(kernel)}", signature, False, flags).launch
+    return bind.launcher(device("cpu"), name, _source(kernel), signature, float32, 0, flags)
+
+
+def _source(kernel: Callable) -> str:
+    """The kernel's text. Its names are those of the back end, or of `library`, and need not resolve in its module."""
+    from numod.kernel.specialize import tree_of
+
+    tree = tree_of(kernel)
+    tree.body[0].name = "kernel"
+    return ast.unparse(tree) + "\n"
 
 
 def into(launch: Callable, out: np.ndarray, *arguments: object) -> Callable[[], np.ndarray]:
