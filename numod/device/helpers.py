@@ -167,6 +167,29 @@ define weak hidden {kind} @{name}({kind} %x) nounwind {{
 """
 
 
+def _extreme(name: str, size: str) -> str:
+    """fmaximum and fminimum: NaN if either is NaN, and -0 is less than 0."""
+    kind, bits = ("float", "i32") if name.endswith("f") else ("double", "i64")
+    compare, zeros = ("ogt", "and") if "max" in name else ("olt", "or")
+    return f"""
+define weak hidden {kind} @{name}({kind} %x, {kind} %y) nounwind {{
+  %x_is_nan = fcmp uno {kind} %x, %x
+  %y_is_nan = fcmp uno {kind} %y, %y
+  %x_wins = fcmp {compare} {kind} %x, %y
+  %are_equal = fcmp oeq {kind} %x, %y
+  %x_bits = bitcast {kind} %x to {bits}
+  %y_bits = bitcast {kind} %y to {bits}
+  %zero_bits = {zeros} {bits} %x_bits, %y_bits
+  %either = select i1 %x_wins, {bits} %x_bits, {bits} %y_bits
+  %ordered = select i1 %are_equal, {bits} %zero_bits, {bits} %either
+  %with_y = select i1 %y_is_nan, {bits} %y_bits, {bits} %ordered
+  %result_bits = select i1 %x_is_nan, {bits} %x_bits, {bits} %with_y
+  %result = bitcast {bits} %result_bits to {kind}
+  ret {kind} %result
+}}
+"""
+
+
 def _fused_single(name: str, size: str) -> str:
     """fmaf, of 64 bits, in which the product is exact."""
     return """
@@ -255,6 +278,7 @@ _BY_NAME: dict[str, Callable[[str, str], str]] = {
     "__modsi3": _division("i32", True, "rest"), "__umodsi3": _division("i32", False, "rest"),
     "__divdi3": _division("i64", True, "quotient"), "__udivdi3": _division("i64", False, "quotient"),
     "__moddi3": _division("i64", True, "rest"), "__umoddi3": _division("i64", False, "rest"),
+    **dict.fromkeys(("fmaximum", "fmaximumf", "fminimum", "fminimumf"), _extreme),
     "sqrt": _root, "sqrtf": _root, "fma": _fused_double, "fmaf": _fused_single, "__chkstk": _probe,
     **dict.fromkeys((f"__aeabi_unwind_cpp_pr{k}" for k in range(3)), _nothing),
 }  # fmt: skip

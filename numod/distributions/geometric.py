@@ -52,6 +52,7 @@ class Geometric(ProbsOrLogits):
         return value * f.where((failure == -math.inf) & (value == 0), failure.new_zeros(()), failure) + success
 
     def entropy(self) -> Tensor:
+        logits = self.logits  # cached from now on, as PyTorch's entropy does
         if self._by_logits:
-            return geometric_entropy(self.logits)
+            return geometric_entropy(logits)
         return -self.probs.log() - xlog1py(1 - self.probs, -self.probs) / self.probs
