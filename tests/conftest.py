@@ -55,6 +55,10 @@ def runs_on_device(item: pytest.Item) -> bool:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Select the first and the last variant of every test that runs on the device; on a GPU every variant."""
+    if unstable := [
+        item.nodeid for item in items if " at 0x" in item.nodeid
+    ]:  # xdist needs the same names in each worker
+        raise pytest.UsageError(f"the name of a test holds an address: {unstable[0]}; give the parameter an id")
     variants: dict[str, list[pytest.Item]] = {}
     for item in filter(runs_on_device, items):
         variants.setdefault(item.nodeid.partition("[")[0], []).append(item)

@@ -154,7 +154,7 @@ def test_threads_share_a_network(written: tuple) -> None:
     (1, np.zeros(3, ">i8"), TypeError, "k must hold int64, got >i8"),
     (2, np.zeros(2, np.uint8), TypeError, "keep must hold bool, got uint8"),
     (5, np.zeros(2, np.complex128), TypeError, "z must hold complex64, got complex128"),
-], ids=str)  # fmt: skip
+])  # fmt: skip
 def test_wrong_inputs_are_told_in_plain_words(
     place: int, value: object, error: type, text: str, written: tuple
 ) -> None:
