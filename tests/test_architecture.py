@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,7 @@ FREE = {
     "__init__",
     "__main__",
     "demo",
+    "docs",
     "inventory",
     "tools",
     "linalg",
@@ -104,18 +106,33 @@ def test_lapack_is_called_in_one_place() -> None:
     assert [_name(path) for path in MODULES if "np.linalg" in path.read_text()] == ["ops/linalg/factorization.py"]
 
 
+# packages of optional extras, by the part of numod that imports them where they are needed
+EXTRAS = {"docs.py": {"sphinx"}}
+
+
+def _imported_packages(nodes: Iterable[ast.AST]) -> set[str]:
+    imports = [node for node in nodes if isinstance(node, (ast.Import, ast.ImportFrom))]
+    names = [
+        name
+        for node in imports
+        for name in (
+            [alias.name for alias in node.names]
+            if isinstance(node, ast.Import)
+            else [node.module]
+            if not node.level
+            else []
+        )
+    ]
+    return {name.split(".")[0] for name in names}
+
+
 def test_dependencies_are_numba_numpy_llvmlite() -> None:
     allowed = set(sys.stdlib_module_names) | {"numba", "numpy", "llvmlite", "numod"}
     for path in MODULES:
-        for node in ast.walk(ast.parse(path.read_text())):
-            roots = (
-                [a.name for a in node.names]
-                if isinstance(node, ast.Import)
-                else [node.module]
-                if isinstance(node, ast.ImportFrom) and not node.level
-                else []
-            )
-            assert {root.split(".")[0] for root in roots} <= allowed, path
+        tree = ast.parse(path.read_text())
+        extras = EXTRAS.get(_name(path), EXTRAS.get(_name(path).split("/")[0], set()))
+        assert _imported_packages(ast.walk(tree)) <= allowed | extras, path
+        assert not _imported_packages(tree.body) & extras, f"{path} imports an optional package before it is needed"
 
 
 def test_import_loads_neither_numba_nor_a_framework() -> None:
