@@ -38,6 +38,7 @@ FREE = {
     "__main__",
     "demo",
     "docs",
+    "examples",
     "inventory",
     "tools",
     "linalg",
