@@ -256,7 +256,7 @@ class Hookable:
         return register(self._state_dict_pre_hooks, hook)
 
     def register_state_dict_post_hook(self, hook: Callable) -> RemovableHandle:
-        """Call `hook(module, state_dict, prefix, local_metadata)` after collecting the state; it may change the dict."""
+        """Call `hook(module, state_dict, prefix, local_metadata)` after collecting state; it may change the dict."""
         return register(self._state_dict_hooks, hook, options=[(self._state_dict_hooks_in_place, True)])
 
     def _register_state_dict_hook(self, hook: Callable) -> RemovableHandle:
