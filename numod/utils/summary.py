@@ -252,12 +252,12 @@ def _run(model: Module, layers: dict[int, Layer], mode: str, arguments: tuple, k
         for layer, _ in stack if multiply_adds else ():
             layer.mult_adds += multiply_adds
 
-    def enter(module: Module, args: tuple) -> None:
+    def before_forward(module: Module, args: tuple) -> None:
         layer = layers[id(module)]
         layer.input_size = next((list(tensor.shape) for tensor in _tensors(args)), None)
         stack.append((layer, time.perf_counter()))
 
-    def exit_(module: Module, args: tuple, result: Any) -> None:
+    def after_forward(module: Module, args: tuple, result: Any) -> None:
         layer, start = stack.pop()
         layer.seconds += time.perf_counter() - start
         results = list(_tensors(result))
@@ -272,8 +272,8 @@ def _run(model: Module, layers: dict[int, Layer], mode: str, arguments: tuple, k
         if twice:
             model(*arguments, **keywords)
         for module in model.modules():
-            exits.enter_context(module.register_forward_pre_hook(enter))
-            exits.enter_context(module.register_forward_hook(exit_))
+            exits.enter_context(module.register_forward_pre_hook(before_forward))
+            exits.enter_context(module.register_forward_hook(after_forward))
         listeners.append(count)
         exits.callback(listeners.remove, count)
         model(*arguments, **keywords)
