@@ -406,10 +406,10 @@ def _nudged(value: Any, draw: random.Random) -> Any:
 @cache
 def op_names() -> list[Any]:
     """Names of ops as files have them, and of what is none."""
-    from numod.serialization.program import _known
+    from numod.serialization.program import _ops_by_name
 
     return [
-        *_known(),
+        *_ops_by_name(),
         "empty",
         "Update.sgd",
         "Fused.x",
