@@ -147,16 +147,16 @@ def test_products_of_blocks(tile: block.Tile) -> None:
         ("groups", "images", "channels", "features", "depth", "height", "width"), 3
     )
     # what a product's texts name by agreement (`block.Operand`, `block.Product`)
-    shared = {"o", "k", "i", "moved", "value", "batch"}
+    shared = {"o", "k", "i", "k_shift", "value", "batch"}
     for product in (
         block.matrices("inner", "outer", "int32", tile),
         *(make(sizes) for make in (block.convolution, block.convolution_input, block.convolution_weight)),
     ):
         own = Counter()
-        for lines in (product.batch, product.lines, block.named(product.column)):
+        for lines in (product.batch, product.lines, block.assignments(product.column)):
             own += stores("\n".join(lines))
         for side in (product.left, product.right):
-            own += stores("\n".join(block.named({**side.outer, **side.inner})))
+            own += stores("\n".join(block.assignments({**side.outer, **side.inner})))
         bare = block.Product(
             product.arguments,
             block.Operand("inner", "x", "0", jumps=("1", "1")),
