@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ..dtypes import dtype as DType
 from .emit import FEW, at_once, by_half_registers, dot, unravel
 from .expression import Expression
-from .library.teams import joining
+from .library.cuda_block import joining_threads
 from .writer import Input, Writer, cast, literal, load, number_type, stored
 
 # elements summed in the compute dtype before they are added to a wider accumulator, so that rounding errors do not grow
@@ -227,9 +227,9 @@ def _thread_totals(fold: Fold, inputs: tuple[Input, ...], base: str, threads: in
 
 def _block_total(fold: Fold, threads: int) -> list[str]:
     """Lines in which a block's threads combine their totals in shared memory, in two rounds as in
-    `kernel.library.teams`; then one thread writes `out[task]`.
+    `kernel.library.cuda_block`; then one thread writes `out[task]`.
     """
-    count = joining(threads)
+    count = joining_threads(threads)
     store = f"_shared[_thread] = {stored('_total', fold.wide, fold.wide)}"
     lines = [
         f"        {store}",

@@ -85,8 +85,8 @@ def attention_kernel(
                     for row in range(rows):
                         line, at = scores_at + row * block, state_at + start - top + row
                         visible = max(0, min(block_count, start + row + 1 - low)) if causal != 0 else block_count
-                        row_max = state[uintp(at + 2 * CHUNK)]
-                        shift = real(0.0) if row_max == -1e400 else row_max
+                        running_max = state[uintp(at + 2 * CHUNK)]
+                        shift = real(0.0) if running_max == -1e400 else running_max
                         total = chances_of(scores, line, scores, line, visible, factor, shift)
                         if low > 0:
                             rescale = exp(state[uintp(at)] - shift)
@@ -95,7 +95,7 @@ def attention_kernel(
                                 out, (head * length + start + row) * width, out, (head * length + start + row) * width,
                                 width, rescale,
                             )  # fmt: skip
-                        state[uintp(at)] = row_max
+                        state[uintp(at)] = running_max
                         state[uintp(at + CHUNK)] = total
                         if DROPPED:
                             drop_scores(

@@ -21,7 +21,7 @@ from ...kernel import bind, build
 from ...kernel.language import float64, int64, local_array, parallel_range, real, uintp
 from ...kernel.library.division import quotient
 from ...kernel.library.rows import row_sum
-from ...kernel.library.teams import store_4
+from ...kernel.library.cuda_block import store_4
 from ...kernel.library.windows import (
     Pooling,
     fill_windows,

@@ -30,7 +30,7 @@ from ...kernel.library.softmax import (
     write_softmax,
     write_softmax_in_line,
 )
-from ...kernel.library.teams import team_high, team_sum, team_sum_of_exp
+from ...kernel.library.cuda_block import row_max, block_sum, row_sum_of_exp
 from ...kernel.registers import tiles
 from ...kernel.specialize import has, specialized
 from . import register_rows, block_reduce
@@ -110,20 +110,20 @@ def total_kernel(losses, target, loss, count, invalid, column_count, n, ignored,
     loss[0] = total / counted if mean else total
 
 
-def total_block(losses, target, loss, count, invalid, column_count, n, ignored, mean, *, TEAM):
+def total_block(losses, target, loss, count, invalid, column_count, n, ignored, mean, *, THREADS):
     """`total_kernel` with one block of GPU threads."""
-    shared = shared_array(TEAM, float64, SHARED)
+    shared = shared_array(THREADS, float64, SHARED)
     thread = int64(cuda.threadIdx.x)
     total, counted, outside = float64(0), float64(0), float64(0)
-    for column in range(thread, column_count, TEAM):
+    for column in range(thread, column_count, THREADS):
         chosen = target[uintp(column)]
         is_class = (chosen >= 0) & (chosen < n)
         total += float64(losses[uintp(column)])
         counted += float64(1) if (chosen != ignored) & is_class else float64(0)
         outside += float64(0) if (chosen == ignored) | is_class else float64(1)
-    total = team_sum(total, shared, thread, TEAM)
-    counted = team_sum(counted, shared, thread, TEAM)
-    outside = team_sum(outside, shared, thread, TEAM)
+    total = block_sum(total, shared, thread, THREADS)
+    counted = block_sum(counted, shared, thread, THREADS)
+    outside = block_sum(outside, shared, thread, THREADS)
     if thread == 0:
         count[0], invalid[0] = int64(counted), int64(outside)
         loss[0] = total / counted if mean else total
@@ -216,39 +216,39 @@ def cross_entropy_gradient_columns(
         turn_back(results, out, base, n, width, inner, LANES)
 
 
-def softmax_block(x, out, outer, n, inner, *, TEAM):
+def softmax_block(x, out, outer, n, inner, *, THREADS):
     """`softmax_kernel` with a block of GPU threads for each row; inner is 1.
 
     A row is read three times, twice from the cache.
     """
-    shared = shared_array(TEAM, real, SHARED)
+    shared = shared_array(THREADS, real, SHARED)
     thread = int64(cuda.threadIdx.x)
     for row in range(int64(cuda.blockIdx.x), outer, int64(cuda.gridDim.x)):
-        high = team_high(x, row * n, n, shared, thread, TEAM)
-        scale = real(1.0) / team_sum_of_exp(x, row * n, n, high, shared, thread, TEAM)
-        for k in range(thread, n, TEAM):
+        high = row_max(x, row * n, n, shared, thread, THREADS)
+        scale = real(1.0) / row_sum_of_exp(x, row * n, n, high, shared, thread, THREADS)
+        for k in range(thread, n, THREADS):
             out[uintp(row * n + k)] = exp(x[uintp(row * n + k)] - high) * scale
 
 
-def log_softmax_block(x, out, outer, n, inner, *, TEAM):
+def log_softmax_block(x, out, outer, n, inner, *, THREADS):
     """`log_softmax_kernel` with a block of GPU threads for each row."""
-    shared = shared_array(TEAM, real, SHARED)
+    shared = shared_array(THREADS, real, SHARED)
     thread = int64(cuda.threadIdx.x)
     for row in range(int64(cuda.blockIdx.x), outer, int64(cuda.gridDim.x)):
-        high = team_high(x, row * n, n, shared, thread, TEAM)
-        rest = log(float64(team_sum_of_exp(x, row * n, n, high, shared, thread, TEAM)))
-        for k in range(thread, n, TEAM):
+        high = row_max(x, row * n, n, shared, thread, THREADS)
+        rest = log(float64(row_sum_of_exp(x, row * n, n, high, shared, thread, THREADS)))
+        for k in range(thread, n, THREADS):
             out[uintp(row * n + k)] = real(float64(x[uintp(row * n + k)] - high) - rest)
 
 
-def cross_entropy_block(x, target, out, outer, n, inner, ignored, *, TEAM):
+def cross_entropy_block(x, target, out, outer, n, inner, ignored, *, THREADS):
     """`cross_entropy_kernel` with a block of GPU threads for each row."""
-    shared = shared_array(TEAM, real, SHARED)
+    shared = shared_array(THREADS, real, SHARED)
     thread = int64(cuda.threadIdx.x)
     for row in range(int64(cuda.blockIdx.x), outer, int64(cuda.gridDim.x)):
         chosen = target[uintp(row)]
-        high = team_high(x, row * n, n, shared, thread, TEAM)
-        total = team_sum_of_exp(x, row * n, n, high, shared, thread, TEAM)
+        high = row_max(x, row * n, n, shared, thread, THREADS)
+        total = row_sum_of_exp(x, row * n, n, high, shared, thread, THREADS)
         if thread == 0:
             if chosen == ignored or chosen < 0 or chosen >= n:
                 out[uintp(row)] = real(0.0)
@@ -256,17 +256,17 @@ def cross_entropy_block(x, target, out, outer, n, inner, ignored, *, TEAM):
                 out[uintp(row)] = log(total) + (high - x[uintp(row * n + chosen)])
 
 
-def cross_entropy_gradient_block(g, x, target, count, out, outer, n, inner, ignored, g_step, mean, *, TEAM):
+def cross_entropy_gradient_block(g, x, target, count, out, outer, n, inner, ignored, g_step, mean, *, THREADS):
     """`cross_entropy_gradient_kernel` with a block of GPU threads for each row."""
-    shared = shared_array(TEAM, real, SHARED)
+    shared = shared_array(THREADS, real, SHARED)
     thread = int64(cuda.threadIdx.x)
     scale = real(1.0) / real(count[0]) if mean else real(1.0)
     for row in range(int64(cuda.blockIdx.x), outer, int64(cuda.gridDim.x)):
         chosen = target[uintp(row)]
         weight = g[uintp(row * g_step)] * scale if chosen != ignored else real(0.0)
-        high = team_high(x, row * n, n, shared, thread, TEAM)
-        scale_of_row = weight / team_sum_of_exp(x, row * n, n, high, shared, thread, TEAM)
-        for k in range(thread, n, TEAM):
+        high = row_max(x, row * n, n, shared, thread, THREADS)
+        scale_of_row = weight / row_sum_of_exp(x, row * n, n, high, shared, thread, THREADS)
+        for k in range(thread, n, THREADS):
             value = exp(x[uintp(row * n + k)] - high) * scale_of_row
             out[uintp(row * n + k)] = value - weight if k == chosen else value
 
