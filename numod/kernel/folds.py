@@ -144,7 +144,7 @@ def _exclude_stride_1(inner: str) -> list[str]:
 
 
 @lru_cache(_LIMIT)
-def team(fold: Fold, kept: int, reduced: int, threads: int) -> tuple[str, str]:
+def block_rows(fold: Fold, kept: int, reduced: int, threads: int) -> tuple[str, str]:
     """Source and signature of a reduction with a block of GPU threads for each output and chunk, along a contiguous
     innermost dimension: neighbouring threads read neighbouring elements.
 
@@ -171,7 +171,7 @@ def team(fold: Fold, kept: int, reduced: int, threads: int) -> tuple[str, str]:
 
 
 def _geometry_names(kept: int, reduced: int) -> list[str]:
-    """Names of the numbers that the kernels of `rows` and `team` take after the arrays."""
+    """Names of the numbers that the kernels of `rows` and `block_rows` take after the arrays."""
     names = [
         "_outs",
         "_n",

@@ -109,7 +109,7 @@ FOLD = folds.Fold(
 FOLDS = {
     **{f"rows {inner} {rank} {each}": folds.rows(FOLD, inner, rank, rank, **each)[0] for inner, rank,
         each in itertools.product("1s", (0, 1, 3), ({}, {"joined": True}, {"short": True}))},
-    "across": folds.rows(FOLD, "s", 2, 2, across=True)[0], "team": folds.team(FOLD, 2, 2, 64)[0],
+    "across": folds.rows(FOLD, "s", 2, 2, across=True)[0], "block": folds.block_rows(FOLD, 2, 2, 64)[0],
     **{f"columns {inner} {few}": folds.columns(FOLD, 2, inner, few)[0] for inner,
         few in itertools.product("1s", (0, 3))},
     **{f"flat {threads}": folds.flat(FOLD._replace(each=Symbol("in_start")),

@@ -113,7 +113,7 @@ def _gpu_product(
     )
     sum_storage = number if parts == 1 else a.dtype.compute.storage
     signature = bind.signature(number, number, sum_storage, number, numbers=len(constants))
-    team = block.tiles(tile, batches, rows, columns), tile.threads
+    blocks = block.tiles(tile, batches, rows, columns), tile.threads
     runs = batches // sizes[-1]
     ends = ((a_run, a_batch, rows, inner, a), (b_run, b_batch, inner, columns, b))
     limit = max(
@@ -123,7 +123,7 @@ def _gpu_product(
     product = block.matrices(*orders, "int32" if limit < block.SHORT else "int64", tile)
     source = block.source(product, tile, number, rounded=parts == 1)
     run = bind.launcher(
-        a.device, f"{name}_blocks", source, signature, a.dtype, batches * rows * columns * inner // 4, team=team
+        a.device, f"{name}_blocks", source, signature, a.dtype, batches * rows * columns * inner // 4, blocks=blocks
     )
     no_bias = a.device.empty(0, a.storage)
     if parts == 1:

@@ -287,7 +287,7 @@ def _by_teams(x: Layout, name: str, least: bool, shape: tuple) -> Callable:
     if chunks == 1:
         return lambda x_data, values, indices: run(x_data, indices, values, indices, *shape, 1, n, 0)
     join, empty = (
-        block_reduce.launcher(x, name, kernel, signature, outer * inner, x.device.backend.team(chunks)),
+        block_reduce.launcher(x, name, kernel, signature, outer * inner, x.device.backend.threads_per_row(chunks)),
         x.device.empty,
     )
 

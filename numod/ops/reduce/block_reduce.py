@@ -28,7 +28,7 @@ def sharing(x: Layout, n: int, step: int = 1, most: int = 256, each: int = 16) -
     backend = x.device.backend
     if not backend.is_gpu or step != 1:
         return 0
-    threads = backend.team(n, most, each)
+    threads = backend.threads_per_row(n, most, each)
     return threads if 2 * n >= threads else 0
 
 

@@ -243,7 +243,9 @@ def _rows(
     inner, backend = emit.classes_of([inner_steps[-1:]]), x.device.backend
     chunk = -(-inner_sizes[-1] // chunks)
     chunk = chunk if chunks == 1 else -(-chunk // _LINE) * _LINE
-    threads_per_row = backend.team(chunk, each=block_reduce.REDUCED) if backend.is_gpu and inner == "1" else 0
+    threads_per_row = (
+        backend.threads_per_row(chunk, each=block_reduce.REDUCED) if backend.is_gpu and inner == "1" else 0
+    )
     blocks = (outs * chunks, threads_per_row) if 0 < threads_per_row <= chunk else None
     across = backend.is_gpu and inner == "s" and chunks > 1
     ranks = len(outer_sizes), len(inner_sizes) - 1
@@ -251,7 +253,7 @@ def _rows(
     source, signature = (
         folds.rows(fold, inner, *ranks, across, joined, short)
         if blocks is None
-        else folds.team(fold, *ranks, blocks[1])
+        else folds.block_rows(fold, *ranks, blocks[1])
     )
     if inner == "1" and not backend.is_gpu:
         source = emit.by_half_registers(source)
@@ -416,7 +418,7 @@ def flat(
     joined: bool = False,
 ) -> Callable:
     """The launcher of `folds.flat` for n elements in total."""
-    blocks = (chunks, device.backend.team(n // chunks)) if device.backend.is_gpu else None
+    blocks = (chunks, device.backend.threads_per_row(n // chunks)) if device.backend.is_gpu else None
     source, signature = folds.flat(fold, inputs, blocks[1] if blocks else 0, joined)
     return bind.launcher(device, name, source, signature, fold.dtype, n, build.FAST_REDUCTION, blocks)
 

@@ -380,7 +380,7 @@ class CrossEntropyTotal(CrossEntropy):
         per_target, backend = super()._plan(x, out, constants[:-1]), x.device.backend
         signature += 4 * ", int64"
         if backend.is_gpu:
-            add = block_reduce.launcher(x, self.name, total_block, signature, 1, backend.team(out.size, 512))
+            add = block_reduce.launcher(x, self.name, total_block, signature, 1, backend.threads_per_row(out.size, 512))
         else:
             add = bind.launcher(
                 x.device, self.name, specialized(total_kernel), signature, x.dtype, out.size, build.FAST_REDUCTION

@@ -416,10 +416,10 @@ def _merging(x: Layout, n: int, flip: int) -> Callable:
         key_storage(x.dtype),
         x.storage.name,
         x.device.empty,
-        x.device.backend.sorted_together(),
+        x.device.backend.block_sort_size(),
     )
     run, rows = min(max(1 << (n - 1).bit_length(), 16), longest_run), x.size // n
-    runs, threads = -(-n // run), min(x.device.backend.team(8 * run), run // 2)
+    runs, threads = -(-n // run), min(x.device.backend.threads_per_row(8 * run), run // 2)
     if radix_cuda.suits(x, n, runs):
         return radix_cuda.by_digits(x, n, flip, _taking(x))
     arrays = f"{element}[], {element}[], int64[], {key.name}[], uint32[]"
