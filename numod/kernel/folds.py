@@ -204,12 +204,12 @@ def _thread_totals(fold: Fold, inputs: tuple[Input, ...], base: str, threads: in
     Long formulas, which need more registers, skip the first loop or both.
     """
     tensors = [input.name for input in inputs if input.tensor]
-    turn, single = (
+    vector_lines, scalar_lines = (
         _folded(fold, "uintp(_index)", "_part", fold.dtype, inputs),
         _folded(fold, f"uintp({base}_inner)", "_total", fold.wide, inputs),
     )
     lines = ["_whole = _start"]
-    for runs in () if len(turn) > FEW else (4, 1) if len(turn) < 8 else (1,):
+    for runs in () if len(vector_lines) > FEW else (4, 1) if len(vector_lines) < 8 else (1,):
         step = 4 * threads * runs
         lines += ["_first = _whole", f"_whole = _first + max(_stop - _first, 0) // {step} * {step}"]
         lines += [f"for _inner in range(_first + 4 * _thread, _whole, {step}):"]
@@ -220,9 +220,13 @@ def _thread_totals(fold: Fold, inputs: tuple[Input, ...], base: str, threads: in
                     f"uintp({base}_inner + {4 * threads * run}))"
                 )
         lines.append(f"    _part = {cast(fold.dtype, literal(fold.identity))}")
-        lines += ["    " + at_once(line, k) for k in range(4 * runs) for line in turn]
+        lines += ["    " + at_once(line, k) for k in range(4 * runs) for line in vector_lines]
         lines += ["    " + line for line in _combined(fold, "_total", "_part", fold.wide)]
-    return [*lines, f"for _inner in range(_whole + _thread, _stop, {threads}):", *("    " + line for line in single)]
+    return [
+        *lines,
+        f"for _inner in range(_whole + _thread, _stop, {threads}):",
+        *("    " + line for line in scalar_lines),
+    ]
 
 
 def _block_total(fold: Fold, threads: int) -> list[str]:

@@ -34,13 +34,13 @@ def copy_strip(x, x_at, x_step, out, out_at, count):
     _copy_lines(x, x_at, x_step, out, out_at, count, host().rows)
 
 
-def turn_block(x, x_at, x_step, out, out_at, out_step):
+def transpose_block(x, x_at, x_step, out, out_at, out_step):
     """Transpose a square of one register's width: out (k, j) = x (j, k)."""
-    turn_edge(x, x_at, x_step, out, out_at, out_step, _lanes(x))
+    transpose_edge(x, x_at, x_step, out, out_at, out_step, _lanes(x))
 
 
-def turn_edge(x, x_at, x_step, out, out_at, out_step, held):
-    """Transpose like `turn_block`, reading only `held` lines; the last one is repeated."""
+def transpose_edge(x, x_at, x_step, out, out_at, out_step, held):
+    """Transpose like `transpose_block`, reading only `held` lines; the last one is repeated."""
     for k in range(_lanes(x)):
         for j in range(_lanes(x)):
             out[out_at + k * out_step + j] = x[x_at + min(j, held - 1) * x_step + k]

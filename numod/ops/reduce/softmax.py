@@ -26,7 +26,7 @@ from ...kernel.library.softmax import (
     sum_exp_of_columns,
     sum_of_exp,
     sum_of_exp_in_line,
-    turn_back,
+    transpose_back,
     write_softmax,
     write_softmax_in_line,
 )
@@ -159,7 +159,7 @@ def softmax_columns(x, out, rows, results, highs, totals, outer, n, inner, *, CO
         for j in range(width):
             totals[uintp(column + j)] = real(1.0) / totals[uintp(column + j)]
         scale_columns(results, base, n, step, width, totals, column)
-        turn_back(results, out, base, n, width, inner, LANES)
+        transpose_back(results, out, base, n, width, inner, LANES)
 
 
 def log_softmax_columns(x, out, rows, results, highs, totals, outer, n, inner, *, COLUMNS, LANES):
@@ -176,7 +176,7 @@ def log_softmax_columns(x, out, rows, results, highs, totals, outer, n, inner, *
                 results[uintp(base + k * step + j)] = (
                     rows[uintp(base + k * step + j)] - highs[uintp(column + j)]
                 ) - totals[uintp(column + j)]
-        turn_back(results, out, base, n, width, inner, LANES)
+        transpose_back(results, out, base, n, width, inner, LANES)
 
 
 def cross_entropy_columns(x, target, out, rows, results, highs, totals, outer, n, inner, ignored, *, COLUMNS, LANES):
@@ -213,7 +213,7 @@ def cross_entropy_gradient_columns(
             chosen = target[uintp(column + j)]
             if chosen != ignored:
                 results[uintp(base + chosen * step + j)] -= highs[uintp(column + j)]
-        turn_back(results, out, base, n, width, inner, LANES)
+        transpose_back(results, out, base, n, width, inner, LANES)
 
 
 def softmax_block(x, out, outer, n, inner, *, THREADS):
