@@ -172,7 +172,7 @@ class Op:
         """
         raise TypeError(f"{self.name} has no in-place form; assign its result instead")
 
-    def finished(
+    def with_epilogue(
         self,
         name: str,
         arguments: tuple,

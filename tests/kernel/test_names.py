@@ -180,7 +180,7 @@ def test_kernels_that_get_an_end(module: object) -> None:
         node
         for node in ast.walk(ast.parse(inspect.getsource(module)))
         if isinstance(node, ast.FunctionDef)
-        and "FINISH" in {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+        and "EPILOGUE" in {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
     ]
     assert kernels
     for kernel in kernels:

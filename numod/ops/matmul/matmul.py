@@ -232,8 +232,8 @@ class Matmul(Op):
             else None
         )
 
-    def finished(self, name: str, arguments: tuple, parameters: tuple, *end: object) -> Callable | None:
-        """As `Op.finished`.
+    def with_epilogue(self, name: str, arguments: tuple, parameters: tuple, *end: object) -> Callable | None:
+        """As `Op.with_epilogue`.
 
         None if the product does not use tiles, or the tensors do not have constant steps along its rows.
         """
@@ -327,7 +327,7 @@ class Linear(Op):
         "bias": lambda g: _as_rows(g).sum(0),
     }
     joint = joint_gradients(gradients)
-    supports_half, finished = Matmul.supports_half, Matmul.finished
+    supports_half, with_epilogue = Matmul.supports_half, Matmul.with_epilogue
 
     def factors(self, arguments: tuple, parameters: tuple) -> tuple[Layout, Layout, Layout | None]:
         """The layouts of the factors, the weight transposed, and the bias."""
@@ -384,8 +384,8 @@ class Packed:
     def prepack(self, arguments: tuple, parameters: tuple) -> None:
         """The matrix is packed already."""
 
-    def finished(self, name: str, arguments: tuple, parameters: tuple, *end: object) -> Callable | None:
-        """As `Op.finished`."""
+    def with_epilogue(self, name: str, arguments: tuple, parameters: tuple, *end: object) -> Callable | None:
+        """As `Op.with_epilogue`."""
         run = tiled_with_epilogue(name, self.factors(arguments[:-1], parameters), *end, packed=True)
         return run and (lambda factors, *others: run([factors[0], factors[-1], *factors[2:-1]], *others))
 

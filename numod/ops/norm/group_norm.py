@@ -11,7 +11,7 @@ from ...device import Layout
 from ...device.layout import layout
 from ...kernel.language import cuda, float64, int64, parallel_range, real, SHARED, shared_array, uintp
 from ...kernel.library.division import quotient32
-from ...kernel.library.rows import moments, slope_sums, write_scaled, write_slopes
+from ...kernel.library.rows import moments, gradient_sums, write_scaled, write_gradients
 from ...kernel.library.cuda_block import row_moments, block_sum
 from .normalization import BLOCK_KERNELS, Norm, composed, planes
 from ..op import Plan
@@ -44,7 +44,7 @@ def group_norm_gradient_kernel(g, x, weight, mean, rstd, out, partial, rows, cha
         row_mean, scale = mean[uintp(row)], rstd[uintp(row)]
         total, total_x = float64(0), float64(0)
         for c in range(channels):
-            a, b = slope_sums(g, x, base + c * n, n, row_mean)
+            a, b = gradient_sums(g, x, base + c * n, n, row_mean)
             partial[uintp(partial_at + c)] = b * float64(scale)
             partial[uintp(partial_at + groups * channels + c)] = a
             factor = float64(weight[uintp(first + c)]) if scaled != 0 else float64(1)
@@ -54,7 +54,7 @@ def group_norm_gradient_kernel(g, x, weight, mean, rstd, out, partial, rows, cha
         slope = real(total_x * float64(scale) * float64(scale) / float64(channels * n))
         for c in range(channels):
             factor = weight[uintp(first + c)] if scaled != 0 else x.dtype.type(1)
-            write_slopes(g, x, out, base + c * n, n, row_mean, factor, scale, mean_g, slope)
+            write_gradients(g, x, out, base + c * n, n, row_mean, factor, scale, mean_g, slope)
 
 
 def group_norm_block(x, weight, bias, out, mean, rstd, rows, channels, n, groups, scaled, shifted, eps, *, THREADS):

@@ -16,7 +16,7 @@ from ...device.layout import layout
 from ...kernel import bind, build
 from ...kernel.language import cuda, float64, int64, parallel_range, real, SHARED, shared_array, uintp
 from ...kernel.library.division import quotient32
-from ...kernel.library.rows import moments, row_squares, slope_sums, write_scaled, write_slopes
+from ...kernel.library.rows import moments, row_squares, gradient_sums, write_scaled, write_gradients
 from ...kernel.library.cuda_block import row_moments, block_sum
 from ...kernel.specialize import specialized
 from . import batch_norm_cuda
@@ -81,7 +81,7 @@ def row_norm_gradient_kernel(g, x, weight, mean, rstd, out, partial, rows, n, ce
                     sum_g += float64(a)
                     sum_gx += float64(b)
             else:
-                sum_g, sum_gx = slope_sums(g, x, base, n, row_mean)
+                sum_g, sum_gx = gradient_sums(g, x, base, n, row_mean)
             mean_g = real(sum_g / float64(n)) if centred != 0 else x.dtype.type(0)
             slope = real(sum_gx * float64(scale) * float64(scale) / float64(n))
             if scaled != 0:
@@ -90,7 +90,7 @@ def row_norm_gradient_kernel(g, x, weight, mean, rstd, out, partial, rows, n, ce
                         g[uintp(base + k)] * weight[uintp(k)] - mean_g - (x[uintp(base + k)] - row_mean) * slope
                     )
             else:
-                write_slopes(g, x, out, base, n, row_mean, x.dtype.type(1), scale, mean_g, slope)
+                write_gradients(g, x, out, base, n, row_mean, x.dtype.type(1), scale, mean_g, slope)
             if summed != 0:
                 for k in range(n):
                     partial[uintp(partial_at + k)] += g[uintp(base + k)] * (x[uintp(base + k)] - row_mean) * scale
@@ -131,7 +131,7 @@ def channel_norm_gradient_kernel(g, x, weight, mean, var, out, d_weight, d_bias,
         sum_g = float64(0)
         sum_gx = float64(0)
         for image in range(images):
-            a, b = slope_sums(g, x, (image * channels + channel) * n, n, channel_mean)
+            a, b = gradient_sums(g, x, (image * channels + channel) * n, n, channel_mean)
             sum_g += a
             sum_gx += b
         d_bias[uintp(channel)] = sum_g
@@ -143,7 +143,7 @@ def channel_norm_gradient_kernel(g, x, weight, mean, var, out, d_weight, d_bias,
         if scaled != 0:
             scale *= weight[uintp(channel)]
         for image in range(images - 1, -1, -1):
-            write_slopes(
+            write_gradients(
                 g, x, out, (image * channels + channel) * n, n, channel_mean, x.dtype.type(1), scale, mean_g, slope
             )
 
