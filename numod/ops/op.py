@@ -211,7 +211,7 @@ class Op:
         if plan.era == _era:
             self.plans[key] = plan
 
-    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
         """The error of a call that fits `takes`, whose names have these `sizes`; None if the call is valid."""
         return None
 

@@ -66,8 +66,8 @@ class Convolution(Op):
             "groups=1.. shape=0..^*?"
         )
 
-    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """See `Op.misfit`."""
+    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """See `Op.check`."""
         stride, padding, dilation, groups, shape = parameters
         rank = arguments[0].ndim
         if (

@@ -49,8 +49,8 @@ class Transform(Op):
             "n": " n=1..",
         }.get(self.parameters[-1], "")
 
-    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """As `Op.misfit`."""
+    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.check`."""
         (x,), (dims, *_) = arguments, parameters
         if not x.ndim or not dims or len(set(dims)) < len(dims):
             return f"attribute 'dims' must be dimensions of x, each once, got {dims}"

@@ -78,8 +78,8 @@ class Stack(Cat):
 
     takes = "*[*s]~:any; dim=0.."
 
-    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """See `Op.misfit`."""
+    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """See `Op.check`."""
         return (
             None
             if parameters[0] <= len(sizes["s"])

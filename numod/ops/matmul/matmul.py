@@ -243,8 +243,8 @@ class Matmul(Op):
             else tiled_with_epilogue(name, self.factors(arguments, parameters), *end)
         )
 
-    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """As `Op.misfit`."""
+    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.check`."""
         wrong_flag = next(
             (
                 name

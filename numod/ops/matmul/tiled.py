@@ -178,7 +178,7 @@ def tiled_with_epilogue(
     tensors: list[Layout],
     packed: bool = False,
 ) -> Callable | None:
-    """A launch (factors, out, arrays, numbers) of a product by tiles with `loop` as its epilogue, as in `Op.with_epilogue`.
+    """A launch (factors, out, arrays, numbers) of a product by tiles with epilogue `loop` (see `Op.with_epilogue`).
 
     None if tiles do not fit.
     """

@@ -110,8 +110,8 @@ class GroupNorm(Norm):
     takes = "x[n c *s]:f weight?[c] bias?[c]; groups=1.. eps=number"
     inputs, outputs, parameters = ("x", "weight", "bias"), ("out", "mean", "rstd"), ("groups", "eps")
 
-    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """See `Op.misfit`."""
+    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """See `Op.check`."""
         return (
             None
             if sizes["c"] % parameters[0] == 0
@@ -142,8 +142,8 @@ class GroupNormGradient(Norm):
         False,
     )
 
-    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """See `Op.misfit`."""
+    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """See `Op.check`."""
         if sizes["c"] % parameters[0]:
             return f"attribute 'groups' must divide {sizes['c']} channels, got {parameters[0]}"
         return (

@@ -450,8 +450,8 @@ class RowNormGradient(Norm):
         super().__init__(name)
         self.centred = centred
 
-    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """See `Op.misfit`."""
+    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """See `Op.check`."""
         return (
             None if sizes["r"] == prod(sizes["l"]) else f"mean must have {prod(sizes['l'])} elements, got {sizes['r']}"
         )

@@ -195,8 +195,8 @@ class Extremum(Op):
         super().__init__(name)
         self.least = least
 
-    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """See `Op.misfit`."""
+    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """See `Op.check`."""
         return (
             None
             if readable(arguments[0], parameters[0])

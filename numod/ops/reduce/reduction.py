@@ -63,8 +63,8 @@ class Reduction(Op):
         self.gradients = {} if gradient is None else {"x": _gradient(gradient)}
         self._folds: dict[tuple[DType, DType], folds.Fold] = {}
 
-    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """See `Op.misfit`."""
+    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """See `Op.check`."""
         dims = parameters[0]
         return (
             None
@@ -363,8 +363,8 @@ class FusedMapReduce(Op):
         """See `Op.takes`."""
         return " ".join(f"{input}#[*s]:any" for input in self.inputs) + "; scale=number"
 
-    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """See `Op.misfit`."""
+    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """See `Op.check`."""
         return None if "s" in sizes else "at least one input must be a tensor"
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:

@@ -404,8 +404,8 @@ class CrossEntropyGradient(Op):
     takes = "d_out[*g]:f x[n c *s] target[n *s]:int64 count?[]:int64; ignore_index=int mean=flag"
     inputs, parameters = ("d_out", "x", "target", "count"), ("ignore_index", "mean")
 
-    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """See `Op.misfit`."""
+    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """See `Op.check`."""
         wanted = () if isinstance(arguments[3], Layout) else (sizes["n"], *sizes["s"])
         return None if sizes["g"] == wanted else f"d_out must be of shape {wanted}, got {sizes['g']}"
 

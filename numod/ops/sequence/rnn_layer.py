@@ -336,8 +336,8 @@ class Layer(Op):
             f"reverse=flag{' keeps=flag' * ('keeps' in self.parameters)}"
         )
 
-    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """As `Op.misfit`."""
+    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.check`."""
         counted, gates, batch = parameters[0], self.cell["COUNT"], sizes["batch"]
         is_decreasing = all(0 < n <= previous for previous, n in zip((batch, *counted), counted))
         if not (is_decreasing or counted == room(len(counted), batch)) or sum(map(abs, counted)) != sizes["rows"]:
