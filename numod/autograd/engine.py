@@ -302,7 +302,8 @@ class _BackwardPass:
         """Whether a result of a node leads to a captured tensor."""
         positions = self.path.get(target)
         return positions is not None and (
-            target.uses is None or any(number in target.uses[position] for position in positions)
+            target.results_of_input is None
+            or any(number in target.results_of_input[position] for position in positions)
         )
 
     def pending_gradient(self, edge: tuple) -> Tensor | None:
