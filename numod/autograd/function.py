@@ -251,14 +251,14 @@ class Function:
     def apply(cls, *arguments: Any) -> Any:
         """Run `forward` without recording its operations, and record a single node for it."""
         forward, alone = (
-            state.examples
+            state.vmap_depth
             and cls.vmap is not Function.vmap
             and extensions.batched_function(cls, arguments)
             or (cls.forward, False)
         )
         if alone:
             return forward(*arguments)
-        if state.examples and state.grad_enabled:
+        if state.vmap_depth and state.grad_enabled:
             extensions.check_leaves(arguments)  # those that it stands for would have no node
         context = Context()
         edges = tuple(map(edge_to, arguments)) if state.grad_enabled else (None,) * len(arguments)

@@ -206,7 +206,7 @@ class Node:
         return Handle.add(self._checked_hooks().before, hook)
 
     def _checked_hooks(self) -> SimpleNamespace:
-        if dispatch.state.examples:
+        if dispatch.state.vmap_depth:
             extensions.check_leaves(leaves_of([self]))  # the hook would not see gradients of the whole batch
         return hooks_of(self)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..autograd import enable_grad
 from ..core import changes
-from ..core.apply import apply_updates, listeners, tell_dropped, with_gradients
+from ..core.apply import apply_updates, listeners, notify_dropped, with_gradients
 from ..core.tensor import Tensor
 from ..core.create.values import tensor
 from ..ops.update import Update
@@ -131,7 +131,7 @@ class Optimizer(Hooked):
             for each in group["params"]:
                 if set_to_none:
                     if listeners:
-                        tell_dropped(each)
+                        notify_dropped(each)
                     each._grad = None
                 elif with_gradients([each]):
                     each._grad = each._grad.detach() if each._grad.requires_grad else each._grad

@@ -19,7 +19,7 @@ from ...device.device import Device
 from ...device.layout import layout
 from ...device.storage import ForeignStorage
 from ...dtypes import dtype as DType
-from ..apply import tell_made
+from ..apply import notify_created
 from ..tensor import Tensor, wrap
 
 _CPU, _CUDA = 1, 2
@@ -232,7 +232,7 @@ def _tensor_over(address: int, memory_layout: Layout, owner: object) -> Tensor:
                 f"memory of {memory_layout.dtype} at {address:#x} is not aligned to its elements, as a GPU requires; "
                 "copy the array first"
             )
-        return tell_made(
+        return notify_created(
             wrap(
                 ForeignStorage(
                     memory_layout.device.backend.adopt(address, memory_layout.extent, memory_layout.storage, owner)
@@ -244,7 +244,7 @@ def _tensor_over(address: int, memory_layout: Layout, owner: object) -> Tensor:
         )
     memory = (c_uint8 * (memory_layout.extent * memory_layout.dtype.itemsize)).from_address(address)
     memory.owner = owner
-    return tell_made(wrap(ForeignStorage(np.frombuffer(memory, memory_layout.storage)), memory_layout, 0), "array")
+    return notify_created(wrap(ForeignStorage(np.frombuffer(memory, memory_layout.storage)), memory_layout, 0), "array")
 
 
 def _dtype(described: _Tensor) -> DType:

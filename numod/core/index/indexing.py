@@ -16,7 +16,7 @@ from ...device import Layout
 from ...ops.index import indexing as ix
 from ...ops.reduce import reduction as r
 from ...ops import table as t, view as v
-from ..apply import apply, as_tensor_of, active_listeners, listeners, observed, tell_copied
+from ..apply import apply, as_tensor_of, active_listeners, listeners, observed, notify_copied
 from ..create.creation import constant
 from ..math.elementwise import contiguous, copy_
 from ..math.in_place import memory_of
@@ -57,7 +57,7 @@ def getitem(self: Tensor, index: object) -> Tensor:
     index_tensors = {dim: tensor.clone() for dim, tensor in tensors.items()}
     result = _gathered(view, index_tensors)
     back = lambda: put(view, index_tensors, result, accumulate=False)  # noqa: E731
-    return tell_copied(
+    return notify_copied(
         result, view, lambda: _gathered(view, index_tensors), back, lambda: _selected(view, index_tensors)
     )
 
