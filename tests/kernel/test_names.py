@@ -16,7 +16,7 @@ import pytest
 from numod import dtypes
 from numod.kernel import block, emit, folds, scalar, tensor_cores, writer
 from numod.kernel.expression import Symbol, as_expression
-from numod.ops.matmul import tiled as product_tiles
+from numod.ops.matmul import tiled
 from numod.ops import table
 from numod.ops.convolution import depthwise, implicit_gemm, winograd
 from numod.ops.pointwise import rows
@@ -173,7 +173,7 @@ def test_products_of_blocks(tile: block.Tile) -> None:
 
 
 @pytest.mark.parametrize(
-    "module", [product_tiles, implicit_gemm, depthwise, winograd], ids=lambda each: each.__name__.rpartition(".")[2]
+    "module", [tiled, implicit_gemm, depthwise, winograd], ids=lambda each: each.__name__.rpartition(".")[2]
 )
 def test_kernels_that_get_an_end(module: object) -> None:
     kernels = [
