@@ -76,7 +76,7 @@ class GPUBackend(Backend, Protocol):
 
     SIMULATED: bool  # whether kernels run as Python, in Numba's simulator
 
-    def threads_per_row(self, n: int, most: int = 256, each: int = 16) -> int:
+    def threads_per_row(self, n: int, most: int = 256, per_thread: int = 16) -> int:
         """The number of threads that share a row of n elements."""
 
     def chunks(self, outs: int, n: int, together: bool) -> int:

@@ -22,16 +22,16 @@ STREAMS = 8  # rows that a reduction over columns reads per pass, summed in the 
 
 
 class Fold(NamedTuple):
-    """A reduction: `each` maps an element (symbol x), `combine` reduces (a, b), `finish` maps the total (symbols a and
+    """A reduction: `map` maps an element (symbol x), `combine` reduces (a, b), `finalize` maps the total (symbols a and
     n) to the result.
 
     Elements are combined in `dtype`, partial results in `wide`, which a second stage may read back. This is a tuple,
     since tuples compare items by identity first: `==` of two formulas returns a formula.
     """
 
-    each: Expression
+    map: Expression
     combine: Expression
-    finish: Expression
+    finalize: Expression
     identity: float | int | bool
     source: DType
     dtype: DType
@@ -77,7 +77,7 @@ def rows(
         lines += [" " * 12 + line for line in _folded(fold, f"uintp({step})", "_part", fold.dtype)]
         lines += [
             f"        _total = {cast(fold.wide, '_part')}",
-            *(" " * 8 + line for line in _finished(fold, "_total", "out[_output]")),
+            *(" " * 8 + line for line in _finalized(fold, "_total", "out[_output]")),
         ]
         return "\n".join(lines) + "\n", ", ".join(types)
     lines += ["    for _place in parallel_range(_outs * _chunks):", "        _task = int64(_place)"]
@@ -123,7 +123,7 @@ def _end_of_chunk(fold: Fold, joined: bool, place: str, outs: str = "_outs") -> 
     the loop over all chunks combine the chunks of each of `outs` results.
     """
     if not joined:
-        return [" " * 8 + line for line in _finished(fold, "_total", place)]
+        return [" " * 8 + line for line in _finalized(fold, "_total", place)]
     lines = [
         f"        partial[uintp(_task)] = {stored('_total', fold.wide, fold.wide)}",
         f"    for _output in range({outs}):",
@@ -135,7 +135,7 @@ def _end_of_chunk(fold: Fold, joined: bool, place: str, outs: str = "_outs") -> 
     lines += [
         " " * 12 + line for line in _combined(fold, "_total", _loaded("partial[uintp(_task)]", fold.wide), fold.wide)
     ]
-    return [*lines, *(" " * 8 + line for line in _finished(fold, "_total", "out[uintp(_output)]"))]
+    return [*lines, *(" " * 8 + line for line in _finalized(fold, "_total", "out[uintp(_output)]"))]
 
 
 def _exclude_stride_1(inner: str) -> list[str]:
@@ -254,7 +254,7 @@ def _block_total(fold: Fold, threads: int) -> list[str]:
     lines += [" " * 16 + line for line in _combined(fold, "_total", _loaded("_shared[_k]", fold.wide), fold.wide)]
     return [
         *lines,
-        *(" " * 12 + line for line in _finished(fold, "_total", "out[uintp(_task)]")),
+        *(" " * 12 + line for line in _finalized(fold, "_total", "out[uintp(_task)]")),
         "        cuda.syncthreads()",
     ]
 
@@ -303,7 +303,7 @@ def columns(fold: Fold, kept: int, inner: str, few: int = 0) -> tuple[str, str]:
             for line in _folded(fold, f"uintp(_origin + {row} * _walk + {step})", "_part", fold.dtype)
         ]
         lines += [f"            _total = {cast(fold.wide, '_part')}"]
-        lines += [" " * 12 + line for line in _finished(fold, "_total", "out[uintp(_output * _n + _inner)]")]
+        lines += [" " * 12 + line for line in _finalized(fold, "_total", "out[uintp(_output * _n + _inner)]")]
         return "\n".join(lines) + "\n", ", ".join(types)
     lines += [
         "            scratch[uintp(_output * _n + _inner)] = "
@@ -341,7 +341,7 @@ def columns(fold: Fold, kept: int, inner: str, few: int = 0) -> tuple[str, str]:
         "        for _inner in range(_start, _stop):",
     ]
     lines += [f"            _total = {_loaded('scratch[uintp(_output * _n + _inner)]', fold.wide)}"]
-    lines += [" " * 12 + line for line in _finished(fold, "_total", "out[uintp(_output * _n + _inner)]")]
+    lines += [" " * 12 + line for line in _finalized(fold, "_total", "out[uintp(_output * _n + _inner)]")]
     return "\n".join(lines) + "\n", ", ".join(types)
 
 
@@ -350,7 +350,7 @@ def flat(fold: Fold, inputs: tuple[Input, ...], threads: int = 0, joined: bool =
     """Source and signature of a reduction of a formula of several dense tensors and numbers to one value per chunk.
 
     With `threads`, a block of GPU threads reduces each chunk. Arguments: the tensors, `partial` if chunks are to be
-    `joined` to one value, out, the numbers, n, chunk, chunks, count. `fold.each` is a formula of the inputs' names.
+    `joined` to one value, out, the numbers, n, chunk, chunks, count. `fold.map` is a formula of the inputs' names.
     """
     tensors, numbers = [input for input in inputs if input.tensor], [input for input in inputs if not input.tensor]
     arrays = _results(fold, joined)
@@ -404,7 +404,7 @@ def _folded(fold: Fold, index: str, total: str, dtype: DType, inputs: tuple[Inpu
         for input in inputs
     }
     writer = Writer(fold.dtype, symbols)
-    value = writer.write(fold.each)
+    value = writer.write(fold.map)
     return writer.lines + _combined(fold, total, value, dtype)
 
 
@@ -416,7 +416,7 @@ def _combined(fold: Fold, total: str, value: str, dtype: DType) -> list[str]:
     return [*writer.lines, f"{total} = {result}"]
 
 
-def _finished(fold: Fold, total: str, target: str) -> list[str]:
+def _finalized(fold: Fold, total: str, target: str) -> list[str]:
     writer = Writer(fold.wide, {"a": (total, "value"), "n": (cast(fold.wide, "_count"), "value")}, "f")
-    result = writer.write(fold.finish)
+    result = writer.write(fold.finalize)
     return [*writer.lines, f"{target} = {stored(result, fold.result, fold.wide)}"]

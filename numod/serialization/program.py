@@ -180,7 +180,10 @@ def _name_of(op: Op) -> Any:
         return ["update", op.name]
     if _known().get(f"{type(op).__name__}.{op.name}") is op:
         return f"{type(op).__name__}.{op.name}"
-    for base in (*pointwise.rows.values(), *[reduction.closing(row).scaled for row in pointwise.rows.values()]):
+    for base in (
+        *pointwise.rows.values(),
+        *[reduction.fused_map_reduce(row).scaled for row in pointwise.rows.values()],
+    ):
         for position, gradient in base._derived.items():
             if gradient is op:
                 scaled = base.name not in pointwise.rows or pointwise.rows[base.name] is not base
@@ -362,8 +365,8 @@ def _op(name: Any) -> Op:
     ):
         raise ValueError(f"there is no op {shorten(name)}")
     if kind == "total":
-        return reduction.closing(pointwise.rows[row])
-    base = pointwise.rows[row] if kind == "grad" else reduction.closing(pointwise.rows[row]).scaled
+        return reduction.fused_map_reduce(pointwise.rows[row])
+    base = pointwise.rows[row] if kind == "grad" else reduction.fused_map_reduce(pointwise.rows[row]).scaled
     found = base.gradient_of(rest[0]) if type(rest[0]) is int and 0 <= rest[0] < len(base.inputs) else None
     if not isinstance(found, Op):
         raise ValueError(f"{row} has no derived op for input {shorten(rest[0])}")

@@ -25,7 +25,12 @@ def lstm_gates(x, y, cell):
 def lstm_gate_gradients(d_out_h, d_out_c, d_h, d_c, gates, c, c_before):
     (i, f, g, o), tanh_c, d_h_total = gates, np.tanh(c), d_out_h + d_h
     of_c = d_out_c + d_c + d_h_total * o * (1 - tanh_c**2)
-    d_x = [of_c * g * i * (1 - i), of_c * c_before * f * (1 - f), of_c * i * (1 - g**2), d_h_total * tanh_c * o * (1 - o)]
+    d_x = [
+        of_c * g * i * (1 - i),
+        of_c * c_before * f * (1 - f),
+        of_c * i * (1 - g**2),
+        d_h_total * tanh_c * o * (1 - o),
+    ]
     return d_x, d_x, of_c * f
 
 

@@ -112,7 +112,7 @@ FOLDS = {
     "across": folds.rows(FOLD, "s", 2, 2, across=True)[0], "block": folds.block_rows(FOLD, 2, 2, 64)[0],
     **{f"columns {inner} {few}": folds.columns(FOLD, 2, inner, few)[0] for inner,
         few in itertools.product("1s", (0, 3))},
-    **{f"flat {threads}": folds.flat(FOLD._replace(each=Symbol("in_start")),
+    **{f"flat {threads}": folds.flat(FOLD._replace(map=Symbol("in_start")),
         (writer.Input("in_start", dtypes.float32), writer.Input("in_n", dtypes.float32, False)),
         threads)[0] for threads in (0, 64)},
 }  # fmt: skip

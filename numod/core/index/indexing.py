@@ -262,7 +262,7 @@ def _linear(input_layout: Layout, index_tensors: tuple[Tensor, ...]) -> Tensor:
         if (
             linear._layout.size
             and input_layout.device.type != "meta"
-            and observed(r.closing(t.bounds), (linear, 0, size), (1,))
+            and observed(r.fused_map_reduce(t.bounds), (linear, 0, size), (1,))
         ):
             _checked(input_layout, index_tensors)
     return linear

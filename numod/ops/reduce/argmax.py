@@ -282,7 +282,7 @@ def _by_teams(x: Layout, name: str, least: bool, shape: tuple) -> Callable:
     parts, kernel = outer * inner * chunks, partial(comparing(block_kernel, least), NUMBER=x.storage)
     signature = bind.signature(x, "int64", x, "int64", numbers=8)
     run = block_reduce.launcher(
-        x, name, kernel, signature, parts, block_reduce.sharing(x, chunk, each=block_reduce.REDUCED) or 32, _BLOCK
+        x, name, kernel, signature, parts, block_reduce.sharing(x, chunk, per_thread=block_reduce.REDUCED) or 32, _BLOCK
     )
     if chunks == 1:
         return lambda x_data, values, indices: run(x_data, indices, values, indices, *shape, 1, n, 0)

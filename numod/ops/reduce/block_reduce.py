@@ -20,15 +20,15 @@ PANEL, PANEL_THREADS = 32, 256
 REDUCED = 32  # elements per thread of rows that are reduced to one result: combining the threads' results takes time
 
 
-def sharing(x: Layout, n: int, step: int = 1, most: int = 256, each: int = 16) -> int:
-    """The number of threads that share a row of n elements, about `each` elements per thread.
+def sharing(x: Layout, n: int, step: int = 1, most: int = 256, per_thread: int = 16) -> int:
+    """The number of threads that share a row of n elements, about `per_thread` elements for each.
 
     0 if one thread per row is better: on a CPU, for short rows, or if elements are `step` != 1 apart.
     """
     backend = x.device.backend
     if not backend.is_gpu or step != 1:
         return 0
-    threads = backend.threads_per_row(n, most, each)
+    threads = backend.threads_per_row(n, most, per_thread)
     return threads if 2 * n >= threads else 0
 
 
