@@ -12,7 +12,7 @@ one of numod's ops, whose contract (`ops.contract`) its inputs and attributes mu
 before anything is planned (`graph.verify`). Running: numod's ops on tensors of the sizes that the file says, so a
 program may take any time and memory, as its `layouts` and steps tell; it writes to its own tensors and, as recorded
 programs do, to its inputs and to gradients; it advances the default generator. Indices are checked where memory is read
-by them (`graph.bounds`), whether the file has such checks or not.
+by them (`graph.ir.bounds`), whether the file has such checks or not.
 """
 
 from __future__ import annotations

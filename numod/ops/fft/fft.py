@@ -1,6 +1,6 @@
 """Discrete Fourier transforms: on the CPU by `cpu` where it can, else by NumPy's pocketfft; on a GPU by `cuda_stages`.
 
-Inputs are dense; float32 stays float32. `core.fourier` normalises arguments.
+Inputs are dense; float32 stays float32. `core.signal.fourier` normalises arguments.
 """
 
 from __future__ import annotations
