@@ -9,9 +9,9 @@ after loading. Optimizer steps are rejected, since their scalars come from Pytho
 Security. Loading parses JSON and creates tensors, with memory proportional to the file's size. It opens no other path,
 imports no name, and puts no text of the file into kernel source. A step names one of numod's ops. Its inputs and
 attributes must satisfy the op's contract (`ops.contract`) in type, range and length before anything is planned
-(`graph.verify`). Running executes numod's ops on tensors of the sizes in the file, so a program may take any time and
+(`graph.ir.verify`). Running executes numod's ops on tensors of the sizes in the file, so it may take any time and
 memory. It writes to its own tensors, its inputs and gradients, and it advances the default generator. Reads by index
-are bounds-checked (`graph.bounds`) even if the file contains no such checks.
+are bounds-checked (`graph.ir.bounds`) even if the file contains no such checks.
 """
 
 from __future__ import annotations
@@ -176,7 +176,10 @@ def _name_of(op: Op) -> Any:
         return ["update", op.name]
     if _ops_by_name().get(f"{type(op).__name__}.{op.name}") is op:
         return f"{type(op).__name__}.{op.name}"
-    for base in (*pointwise.rows.values(), *[reduction.closing(row).scaled for row in pointwise.rows.values()]):
+    for base in (
+        *pointwise.rows.values(),
+        *[reduction.fused_map_reduce(row).scaled for row in pointwise.rows.values()],
+    ):
         for position, gradient in base._derived.items():
             if gradient is op:
                 scaled = base.name not in pointwise.rows or pointwise.rows[base.name] is not base
@@ -362,8 +365,8 @@ def _op(name: Any) -> Op:
     ):
         raise ValueError(f"there is no op {shorten(name)}")
     if kind == "total":
-        return reduction.closing(pointwise.rows[row])
-    base = pointwise.rows[row] if kind == "grad" else reduction.closing(pointwise.rows[row]).scaled
+        return reduction.fused_map_reduce(pointwise.rows[row])
+    base = pointwise.rows[row] if kind == "grad" else reduction.fused_map_reduce(pointwise.rows[row]).scaled
     op = base.gradient_of(rest[0]) if type(rest[0]) is int and 0 <= rest[0] < len(base.inputs) else None
     if not isinstance(op, Op):
         raise ValueError(f"{row} has no derived op for input {shorten(rest[0])}")

@@ -34,7 +34,7 @@ class _Bounding:
 
     def run(self) -> Program:
         """The program with the added checks."""
-        total, proven, pending = reduction.closing(table.bounds), set(), {}
+        total, proven, pending = reduction.fused_map_reduce(table.bounds), set(), {}
         for step in self.recorded_steps:
             if isinstance(step, Check):
                 if step.value in pending and step.found == 0:
@@ -70,7 +70,7 @@ class _Bounding:
                 masked = self._new_step(table.where, (is_ignored.results[0], 0, value), (), step)
                 yield masked
                 value = masked.results[0]
-            total = self._new_step(reduction.closing(table.bounds), (value, 0, size), (1,), step)
+            total = self._new_step(reduction.fused_map_reduce(table.bounds), (value, 0, size), (1,), step)
             yield total
             yield Check(total.results[0], 0, step.where)
             if ignored is None:

@@ -48,7 +48,7 @@ class WithEpilogue(Op):
             arguments[:count],
             [argument for argument in arguments[count:] if isinstance(argument, Layout)],
         )
-        make = self.product.finished(
+        make = self.product.with_epilogue(
             self.name, product_arguments, parameters, self.loop, self.element, self.shape, tensors
         )
         n_product_tensors, at, results = (

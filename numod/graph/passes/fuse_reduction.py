@@ -30,12 +30,12 @@ class FusedReduction(Op):
         fold, (output,) = row.fold(x, parameters[2]), loop.loop.outputs
         symbol = Symbol("x")
         element = (
-            substitute(row.each(symbol), {symbol: output.expression})
-            if row.each(symbol) is not symbol
+            substitute(row.map(symbol), {symbol: output.expression})
+            if row.map(symbol) is not symbol
             else output.expression
         )
         self.fold = folds.Fold(
-            element, fold.combine, fold.finish, fold.identity, fold.source, fold.dtype, fold.wide, fold.result
+            element, fold.combine, fold.finalize, fold.identity, fold.source, fold.dtype, fold.wide, fold.result
         )
         self.loop = loop.loop
 
