@@ -25,8 +25,7 @@ from ...device import Storage
 from ...errors import LinAlgError
 from ..guards import snapshot, cache_key as key, build as reach
 from ..values import lazy_scalar, source_location, pytree
-from . import python_state as kept
-from ..backend.fast_path import caller
+from . import python_state
 from ..guards.guard import Guard
 from ..backend.autograd_executable import Differentiable, Tape
 from .grad_state import Gradients
@@ -36,90 +35,11 @@ from ..backend.section import Form
 from ..values.pytree import replace
 from .recorder import Recorder
 from .turns import is_disturbed
+from ..version import Version
 
 _OWN_HOOKS = tuple(
     f"self.{name}" for name in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 )
-
-
-class Version:
-    """A program with what it was recorded under."""
-
-    def __init__(
-        self,
-        executable: Executable,
-        picture: snapshot.Snapshot,
-        owned: Gradients,
-        shared: dict[int, Storage],
-        reached: dict[int, bool],
-        answers: list[tuple[int, str]],
-    ) -> None:
-        self.executable, self.picture, self.reached = executable, picture, reached
-        # what the code found where it asked inputs for more than their layouts: their numbers, and expressions
-        self.answers = answers
-        # our own text
-        self.answered = eval(
-            f"lambda x: {' and '.join(text.format(f'x[{number}]') for number, text in answers) or 'True'}"
-        )
-        self.shared = shared  # of inputs that are tensors which the function also reaches by itself: their memory
-        self.without = owned.inputs_without  # numbers of inputs that had no gradient
-        self.gradients = owned.places
-        self.held = picture.storages.union(value._storage for value in executable.program.held.values())
-        self.made: Callable | None = None
-        parts: list[Any] = []
-        replace(executable.program.outputs, parts.append)
-        self.returns_given = any(type(part) is pytree.Given for part in parts)
-
-    def caller(self, arguments: tuple, named: dict[str, Any], slow: Callable, function: Callable) -> Callable:
-        """The short way into this version of a function."""
-        if self.made is None:
-            run = (
-                (lambda tensors, arguments, named: self.run(tensors, function, arguments, named))
-                if isinstance(self.executable, Differentiable)
-                else None
-            )
-            self.made = caller(
-                self.executable,
-                self.picture,
-                arguments,
-                named,
-                slow,
-                self.without,
-                self.shared,
-                self.reached,
-                self.held,
-                self.answers,
-                run,
-            )
-        return self.made
-
-    def run(self, tensors: tuple[Tensor, ...], function: Callable, arguments: tuple, named: dict) -> Any:
-        """The program's results.
-
-        `function` gives them eagerly for these arguments, should their gradients be differentiated.
-        """
-        given = pytree.containers(arguments, named) if self.returns_given else ()
-        if isinstance(self.executable, Differentiable):
-            return self.executable.run(
-                tensors, lambda: function(*arguments, **named) if self.objection(tensors) is None else None, given
-            )
-        return self.executable.run(tensors, given)
-
-    def objection(self, tensors: tuple[Tensor, ...]) -> str | None:
-        """Why the program may not run now, or None."""
-        for number, tensor in enumerate(tensors):
-            if tensor._storage is not self.shared[number] if number in self.shared else tensor._storage in self.held:
-                return "an argument that shares memory with a tensor the function reaches by itself"
-        for number in self.without:
-            if tensors[number]._grad is not None:
-                return "an argument that has a gradient already"
-        if not all(is_plain(tensors[number], leaf) for number, leaf in self.reached.items()):
-            return "an argument with hooks or a history, which a backward pass inside reaches"
-        return (
-            self.picture.difference()
-            if self.answered(tensors)
-            else "an argument's gradient, or whether it has or requires one, or another attribute of it"
-        )
 
 
 @dataclass
@@ -194,7 +114,7 @@ def _concluded(
             told,
             None,
             f"{change} {source_location.where(change, recorder.lines, function)}",
-            kept.written(witness.before, witness.after),
+            python_state.changed_places(witness.before, witness.after),
         )
     former = {id(gradient) for _, gradient in owned.before.values()}
     # a use, which needs a guard
@@ -443,9 +363,9 @@ class _Capture:
             else ()
         ):
             if snapshot.stands_for_numbers(value) and name is value:
-                kept.replace_member(holder, name, _known(value))
+                python_state.replace_member(holder, name, _known(value))
             elif snapshot.stands_for_numbers(value) and not issubclass(type(holder), (tuple, set, frozenset)):
-                kept.lay(holder, _known(name), _known(value))
+                python_state.write_place(holder, _known(name), _known(value))
 
     def _settle_elsewhere(self) -> None:
         """The same in lists and dictionaries that the function reaches by ways that are not followed, such as the
