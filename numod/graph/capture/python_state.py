@@ -253,8 +253,8 @@ def read_place(holder: Any, key: Any) -> Any:
             return holder._grad if key == "grad" else holder.detach()
         if _is_item(holder, key):
             return objects.read_item(holder, key)
-        if is_module(holder) and key not in holder.__dict__:
-            return next(holder.__dict__[registry][key] for registry in _REGISTRIES if key in holder.__dict__[registry])
+        if is_module(holder) and key not in (fields := objects.dictionary(holder)):
+            return next(fields[registry][key] for registry in _REGISTRIES if key in fields[registry])
         return objects.read_attribute(holder, key)
     except (LookupError, AttributeError, ValueError, StopIteration):
         return ...

@@ -513,7 +513,7 @@ class GuardBuilder:
             # then it takes a look at each attribute, and the library's classes note theirs
             if not (given and of_library(type(value))):
                 self.guards.append(sized(f"the attributes of {name}", value, given))
-            for key, each in list(value.__dict__.items()):
+            for key, each in list(objects.dictionary(value).items()):
                 if key in _REGISTRIES:
                     for inner, part in list(each.items()):
                         self.visit(f"{name}.{inner}", part)
@@ -709,7 +709,7 @@ class GuardBuilder:
             return
         if _runs(descriptor) and (is_module(value) or key not in held or hasattr(type(descriptor), "__set__")):
             self.descriptor(name, value, kind, key, descriptor)
-        own = is_module(value) and any(key in value.__dict__[registry] for registry in _REGISTRIES)
+        own = is_module(value) and any(key in objects.dictionary(value)[registry] for registry in _REGISTRIES)
         if own and key in held and held[key] is not None and (id(value), key) not in self.without:
             self.guards.append(entry(name, value, key))
         own = own or (is_optimizer(value) and key in _SETTINGS)

@@ -187,14 +187,14 @@ class Sized(Guard):
 
 def sized(name: str, thing: Any, without: set) -> Guard:
     """The guard of how many attributes there are in a dictionary, but for those `without`."""
-    inside = thing.__dict__
+    inside = objects.dictionary(thing)
     if without:
         return Guard(
             name,
-            "sum(each not in {1} for each in {0}.__dict__) == {2}",
+            "sum(each not in {1} for each in dictionary({0})) == {2}",
             (thing, without, sum(each not in without for each in inside)),
         )
-    return Sized(name, "len({0}.__dict__) == {1}", (thing, len(inside), inside))
+    return Sized(name, "len(dictionary({0})) == {1}", (thing, len(inside), inside))
 
 
 def _size_in_dictionary() -> int | None:
@@ -241,9 +241,9 @@ class Entry(Guard):
 
 def entry(name: str, holder: Any, key: str) -> Guard:
     """The guard of what an object's dictionary has under a name."""
-    inside = holder.__dict__
+    inside = objects.dictionary(holder)
     own = next(each for each in inside if each == key)
-    return Entry(f"{name}.{key}", f"{{0}}.__dict__[{key!r}] is {{1}}", (holder, inside[key], inside, own))
+    return Entry(f"{name}.{key}", f"dictionary({{0}})[{key!r}] is {{1}}", (holder, inside[key], inside, own))
 
 
 @dataclass(eq=False)

@@ -322,11 +322,11 @@ class StateVisitor:
     def _module(self, name: str, module: Any, depth: int) -> Iterator[Entry]:
         """Settings, parameters, buffers and submodules.
 
-        Its registries show their entries in `__dict__` too, so that is enough.
+        Its dictionary has copies of the entries of its registries, so that is enough.
         """
         yield name, "is", module
         yield f"the class of {name}", "is", type(module)
-        for key, each in list(module.__dict__.items()):
+        for key, each in list(objects.dictionary(module).items()):
             if key in ("_parameters", "_modules"):
                 yield f"{name}.{key}", "equal", " ".join(each)
                 for inner, part in list(each.items()):
@@ -337,7 +337,7 @@ class StateVisitor:
                 for number, hook in list(each.items() if issubclass(type(each), dict) else ()):
                     yield f"{name}.{key}[{number}]", "is", hook
                     yield from self._look(f"{name}.{key}[{number}]", hook, depth - 1)
-            elif key not in module._parameters:
+            elif module._parameters.get(key, module) is not each:
                 if callable(each):
                     yield f"{name}.{key}", "is", each
                 yield from self._at(module, key, f"{name}.{key}", each, depth - 1)
