@@ -45,7 +45,7 @@ from __future__ import annotations
 from .compile import compile, mark_dynamic
 from .ir.program import Program
 from .backend.executable import Executable
-from .capture.recorder import trace
+from .capture.trace import trace
 from .ir.verify import verify
 
 __all__ = ["Executable", "Program", "compile", "mark_dynamic", "trace", "verify"]

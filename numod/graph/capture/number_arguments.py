@@ -130,7 +130,7 @@ def _caller(
             for place, number in zip(places, numbers[len(paths) :]):
                 substitutions.put(*place, number)
             if recording() is not None:
-                recording().expose = partial(_expose, substitutions.entries[len(argument_items) :])
+                recording().updates.expose_numbers = partial(_expose, substitutions.entries[len(argument_items) :])
             with math_functions_of_lazy_scalars(mathematics):
                 result = function(*positional.values(), **keywords)
             if recording() is not None and any(
@@ -139,10 +139,10 @@ def _caller(
                 result = replace(result, lambda leaf: leaf)  # a copy: the containers' contents are restored below
         finally:
             if recording() is not None:
-                recording().expose = None
+                recording().updates.expose_numbers = None
             substitutions.restore()
         if recording() is not None and (kind := changed(before)):
-            recording().give_up(
+            recording().decisions.give_up(
                 f"compile: what is in an argument, a {kind}, changes, which a compiled function cannot repeat"
             )
         return result
@@ -181,10 +181,10 @@ def _restore(holder: Any, key: Any, former: Any, value: Any) -> bool:
     return current is value or current is former
 
 
-def _expose(entries: list[tuple], is_asking: bool) -> None:
+def _expose(entries: list[tuple], are_read: bool) -> None:
     """Show the plain numbers while an optimizer reads the numbers of a step, which each run reads again."""
     for holder, key, former, value in entries:
-        shown, hidden = (former, value) if is_asking else (value, former)
+        shown, hidden = (former, value) if are_read else (value, former)
         if read_place(holder, key) is hidden:
             write_place(holder, key, shown)
 

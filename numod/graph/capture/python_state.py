@@ -126,7 +126,9 @@ def _caller(places: list[Place], mathematics: Sequence[Place]) -> Callable:
             result = replace(
                 result,
                 lambda leaf: leaf,
-                whole=lambda container: container if recorder.itself(container) is not None else None,
+                whole=lambda container: (
+                    container if recorder.environment.encode_container(container) is not None else None
+                ),
             )
         for holder, key, former in before:
             if type(read_place(holder, key)) is LazyScalar:
@@ -137,7 +139,7 @@ def _caller(places: list[Place], mathematics: Sequence[Place]) -> Callable:
 
 
 def _refuse(recorder: Recorder, key: Any) -> None:
-    recorder.give_up(
+    recorder.decisions.give_up(
         f"compile: {key} changes whenever the function runs, and {line()} depends on its "
         "value, which a compiled function cannot repeat; keep it outside, or make it a tensor"
     )
@@ -159,7 +161,7 @@ def _in_parts(places: list[Place], before: list[tuple], values: list, result: An
     is_written = any(holds_parts(value) and not same(taken(former), value) for _, former, value in triples)
     triples.clear()  # its references would be counted by `known_elsewhere`
     if is_written or known_elsewhere(objects_in_parts):
-        recording().give_up(
+        recording().decisions.give_up(
             "compile: an object that the function keeps is also known elsewhere, or is "
             "written to later, which a compiled function cannot repeat; keep its tensors instead"
         )
