@@ -9,7 +9,6 @@ another outcome, is an error: never a silently different answer.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ...autograd import no_grad
@@ -20,50 +19,14 @@ from ...core.tensor import Tensor
 from ...core.convert.transfer import Move
 from ...device import Layout
 from ...device.layout import same
-from ...ops.op import Op
 from ...ops.update import Update
 from ..values.lazy_scalar import compute
 from ..values.pytree import replace
-
-
-class _Empty:
-    """The op of uninitialised memory: a buffer without a call."""
-
-    name, is_view, reports, outputs = "empty", False, False, ()
-
-
-EMPTY = _Empty()
-
-
-@dataclass(frozen=True)
-class Value:
-    """A tensor of the program, by number."""
-
-    number: int
-
-    def __hash__(self) -> int:
-        return self.number
-
-
-@dataclass
-class Step:
-    """One op: inputs are Values, numbers or None; results are new values, or existing ones written in place."""
-
-    op: Op
-    inputs: tuple
-    parameters: tuple
-    results: tuple[Value, ...]
-    in_place: bool
-    where: str = ""  # the line of the user's code it came from
-
-
-@dataclass
-class Check:
-    """A value the library looked at while recording, and what it found."""
-
-    value: Value
-    found: float | int | bool
-    where: str = ""
+from .step import EMPTY as EMPTY
+from .step import Check as Check
+from .step import Step as Step
+from .step import Value as Value
+from .step import name as name
 
 
 class Program:
@@ -109,7 +72,7 @@ class Program:
 
     def __str__(self) -> str:
         """The program as text, a line per step, with the user's lines."""
-        from ..report.explain import text
+        from ..report.program_text import text  # here, so that `import numod` does not load it
 
         return text(self)
 
@@ -159,8 +122,3 @@ def _drawn_anew(inputs: tuple, values: dict) -> tuple:
                 drawn = values["draw", id(input)] = input.generator.draw(input.count)
             return (*inputs[: k - 1], *drawn, *inputs[k + 1 :])
     return inputs
-
-
-def name(each: object) -> str:
-    """A value as programs are printed: %3."""
-    return f"%{each.number}" if issubclass(type(each), Value) else repr(each)

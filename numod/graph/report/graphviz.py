@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from ..passes.fuse_reduction import FusedReduction
-from ..passes.fuse_epilogue import WithEpilogue
-from ..passes.fuse_pointwise import Fused
-from ..ir.program import Check, Program, Step, Value, name
+from typing import TYPE_CHECKING
+
+from ..ir.step import Check, Step, Value, name
 from ..values.pytree import replace
+
+if TYPE_CHECKING:
+    from ..ir.program import Program
 
 
 def dot(program: Program) -> str:
-    """The text of a directed graph. Steps that write in place are drawn bold; a fused loop lists its rows."""
+    """The program as Graphviz text. In-place steps are bold, views are dashed, fused loops list their rows."""
     lines = [
         "digraph program {",
         '  node [fontname="monospace", fontsize=10, shape=box];',
@@ -23,16 +25,16 @@ def dot(program: Program) -> str:
             lines.append(f'  {source[value]} [shape=oval, label="{kind} {name(value)}\\n{_shape(value, program)}"];')
     for number, step in enumerate(program.steps):
         lines += _step(number, step, program, source)
-    left: list[Value] = []
-    replace(program.outputs, lambda each: left.append(each) if issubclass(type(each), Value) else None)
+    results: list[Value] = []
+    replace(program.outputs, lambda part: results.append(part) if issubclass(type(part), Value) else None)
     for kind, values in (
-        ("result", left),
+        ("result", results),
         ("gradient", [gradient for gradient in program.gradients.values() if gradient is not None]),
     ):
-        for number, each in enumerate(values):
+        for number, output in enumerate(values):
             lines += [
                 f'  {kind}{number} [shape=oval, style=filled, label="{kind}"];',
-                f"  {source[each]} -> {kind}{number} {_label(each, program)};",
+                f"  {source[output]} -> {kind}{number} {_label(output, program)};",
             ]
     return "\n".join([*lines, "}"]) + "\n"
 
@@ -41,18 +43,14 @@ def _step(number: int, step: Step | Check, program: Program, source: dict[Value,
     node = f"step{number}"
     if isinstance(step, Check):
         return [f'  {node} [shape=diamond, label="== {step.found}"];', f"  {source[step.value]} -> {node};"]
-    words = (
-        [step.op.name, *(op.name for op, *_ in step.op.rows)]
-        if isinstance(step.op, (Fused, FusedReduction, WithEpilogue))
-        else [step.op.name]
-    )
-    fused = isinstance(step.op, (Fused, FusedReduction, WithEpilogue))
+    rows = getattr(step.op, "rows", ())  # of a fused loop
+    labels = [step.op.name, *(op.name for op, *_ in rows)]
     style = (
-        ", style=bold" if step.in_place else ", style=dashed" if step.op.is_view else ", style=rounded" if fused else ""
+        ", style=bold" if step.in_place else ", style=dashed" if step.op.is_view else ", style=rounded" if rows else ""
     )
-    lines = [f'  {node} [label="{_quoted(chr(10).join([*words, step.where]))}"{style}];']
-    for each in dict.fromkeys(input for input in step.inputs if issubclass(type(input), Value)):
-        lines.append(f"  {source[each]} -> {node} {_label(each, program)};")
+    lines = [f'  {node} [label="{_quoted(chr(10).join([*labels, step.where]))}"{style}];']
+    for operand in dict.fromkeys(input for input in step.inputs if issubclass(type(input), Value)):
+        lines.append(f"  {source[operand]} -> {node} {_label(operand, program)};")
     source.update(dict.fromkeys(step.results, node))
     return lines
 
