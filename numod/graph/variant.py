@@ -20,7 +20,7 @@ from .capture.grad_state import SAME_MEMORY
 from .capture.number_arguments import NumberArguments
 from .capture.python_state import StateArguments
 from .capture.turns import Turn
-from .guards.build import quick
+from .guards.build import build_guards
 from .guards.cache_key import describe
 from .guards.snapshot import Place
 from .values.source_location import CannotRepeat, subject
@@ -80,7 +80,7 @@ class Variant:
     def _math_places(self) -> list[Place]:
         """The places where the function finds Python's math module and its functions."""
         with suppress(CannotRepeat):
-            return quick(self.wrapped, (), self.excluded).mathematics
+            return build_guards(self.wrapped, (), self.excluded).math_places
         return []
 
     @property

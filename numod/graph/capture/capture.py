@@ -23,7 +23,7 @@ from ..backend.autograd_executable import Differentiable
 from ..backend.executable import Executable
 from ..backend.section import Form
 from ..guards import cache_key
-from ..guards.build import quick
+from ..guards.build import build_guards
 from ..guards.guard import Guard
 from ..guards.snapshot import Entry, Place, Snapshot, StateVisitor, compare, moved, stands_for_numbers
 from ..values import pytree
@@ -168,17 +168,17 @@ class _Capture(Environment):
         self.roots = cache_key.roots_in((args, kwargs))
         self.outside = {id(thing) for thing in _identical(before.entries) if issubclass(type(thing), Tensor)}
         self.replaceable = {holder for holder, key in excluded if key == "data"}
-        builder = quick(function, self.roots, excluded)
+        builder = build_guards(function, self.roots, excluded)
         builder.refuse_attributes(tensors)
-        self.guards, self.weak_ids = builder.guards, builder.loose
+        self.guards, self.weak_ids = builder.guards, builder.weak_ids
         self.reads_gradients = builder.any_name or "grad" in builder.mentioned
         self.input_conditions = [  # evaluates generated text
             (number, f"({text}) is {eval(text.replace('{}', 'x'), {'x': tensor})}")
             for number, tensor in enumerate(tensors)
-            for text in builder.questions()
+            for text in builder.input_expressions()
         ]
         self.recorder = Recorder(tensors, self)
-        self.recorder.reads.allows_lazy_scalars = not builder.asks_types
+        self.recorder.reads.allows_lazy_scalars = not builder.checks_number_types
         self.reached: dict[int, bool] = {}  # inputs that a backward pass inside reaches, and whether they are leaves
         self._contents = pytree.contents((args, kwargs))
         self._settings, self._sets_settings = _settings(before.entries), False  # of optimizers
@@ -368,7 +368,7 @@ class _Capture(Environment):
         if change is None and (kind := pytree.changed(self._contents)):
             return f"what is in an argument, a {kind}, changes"
         if change is None:
-            former, self.guards = self.guards, quick(self.function, self.roots, self.excluded).guards
+            former, self.guards = self.guards, build_guards(self.function, self.roots, self.excluded).guards
             change = moved(former, self.guards)
         return change
 

@@ -67,15 +67,15 @@ from .bytecode import (
     written,
 )
 
-_UNTRACKED = ("random", "time", "datetime", "secrets", "uuid", "glob")
-_OF_FILES = {
+_UNREPEATABLE_MODULES = ("random", "time", "datetime", "secrets", "uuid", "glob")
+_FILE_NAMES = {
     "read_text", "read_bytes", "iterdir", "is_file", "is_dir", "isfile", "isdir", "getsize", "getmtime", "listdir",
     "scandir", "getcwd", "loadtxt", "genfromtxt", "fromfile", "memmap", "check_output",
 }  # fmt: skip
-_OF_SYSTEM = {"urandom", "getrandom"}  # of os
+_OS_RANDOM = {"urandom", "getrandom"}  # of os
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
-_NOTED = "_non_persistent_buffers_set"  # changes with the buffers only
-_SETTINGS = {"param_groups", "state"}  # of an optimizer, which have guards of their own
+_NOTED_ATTRIBUTE = "_non_persistent_buffers_set"  # changes with the buffers only
+_OPTIMIZER_ATTRIBUTES = {"param_groups", "state"}  # of an optimizer, which have guards of their own
 # each use binds anew
 _METHODS = (
     types.FunctionType,
@@ -87,67 +87,67 @@ _METHODS = (
 )
 
 # of tensors, or of who calls, which nothing compares from call to call
-_OF_ONE_CALL = {
+_CALL_SPECIFIC_NAMES = {
     "is_leaf", "grad_fn", "_base", "_is_view", "_version", "storage_offset", "data_ptr", "is_shared", "_getframe",
     "currentframe", "initial_seed",
 }  # fmt: skip
-_OF_ARGUMENTS = {
+_ARGUMENT_ATTRIBUTES = {
     "requires_grad": "{}.requires_grad",
     "grad": "{}._grad is None",
     "is_inference": "{}._inference",
     "retains_grad": "{}._retains_grad",
 }
-_ASK_OUTSIDE = {"id", "open", "input"}  # functions of Python
-_CATCHES = {"AttributeError", "Exception", "BaseException"}
+_UNREPEATABLE_BUILTINS = {"id", "open", "input"}  # functions of Python
+_CATCHING_NAMES = {"AttributeError", "Exception", "BaseException"}
 _WRAPPERS = {  # containers written in Python, and where they keep what they hold
     **dict.fromkeys((UserDict, UserList, weakref.WeakValueDictionary, weakref.WeakKeyDictionary, weakref.WeakSet),
         "data"), ChainMap: "maps",
 }  # fmt: skip
 _VIEWS = (types.MappingProxyType, KeysView, ValuesView, ItemsView)
-_FORMULAS = tuple(f"{PACKAGE}.{name}" for name in ("distributions", "fft", "linalg", "nn", "special"))
-_OF_FUNCTIONS = ("backward", "vjp", "jvp", "setup_context")  # of autograd.Function, which `apply` calls
-_KEPT_BY_C = types.MemberDescriptorType, types.GetSetDescriptorType
+_FORMULA_MODULES = tuple(f"{PACKAGE}.{name}" for name in ("distributions", "fft", "linalg", "nn", "special"))
+_AUTOGRAD_METHODS = ("backward", "vjp", "jvp", "setup_context")  # of autograd.Function, which `apply` calls
+_C_DESCRIPTORS = types.MemberDescriptorType, types.GetSetDescriptorType
 _DESCRIPTORS = {  # of Python's library, and where they keep what they run
     (staticmethod, classmethod): ("__func__",), functools.cached_property: ("func",),
     functools.partialmethod: ("func", "args", "keywords"),
     functools.singledispatchmethod: ("func", "dispatcher"),
 }  # fmt: skip
-_MAKING = ("__new__", "__init__", "__post_init__")
-_COPYING = (
+_CREATING_METHODS = ("__new__", "__init__", "__post_init__")
+_IGNORED_METHODS = (
     "__repr__", "__str__", "__del__", "__getstate__", "__setstate__", "__reduce__", "__reduce_ex__", "__copy__",
     "__deepcopy__", "__init_subclass__", "__class_getitem__",
 )  # fmt: skip
 
 
-def quick(function: Callable, roots: Sequence = (), without: frozenset = frozenset()) -> GuardBuilder:
+def build_guards(function: Callable, roots: Sequence = (), without: frozenset = frozenset()) -> GuardBuilder:
     """The guards of a function and of objects it is given (`roots`), but for places `without`, and what its code asks.
 
     Raises CannotRepeat for what it uses and no guard can hold.
     """
-    walk = GuardBuilder(without)
-    while not walk.complete:
-        walk.begin()
-        walk.function(function, "")
+    builder = GuardBuilder(without)
+    while not builder.complete:
+        builder.begin()
+        builder.visit_function(function, "")
         for k, root in enumerate(roots):
-            walk.loosely(f"object {k} given", root)
-        walk.patched("Tensor", Tensor)
+            builder.visit_weakly(f"object {k} given", root)
+        builder.guard_library_class("Tensor", Tensor)
         for hook in [hook for hooks in changes.everywhere for hook in hooks.values()]:
-            walk.visit("a hook of all modules or optimizers", hook)
-        for name, each in walk.optimizers:
-            optimizers.guard(walk, name, each)
-        for name, each in walk.schedules:
-            optimizers.guard_schedule(walk, name, each)
-        if walk.abstract and walk.asks_classes:
-            walk.guards.append(
+            builder.visit("a hook of all modules or optimizers", hook)
+        for name, each in builder.optimizers:
+            optimizers.guard(builder, name, each)
+        for name, each in builder.schedules:
+            optimizers.guard_schedule(builder, name, each)
+        if builder.abstract and builder.checks_classes:
+            builder.guards.append(
                 Guard("what is registered with an abstract class", "{0}() == {1}", (get_cache_token, get_cache_token()))
             )
-        for space, names in walk.unset.values():
-            walk.guards.append(
+        for space, names in builder.missing_globals.values():
+            builder.guards.append(
                 Guard("a global that hides one of Python's", "{0}.keys().isdisjoint({1})", (space, frozenset(names)))
             )
-    for guard in walk.guards:
-        guard.loosen(walk.loose)
-    return walk
+    for guard in builder.guards:
+        guard.loosen(builder.weak_ids)
+    return builder
 
 
 class GuardBuilder:
@@ -156,39 +156,39 @@ class GuardBuilder:
     """
 
     def __init__(self, without: frozenset) -> None:
-        self.without = without  # (id of a holder, key) of what the function is given
+        self.excluded = without  # (id of a holder, key) of what the function is given
         self.mentioned: set[str] = set()  # names in the code
         self.strings: set[str] = set()  # keys that the code may use
         self.optional: set[str] = set()  # attributes that need not be there: another is taken, or an error caught
         self.any_name = False  # whether the code computes names of attributes
-        self.known: tuple | None = None  # how much of all that was known when this way began
+        self._extent_before: tuple | None = None  # how much of all that was known when this way began
 
     def begin(self) -> None:
         """Begin at the function again."""
-        self.known = self._extent()
+        self._extent_before = self._extent()
         self.guards: list[Guard] = []
         self.seen: set[Any] = set()
         # ids of objects that guards do not keep alive: the caller's, and what weak references refer to
-        self.loose: set[int] = set()
-        self.loosening = False
+        self.weak_ids: set[int] = set()
+        self.is_weak = False
         self.overrides: dict[type, set[str]] = {}  # by class of the user's: see `overriding`
         self.optimizers: list[tuple[str, Any]] = []  # looked into last, when it is known what the code mentions
         self.schedules: list[tuple[str, Any]] = []
         # namespaces, and the names that code takes from Python as they are not there
-        self.unset: dict[int, tuple[dict, set[str]]] = {}
+        self.missing_globals: dict[int, tuple[dict, set[str]]] = {}
         # whether abstract classes are reached, and code asks for classes
-        self.asks_types = self.asks_classes = self.abstract = False
+        self.checks_number_types = self.checks_classes = self.abstract = False
         # names of the math module, or of its functions, with what holds them
-        self.mathematics: list[tuple[Any, Any]] = []
+        self.math_places: list[tuple[Any, Any]] = []
 
     @property
     def complete(self) -> bool:
         """Whether all names were known before the guards were made."""
-        return self.known == self._extent()
+        return self._extent_before == self._extent()
 
-    def questions(self) -> list[str]:
+    def input_expressions(self) -> list[str]:
         """What the code asks of tensors it is given that their layouts do not tell, as expressions."""
-        found = [text for name, text in _OF_ARGUMENTS.items() if name in self.mentioned or self.any_name]
+        found = [text for name, text in _ARGUMENT_ATTRIBUTES.items() if name in self.mentioned or self.any_name]
         missing = {each for each in self.optional if not hasattr(Tensor, each)}
         return found + ([f"{{}}.__dict__.keys().isdisjoint({sorted(missing)})"] if missing else [])
 
@@ -205,37 +205,37 @@ class GuardBuilder:
     def _extent(self) -> tuple:
         return len(self.mentioned), len(self.strings), len(self.optional), self.any_name
 
-    def function(self, function: Callable, prefix: str) -> None:
+    def visit_function(self, function: Callable, prefix: str) -> None:
         """Everything the code of a function reaches."""
         function = written(function)
         code = getattr(getattr(function, "__func__", function), "__code__", None)
         if code is not None:
-            self.code(code)
+            self.read_code(code)
             space = getattr(getattr(function, "__func__", function), "__globals__", {})
             for each in imports_in(code):
-                self.imported(each, space.get("__package__"))
+                self.visit_import(each, space.get("__package__"))
             if missing := [each for each, stored in global_uses(code).items() if not stored and each not in space]:
-                self.unset.setdefault(id(space), (space, set()))[1].update(missing)
+                self.missing_globals.setdefault(id(space), (space, set()))[1].update(missing)
         for text, owner, name, value in names_of(function):
             self.abstract |= issubclass(type(value), ABCMeta)
             if id(value) in STAND_INS and isinstance(owner, (dict, types.CellType)):
-                self.mathematics.append((owner, name))
+                self.math_places.append((owner, name))
             if owner is None:
                 self.visit(prefix + name, value)  # the function's own object is the one it was bound to
-            elif _fixed(name, value):
+            elif _is_fixed(name, value):
                 self.visit(prefix + name, value if issubclass(type(value), types.ModuleType) else None)
-                self.patched(name, value)
-            elif (id(owner), name) not in self.without:
-                self.value(prefix + name, text, (owner,), value)
+                self.guard_library_class(name, value)
+            elif (id(owner), name) not in self.excluded:
+                self.guard_value(prefix + name, text, (owner,), value)
         own = getattr(function, "__func__", function)
         self.visit(f"{prefix}registry", getattr(own, "registry", None))  # of functools.singledispatch
         if code is not None and code is getattr(own, "__code__", None):
             # notebooks put new code into functions
             self.guards.append(Guard(f"{prefix}{own.__name__}", "{0}.__code__ is {1}", (own, code)))
         for key in sorted(self.mentioned & getattr(own, "__dict__", {}).keys()):
-            self.value(f"{prefix}{own.__name__}.{key}", f"{{0}}.{key}", (own,), own.__dict__[key])
+            self.guard_value(f"{prefix}{own.__name__}.{key}", f"{{0}}.{key}", (own,), own.__dict__[key])
 
-    def code(self, code: types.CodeType) -> None:
+    def read_code(self, code: types.CodeType) -> None:
         """The names in a code."""
         names, asked = global_names(code), asked_for(code)
         if computes_text(code):
@@ -244,19 +244,21 @@ class GuardBuilder:
                 "cannot follow"
             )
         for name in names:
-            if name in _OF_ONE_CALL | _OF_FILES or (name in _ASK_OUTSIDE and name in global_uses(code)):
+            if name in _CALL_SPECIFIC_NAMES | _FILE_NAMES or (
+                name in _UNREPEATABLE_BUILTINS and name in global_uses(code)
+            ):
                 raise CannotRepeat(
                     f"compile: {code.co_name} asks for {name}, which may be another at the next call; ask outside the "
                     "compiled function"
                 )
         self.mentioned.update(names, asked or ())
-        self.optional.update(names if not _CATCHES.isdisjoint(names) else (), asked or ())
+        self.optional.update(names if not _CATCHING_NAMES.isdisjoint(names) else (), asked or ())
         self.strings.update(strings_in(code))
         self.any_name |= asked is None
-        self.asks_types |= asks_types(code)
-        self.asks_classes |= asks_classes(code)
+        self.checks_number_types |= asks_types(code)
+        self.checks_classes |= asks_classes(code)
 
-    def imported(self, name: str, package: str | None) -> None:
+    def visit_import(self, name: str, package: str | None) -> None:
         """The module that code imports by itself, and those it lies in, once they have been imported."""
         whole = importlib.util.resolve_name(name, package) if package or name[0] != "." else ""
         parts = whole.split(".")
@@ -264,7 +266,7 @@ class GuardBuilder:
             if each in sys.modules:
                 self.visit(each, sys.modules[each])
 
-    def value(self, name: str, text: str, objects: tuple, value: Any) -> None:
+    def guard_value(self, name: str, text: str, objects: tuple, value: Any) -> None:
         """A guard that `text` over `objects` gives this value, and those of what lies in it."""
         place = f"{{{len(objects)}}}"
         if is_simple(value):
@@ -282,56 +284,58 @@ class GuardBuilder:
         kind = type(value)
         if id(value) in self.seen or is_simple(value):
             return
-        if issubclass(kind, _streams()) or _draws(value):
-            raise _another(name)
+        if issubclass(kind, _random_streams()) or _is_unrepeatable(value):
+            raise _unrepeatable(name)
         self.seen.add(id(value))
-        self.loose.update([id(value)] if self.loosening and type(value) is not types.FunctionType else ())
+        self.weak_ids.update([id(value)] if self.is_weak and type(value) is not types.FunctionType else ())
         if issubclass(kind, Tensor):
-            self.hooks(name, value)
+            self.visit_hooks(name, value)
             for key, each in attributes_of(value):
                 if key in self.mentioned or self.any_name:
-                    self.value(f"{name}.{key}", f"{{0}}.{key}", (value,), each)
+                    self.guard_value(f"{name}.{key}", f"{{0}}.{key}", (value,), each)
             return
         if issubclass(kind, types.ModuleType):
-            self.namespace(name, value)
+            self.visit_namespace(name, value)
         elif issubclass(kind, (types.FunctionType, types.MethodType)):
             if value is os.getenv:
                 self.visit("os.environ", os.environ)
             if not of_library(value):
-                self.function(value, f"{name}: ")
+                self.visit_function(value, f"{name}: ")
             else:
-                self.formulas(value)
+                self.guard_namespaces(value)
                 self.visit(f"{name}.__self__", getattr(value, "__self__", None))
         elif is_compiled(value):
-            self.function(value.function, f"{name}: ")
+            self.visit_function(value.function, f"{name}: ")
         elif issubclass(kind, functools.partial):
-            self.function(value, f"{name}: ")
+            self.visit_function(value, f"{name}: ")
         elif issubclass(kind, (list, tuple, dict, deque)):
-            self.container(name, value)
-            self.attributes(name, value, kind)
+            self.visit_container(name, value)
+            self.visit_attributes(name, value, kind)
         elif issubclass(kind, tuple(_WRAPPERS)):
             key = next(_WRAPPERS[each] for each in kind.__mro__ if each in _WRAPPERS)
-            self.value(f"{name}.{key}", f"attribute({{0}}, {key!r})", (value,), objects.read_attribute(value, key))
-            self.attributes(name, value, kind)
+            self.guard_value(
+                f"{name}.{key}", f"attribute({{0}}, {key!r})", (value,), objects.read_attribute(value, key)
+            )
+            self.visit_attributes(name, value, kind)
         elif issubclass(kind, _VIEWS) and of_library(kind):
             for get_referent in gc.get_referents(value):
                 self.visit(name, get_referent)
         elif issubclass(kind, functools._lru_cache_wrapper):
-            self.cache(name, value)
+            self.visit_cache(name, value)
         elif issubclass(kind, weakref.ref):
-            self.weak(name, value)
+            self.visit_weak_reference(name, value)
         elif issubclass(kind, contextvars.ContextVar):
-            self.value(name, "{0}.get({1})", (value, None), value.get(None))
+            self.guard_value(name, "{0}.get({1})", (value, None), value.get(None))
         elif issubclass(kind, (operator.attrgetter, operator.methodcaller)):
             self.mentioned.update(
                 part for each in value.__reduce__()[1] if isinstance(each, str) for part in each.split(".")
             )
         elif issubclass(kind, (set, frozenset)):
-            self.members(name, value)
-            self.attributes(name, value, kind)
+            self.guard_members(name, value)
+            self.visit_attributes(name, value, kind)
         elif issubclass(kind, (np.ndarray, array.array, bytearray, memoryview)):
-            self.buffer(name, value)
-            self.attributes(name, value, kind)
+            self.guard_buffer(name, value)
+            self.visit_attributes(name, value, kind)
         elif value is os.environ:
             self.guards.append(Guard(name, "dict({0}) == {1}", (value, dict(value))))
         elif is_schedule(value):
@@ -342,23 +346,23 @@ class GuardBuilder:
                 self.visit(f"{name}'s parameter", each)
             for hook in [*step_hooks(value).values(), *methods_put_into(value).values()]:
                 self.visit(f"{name}'s hooks", hook)
-            self.thing(name, value)
+            self.visit_object(name, value)
         elif hasattr(kind, "__next__"):
-            raise _another(name)
+            raise _unrepeatable(name)
         elif issubclass(kind, type):
             self.abstract |= issubclass(kind, ABCMeta)
-            self.attributes(name, value, value)
+            self.visit_attributes(name, value, value)
             if not of_library(kind):  # its metaclass
-                self.attributes(name, value, kind)
+                self.visit_attributes(name, value, kind)
         elif issubclass(kind, types.BuiltinFunctionType):
             self.any_name |= value.__name__ in ASK  # under another name
             self.visit(f"{name}.__self__", None if isinstance(value.__self__, types.ModuleType) else value.__self__)
         elif issubclass(kind, types.MethodWrapperType):
             self.visit(f"{name}.__self__", value.__self__)
         else:
-            self.thing(name, value)
+            self.visit_object(name, value)
 
-    def cache(self, name: str, value: Any) -> None:
+    def visit_cache(self, name: str, value: Any) -> None:
         """A function with its results, which it gives again for the same arguments."""
         tables = [
             get_referent
@@ -381,9 +385,9 @@ class GuardBuilder:
                 f"the results that {name} keeps", "{0}.cache_info().misses >= {1}", (value, value.cache_info().misses)
             )
         )
-        self.function(value.__wrapped__, f"{name}: ")
+        self.visit_function(value.__wrapped__, f"{name}: ")
 
-    def namespace(self, name: str, module: types.ModuleType) -> None:
+    def visit_namespace(self, name: str, module: types.ModuleType) -> None:
         """Those of an imported module's names that the code mentions."""
         root = module.__name__.partition(".")[0]
         inside = [vars(module)[each] for each in self.mentioned & vars(module).keys()]
@@ -394,38 +398,38 @@ class GuardBuilder:
             for each in self.mentioned & vars(part).keys()
         ]
         self.abstract |= any(isinstance(each, ABCMeta) for each in inside)
-        if root in _UNTRACKED or (
+        if root in _UNREPEATABLE_MODULES or (
             root == "numpy" and ("random" in self.mentioned or module.__name__.startswith("numpy.random"))
         ):
-            raise _another(module.__name__)
-        if module is os and not self.mentioned.isdisjoint(_OF_SYSTEM):
-            raise _another(module.__name__)
+            raise _unrepeatable(module.__name__)
+        if module is os and not self.mentioned.isdisjoint(_OS_RANDOM):
+            raise _unrepeatable(module.__name__)
         if module is os and self.mentioned & {"environ", "getenv"}:
             self.visit("os.environ", os.environ)
         if module is sys and "argv" in self.mentioned:
-            self.value("sys.argv", "{0}.argv", (sys,), sys.argv)
+            self.guard_value("sys.argv", "{0}.argv", (sys,), sys.argv)
         if not is_library(root):
-            self.attributes(name, module, module)
+            self.visit_attributes(name, module, module)
         elif root == PACKAGE:
             for key, each in [(key, vars(module)[key]) for key in sorted(self.mentioned & vars(module).keys())]:
                 if isinstance(each, types.ModuleType):
                     self.visit(f"{name}.{key}", each)
                 elif isinstance(each, (types.FunctionType, type)):  # another may be put in its place
-                    self.value(f"{name}.{key}", f"{{0}}.{key}", (module,), each)
+                    self.guard_value(f"{name}.{key}", f"{{0}}.{key}", (module,), each)
 
-    def hooks(self, name: str, tensor: Tensor) -> None:
+    def visit_hooks(self, name: str, tensor: Tensor) -> None:
         """The hooks of a leaf that has some: it notes the first one."""
         for table in (tensor._hooks, tensor._after_hooks):
             if table is not None:
-                self.container(f"{name}'s hooks", table)
+                self.visit_container(f"{name}'s hooks", table)
 
-    def container(self, name: str, value: list | tuple | dict | deque) -> None:
+    def visit_container(self, name: str, value: list | tuple | dict | deque) -> None:
         """The length and the items of a container."""
         fixed, base = issubclass(type(value), tuple), objects.base_of(type(value))
         own = type(value) is not base or base is defaultdict  # whose class may have methods of its own
-        given = {key for holder, key in self.without if holder == id(value) and type(key) is not objects.Attribute}
+        given = {key for holder, key in self.excluded if holder == id(value) and type(key) is not objects.Attribute}
         if issubclass(type(value), dict) and all(dict.__contains__(value, key) for key in given):
-            self.members(f"len({name})", value)
+            self.guard_members(f"len({name})", value)
         elif not fixed:
             count = len(objects.members_of(value)) - (
                 sum(key in given for key in objects.members_of(value)) if issubclass(type(value), dict) else 0
@@ -445,16 +449,16 @@ class GuardBuilder:
             )
         if issubclass(type(value), defaultdict):
             made = objects.DEFAULT.__get__(value)
-            self.value(f"what {name} makes", "{1}.__get__({0})", (value, objects.DEFAULT), made)
+            self.guard_value(f"what {name} makes", "{1}.__get__({0})", (value, objects.DEFAULT), made)
         for position, (key, each) in enumerate(objects.items_of(value)):
             if fixed:
                 self.visit(f"{name}[{key}]", each)
             elif not given or key not in given:
                 plainly = is_plain_key(key) or of_library(type(key))
                 text = f"value_at({{0}}, {position})" if not plainly else "item({0}, {1})" if own else "{0}[{1}]"
-                self.value(f"{name}[{worded(key)}]", text, (value, key), each)
+                self.guard_value(f"{name}[{worded(key)}]", text, (value, key), each)
 
-    def members(self, name: str, value: set | frozenset | dict) -> None:
+    def guard_members(self, name: str, value: set | frozenset | dict) -> None:
         """The members of a set or the keys of a dictionary, in their order: by their values where all are plain, or by
         identity.
         """
@@ -469,7 +473,7 @@ class GuardBuilder:
         for each in found if not plainly else ():
             self.visit(f"a member of {name}", each)
 
-    def buffer(self, name: str, value: Any) -> None:
+    def guard_buffer(self, name: str, value: Any) -> None:
         """The memory of an array, by its bytes, and how it is laid out."""
         if issubclass(type(value), bytearray):
             self.guards.append(Guard(name, "{2}({0}, {1})", (value, bytes(value), bytearray.__eq__)))
@@ -483,7 +487,7 @@ class GuardBuilder:
             for k, each in enumerate(plain.flat if plain.dtype.hasobject else ()):
                 self.visit(f"{name}[{k}]", each)
 
-    def weak(self, name: str, value: weakref.ref) -> None:
+    def visit_weak_reference(self, name: str, value: weakref.ref) -> None:
         """A weak reference: whether what it refers to is there still. Guards do not keep that alive."""
         found = value()
         if isinstance(found, Tensor):
@@ -494,22 +498,22 @@ class GuardBuilder:
         self.guards.append(
             Guard(name, f"{{1}}({{0}}) is {'not ' if found is not None else ''}None", (value, weakref.ref.__call__))
         )
-        self.loosely(name, found)
+        self.visit_weakly(name, found)
 
-    def loosely(self, name: str, value: Any) -> None:
+    def visit_weakly(self, name: str, value: Any) -> None:
         """Visit what the function itself does not keep alive."""
-        before, self.loosening = self.loosening, True
-        self.loose.update([id(value)] if id(value) not in self.seen else ())
+        before, self.is_weak = self.is_weak, True
+        self.weak_ids.update([id(value)] if id(value) not in self.seen else ())
         try:
             self.visit(name, value)
         finally:
-            self.loosening = before
+            self.is_weak = before
 
-    def thing(self, name: str, value: Any) -> None:
+    def visit_object(self, name: str, value: Any) -> None:
         """The parts of a module that do not note changes, or the attributes of a plain object."""
         if is_module(value):
             self.guards.append(Guard(f"the class of {name}", "type({0}) is {1}", (value, type(value))))
-            given = {key for holder, key in self.without if holder == id(value)}
+            given = {key for holder, key in self.excluded if holder == id(value)}
             # then it takes a look at each attribute, and the library's classes note theirs
             if not (given and of_library(type(value))):
                 self.guards.append(sized(f"the attributes of {name}", value, given))
@@ -520,50 +524,50 @@ class GuardBuilder:
                 elif key in ("_forward_hooks", "_forward_pre_hooks"):
                     for hook in each.values():
                         self.visit(f"{name}.{key}", hook)
-                elif "_hooks" not in key and key != _NOTED:
+                elif "_hooks" not in key and key != _NOTED_ATTRIBUTE:
                     if (
                         pytree.is_structure(each)
                         and not of_library(type(each))
-                        and (id(value), key) not in self.without
+                        and (id(value), key) not in self.excluded
                     ):
                         self.guards.append(entry(name, value, key))
                     self.visit(f"{name}.{key}", each)
         elif package_of(type(value)) == PACKAGE:
-            self.library(name, value)
-        self.attributes(name, value, type(value))
+            self.visit_library_object(name, value)
+        self.visit_attributes(name, value, type(value))
 
-    def library(self, name: str, value: Any) -> None:
+    def visit_library_object(self, name: str, value: Any) -> None:
         """The numbers and tensors of an object of this library that methods use which the code mentions (a loss scale,
         say), and containers that it mentions itself.
         """
-        used = _used(type(value), self.mentioned)
+        used = _called_names(type(value), self.mentioned)
         for key, attribute in objects.attributes(value).items():
             if (key in used and (issubclass(type(attribute), Tensor) or is_simple(attribute))) or (
-                key in self.mentioned - _SETTINGS and isinstance(attribute, (list, dict))
+                key in self.mentioned - _OPTIMIZER_ATTRIBUTES and isinstance(attribute, (list, dict))
             ):
-                self.value(f"{name}.{key}", f"{{0}}.{key}", (value,), attribute)
+                self.guard_value(f"{name}.{key}", f"{{0}}.{key}", (value,), attribute)
 
-    def attributes(self, name: str, value: Any, kind: type | types.ModuleType) -> None:
+    def visit_attributes(self, name: str, value: Any, kind: type | types.ModuleType) -> None:
         """Attributes that the code mentions: values are guarded, the code of methods is looked into.
 
         Of a library's object, what lies in it.
         """
         if not is_module(value) and value is not kind:
-            self.own(name, value)
+            self.guard_dictionary(name, value)
         if isinstance(kind, type):
-            self.patched(name, kind)
+            self.guard_library_class(name, kind)
         if of_library(kind):
             return
         if not is_module(value) and value is not kind:
             self.guards.append(Guard(f"the class of {name}", "type({0}) is {1}", (value, kind)))
-        for holder in _holders(kind):
-            self.absent(name, holder)
+        for holder in _user_classes(kind):
+            self.guard_absence(name, holder)
         known, held = set(), {} if value is kind else objects.attributes(value)
         unnamed = {
             "forward",
-            *_unnamed(kind, value is kind),
-            *self.overriding(kind),
-            *(_OF_FUNCTIONS if _is_function(kind) else ()),
+            *_implicit_methods(kind, value is kind),
+            *self.overriding_methods(kind),
+            *(_AUTOGRAD_METHODS if _is_autograd_function(kind) else ()),
         }
         while found := [
             each
@@ -572,24 +576,29 @@ class GuardBuilder:
         ]:
             known.update(found)
             for key in sorted(found):
-                self.attribute(name, value, kind, key, held)
+                self.visit_attribute(name, value, kind, key, held)
         if isinstance(kind, type):
-            self.inherited(kind, {*known, "__call__"})
+            self.guard_inherited(kind, {*known, "__call__"})
             self.guards.append(Guard(f"the bases of {kind.__name__}", "{0}.__mro__ is {1}", (kind, kind.__mro__)))
 
-    def overriding(self, kind: type | types.ModuleType) -> set[str]:
+    def overriding_methods(self, kind: type | types.ModuleType) -> set[str]:
         """The methods and properties in a user's class that methods of this library's call, as theirs."""
         if kind not in self.overrides:
             library = [each for each in kind.__mro__ if package_of(each) == PACKAGE] if isinstance(kind, type) else []
             own = (
-                {key for holder in _holders(kind) for key in vars(holder) if any(key in vars(base) for base in library)}
+                {
+                    key
+                    for holder in _user_classes(kind)
+                    for key in vars(holder)
+                    if any(key in vars(base) for base in library)
+                }
                 if library
                 else set()
             )
-            self.overrides[kind] = own & _used(kind, self.mentioned | {"forward", "step"}) if own else own
+            self.overrides[kind] = own & _called_names(kind, self.mentioned | {"forward", "step"}) if own else own
         return self.overrides[kind]
 
-    def inherited(self, kind: type, names: set[str]) -> None:
+    def guard_inherited(self, kind: type, names: set[str]) -> None:
         """Guards that none of the user's classes comes to have a method of its own in the stead of one that a later
         class gives.
         """
@@ -598,7 +607,7 @@ class GuardBuilder:
             for key in names
             if isinstance(inspect.getattr_static(kind, key, None), (*_METHODS, property, functools.cached_property))
         }
-        for holder in _holders(kind):
+        for holder in _user_classes(kind):
             methods -= vars(holder).keys()
             if methods and (id(holder), *sorted(methods)) not in self.seen:
                 self.seen.add((id(holder), *sorted(methods)))
@@ -610,7 +619,7 @@ class GuardBuilder:
                     )
                 )
 
-    def formulas(self, thing: Any) -> None:
+    def guard_namespaces(self, thing: Any) -> None:
         """Guards that nobody changes the namespaces in which functions of this library's are written in terms of
         others: a function's, or those of a class.
         """
@@ -620,11 +629,11 @@ class GuardBuilder:
             if isinstance(each, types.FunctionType)
         ]
         for space in [each.__globals__ for each in written]:
-            if space["__name__"].startswith(_FORMULAS) and (id(space), None) not in self.seen:
+            if space["__name__"].startswith(_FORMULA_MODULES) and (id(space), None) not in self.seen:
                 self.seen.add((id(space), None))
                 self.guards.append(unwritten(space["__name__"], space))
 
-    def patched(self, name: str, kind: Any) -> None:
+    def guard_library_class(self, name: str, kind: Any) -> None:
         """A guard that nobody changes a class of this library, which is this one or a base of it, and what the user's
         functions among its methods reach.
         """
@@ -637,7 +646,7 @@ class GuardBuilder:
             return
         self.seen.add((id(own), None))
         self.guards.append(unwritten(f"the class {own.__name__}", own))
-        self.formulas(own)
+        self.guard_namespaces(own)
         inside = [
             (key, each)
             for holder in own.__mro__[:-1]
@@ -645,7 +654,7 @@ class GuardBuilder:
             if isinstance(each, types.FunctionType)
         ]
         if theirs := [(key, each) for key, each in inside if not of_library(each)]:
-            used = _used(own, self.mentioned | {"forward", "__call__"})
+            used = _called_names(own, self.mentioned | {"forward", "__call__"})
             for key, each in theirs:
                 if key in used:
                     self.visit(f"{name}.{key}", each)
@@ -654,7 +663,7 @@ class GuardBuilder:
             self.seen.add((id(F), None))
             self.guards.append(unwritten(F["__name__"], F))
 
-    def own(self, name: str, value: Any) -> None:
+    def guard_dictionary(self, name: str, value: Any) -> None:
         """What a plain object has in its dictionary: all of it where code computes names, of a library's object what
         code names, and plain values, which its methods use; and that it has nothing more which code would take.
         """
@@ -676,76 +685,80 @@ class GuardBuilder:
         for key in sorted(inside if self.any_name else used):
             if (
                 not key.startswith("__")
-                and (id(value), objects.place_of(value, key)) not in self.without
-                and not _fixed(key, inside[key])
+                and (id(value), objects.place_of(value, key)) not in self.excluded
+                and not _is_fixed(key, inside[key])
             ):
                 with nullcontext() if key in self.mentioned else suppress(CannotRepeat):
-                    self.value(f"{name}.{key}", f"attribute({{0}}, {key!r})", (value,), inside[key])
+                    self.guard_value(f"{name}.{key}", f"attribute({{0}}, {key!r})", (value,), inside[key])
         if self.any_name and not of_library(type(value)):
             self.guards.append(
                 Guard(f"the attributes of {name}", "dictionary({0}).keys() == {1}", (value, frozenset(inside)))
             )
         # which gives what is not there
-        optional = self.mentioned | self.optional if _found(type(value), "__getattr__") else self.optional
-        missing = frozenset(each for each in optional if each not in inside and _found(type(value), each) is None)
+        optional = self.mentioned | self.optional if _class_attribute(type(value), "__getattr__") else self.optional
+        missing = frozenset(
+            each for each in optional if each not in inside and _class_attribute(type(value), each) is None
+        )
         if missing:
             self.guards.append(Guard(f"an attribute of {name}", "{1}.isdisjoint(dictionary({0}))", (value, missing)))
 
-    def absent(self, name: str, holder: type | types.ModuleType) -> None:
+    def guard_absence(self, name: str, holder: type | types.ModuleType) -> None:
         """A guard that a class or a module of the user's has not come to have what code would take if it were there."""
-        names = self.mentioned | self.optional if _gives_missing(holder) else self.optional
+        names = self.mentioned | self.optional if _has_module_getattr(holder) else self.optional
         missing = frozenset(names - vars(holder).keys())
         if missing and (id(holder), None) not in self.seen:
             self.seen.add((id(holder), None))
             self.guards.append(Guard(f"an attribute of {name}", "{1}.isdisjoint({0}.__dict__)", (holder, missing)))
 
-    def attribute(self, name: str, value: Any, kind: type | types.ModuleType, key: str, held: dict[str, Any]) -> None:
+    def visit_attribute(
+        self, name: str, value: Any, kind: type | types.ModuleType, key: str, held: dict[str, Any]
+    ) -> None:
         """An attribute by its name: the value that the object (in `held`) or its class has, and the code of a
         descriptor, such as a method. None of it runs.
         """
-        descriptor = _found(kind, key)
+        descriptor = _class_attribute(kind, key)
         if is_compiled(descriptor):
             self.visit(f"{name}.{key}", descriptor)
             return
-        if _runs(descriptor) and (is_module(value) or key not in held or hasattr(type(descriptor), "__set__")):
-            self.descriptor(name, value, kind, key, descriptor)
+        if _runs_code(descriptor) and (is_module(value) or key not in held or hasattr(type(descriptor), "__set__")):
+            self.visit_descriptor(name, value, kind, key, descriptor)
         own = is_module(value) and any(key in objects.dictionary(value)[registry] for registry in _REGISTRIES)
-        if own and key in held and held[key] is not None and (id(value), key) not in self.without:
+        if own and key in held and held[key] is not None and (id(value), key) not in self.excluded:
             self.guards.append(entry(name, value, key))
-        own = own or (is_optimizer(value) and key in _SETTINGS)
+        own = own or (is_optimizer(value) and key in _OPTIMIZER_ATTRIBUTES)
         if key in held:
-            if not (own or (id(value), objects.place_of(value, key)) in self.without or _fixed(key, held[key])):
+            if not (own or (id(value), objects.place_of(value, key)) in self.excluded or _is_fixed(key, held[key])):
                 text = f"{{0}}.{key}" if objects.reads_plainly(type(value), key) else f"attribute({{0}}, {key!r})"
-                self.value(f"{name}.{key}", text, (value,), held[key])
+                self.guard_value(f"{name}.{key}", text, (value,), held[key])
         elif (
-            not (own or _runs(descriptor))
-            and any(key in vars(holder) for holder in _holders(kind))
-            and not _fixed(key, descriptor)
+            not (own or _runs_code(descriptor))
+            and any(key in vars(holder) for holder in _user_classes(kind))
+            and not _is_fixed(key, descriptor)
         ):
             if not isinstance(descriptor, types.MemberDescriptorType):
-                self.from_class(name, value, kind, key, descriptor)
+                self.visit_class_attribute(name, value, kind, key, descriptor)
 
-    def from_class(self, name: str, value: Any, kind: type | types.ModuleType, key: str, found: Any) -> None:
+    def visit_class_attribute(self, name: str, value: Any, kind: type | types.ModuleType, key: str, found: Any) -> None:
         """What an object has from its class."""
-        if (id(value), objects.place_of(value, key)) in self.without:
+        if (id(value), objects.place_of(value, key)) in self.excluded:
             return
         if objects.reads_plainly(type(value), key) and key.isidentifier():
-            self.value(f"{name}.{key}", f"{{0}}.{key}", (value,), found)
+            self.guard_value(f"{name}.{key}", f"{{0}}.{key}", (value,), found)
             return
-        self.defined(name, kind, key)
-        self.not_held(name, value, kind, key)
+        self.guard_definition(name, kind, key)
+        self.guard_not_in_dictionary(name, value, kind, key)
         self.visit(f"{name}.{key}", found)
 
-    def descriptor(self, name: str, value: Any, kind: type | types.ModuleType, key: str, descriptor: Any) -> None:
+    def visit_descriptor(self, name: str, value: Any, kind: type | types.ModuleType, key: str, descriptor: Any) -> None:
         """The code that runs where an attribute is asked for, or called."""
-        self.defined(name, kind, key)
-        self.not_held(name, value, kind, key)
-        for code in _codes(descriptor):
+        self.guard_definition(name, kind, key)
+        self.guard_not_in_dictionary(name, value, kind, key)
+        for code in _functions_of(descriptor):
             self.visit(f"{name}.{key}", code)
         if "super" in self.mentioned:
-            self.overridden(name, kind, key)
+            self.visit_overridden(name, kind, key)
 
-    def not_held(self, name: str, value: Any, kind: type | types.ModuleType, key: str) -> None:
+    def guard_not_in_dictionary(self, name: str, value: Any, kind: type | types.ModuleType, key: str) -> None:
         """A guard that an object itself has no attribute that its class gives."""
         if (
             not is_module(value)
@@ -755,30 +768,30 @@ class GuardBuilder:
         ):
             self.guards.append(Guard(f"{name}.{key}", f"{key!r} not in dictionary({{0}})", (value,)))
 
-    def overridden(self, name: str, kind: type | types.ModuleType, key: str) -> None:
+    def visit_overridden(self, name: str, kind: type | types.ModuleType, key: str) -> None:
         """The methods of this name of the user's classes after the first that has one, which `super()` finds."""
-        for holder in [holder for holder in _holders(kind) if key in vars(holder)][1:]:
-            self.defined(f"{name}: {holder.__name__}", holder, key)
-            for code in _codes(vars(holder)[key]):
+        for holder in [holder for holder in _user_classes(kind) if key in vars(holder)][1:]:
+            self.guard_definition(f"{name}: {holder.__name__}", holder, key)
+            for code in _functions_of(vars(holder)[key]):
                 self.visit(f"{name}: {holder.__name__}.{key}", code)
 
-    def defined(self, name: str, kind: type | types.ModuleType, key: str) -> None:
+    def guard_definition(self, name: str, kind: type | types.ModuleType, key: str) -> None:
         """A guard that a class or module of the user's still has the function of this name."""
-        holder = next(holder for holder in _holders(kind) if key in vars(holder))
+        holder = next(holder for holder in _user_classes(kind) if key in vars(holder))
         if (id(holder), key) not in self.seen:
             self.seen.add((id(holder), key))
             inside = vars(holder)  # what a class gives is made anew, which takes longer than a look into it
             self.guards.append(Guard(f"{name}.{key}", f"{{0}}[{key!r}] is {{1}}", (inside, inside[key])))
 
 
-def _runs(descriptor: Any) -> bool:
+def _runs_code(descriptor: Any) -> bool:
     """Whether code decides what an attribute is, or it is a method, which each use binds anew."""
     return isinstance(descriptor, _METHODS) or (
-        hasattr(type(descriptor), "__get__") and not isinstance(descriptor, _KEPT_BY_C)
+        hasattr(type(descriptor), "__get__") and not isinstance(descriptor, _C_DESCRIPTORS)
     )
 
 
-def _codes(descriptor: Any) -> list:
+def _functions_of(descriptor: Any) -> list:
     """The functions that a method, a property or another descriptor runs, or that object, whose methods are looked
     into.
     """
@@ -790,20 +803,20 @@ def _codes(descriptor: Any) -> list:
     return [descriptor]
 
 
-def _another(name: str) -> CannotRepeat:
+def _unrepeatable(name: str) -> CannotRepeat:
     return CannotRepeat(
         f"compile: {name} gives another value at every use, which a compiled function cannot repeat; draw with "
         "numod.rand, or give the value as an argument"
     )
 
 
-def _unnamed(kind: type | types.ModuleType, makes: bool) -> list[str]:
+def _implicit_methods(kind: type | types.ModuleType, makes: bool) -> list[str]:
     """The methods that code calls without their names:
 
     `a[k]`, `with a`, and those that make an object, where it has the class (`makes`). Modules are made outside.
     """
     if isinstance(kind, types.ModuleType):
-        return ["__getattr__"] if _gives_missing(kind) else []
+        return ["__getattr__"] if _has_module_getattr(kind) else []
     own = [
         key
         for each in kind.__mro__
@@ -814,21 +827,21 @@ def _unnamed(kind: type | types.ModuleType, makes: bool) -> list[str]:
     return [
         key
         for key in own
-        if (makes and not hasattr(kind, "register_buffer") if key in _MAKING else key not in _COPYING)
+        if (makes and not hasattr(kind, "register_buffer") if key in _CREATING_METHODS else key not in _IGNORED_METHODS)
     ]
 
 
-def _gives_missing(holder: type | types.ModuleType) -> bool:
+def _has_module_getattr(holder: type | types.ModuleType) -> bool:
     """Whether a module has a function that gives the attributes which it lacks."""
     return isinstance(holder, types.ModuleType) and "__getattr__" in vars(holder)
 
 
-def _is_function(kind: type | types.ModuleType) -> bool:
+def _is_autograd_function(kind: type | types.ModuleType) -> bool:
     """Whether it is an `autograd.Function`. Modules are not asked: their own code would run."""
     return isinstance(kind, type) and hasattr(kind, "setup_context")
 
 
-def _used(kind: type, names: set[str]) -> set[str]:
+def _called_names(kind: type, names: set[str]) -> set[str]:
     """These names, and those in the code of a class's methods and properties that are called by one of them."""
     used, waiting = set(), list(names)
     while waiting:
@@ -842,32 +855,32 @@ def _used(kind: type, names: set[str]) -> set[str]:
     return used
 
 
-def _found(kind: type | types.ModuleType, key: str) -> Any:
+def _class_attribute(kind: type | types.ModuleType, key: str) -> Any:
     """A class's attribute as it stands there, or a module's name."""
-    return next((vars(holder)[key] for holder in _holders(kind) if key in vars(holder)), None)
+    return next((vars(holder)[key] for holder in _user_classes(kind) if key in vars(holder)), None)
 
 
-def _holders(kind: type | types.ModuleType) -> list[type | types.ModuleType]:
+def _user_classes(kind: type | types.ModuleType) -> list[type | types.ModuleType]:
     """Where its attributes may stand: the module, or the class and those of its bases that are the user's."""
     return [kind] if isinstance(kind, types.ModuleType) else [each for each in kind.__mro__ if not of_library(each)]
 
 
-def _fixed(name: str, value: Any) -> bool:
+def _is_fixed(name: str, value: Any) -> bool:
     """Whether it is a library's module or class, or a function in C, under its own name, which nobody puts another in
     the place of.
     """
     if issubclass(type(value), types.ModuleType):
         root = value.__name__.partition(".")[0]
-        return is_library(root) and root not in {*_UNTRACKED, "numpy", "os"}
+        return is_library(root) and root not in {*_UNREPEATABLE_MODULES, "numpy", "os"}
     return (
         issubclass(type(value), (types.BuiltinFunctionType, type))
         and of_library(value)
         and value.__name__ == name
-        and not _draws(value)
+        and not _is_unrepeatable(value)
     )
 
 
-def _draws(value: Any) -> bool:
+def _is_unrepeatable(value: Any) -> bool:
     """Whether it is a function that gives another value at every use, as random numbers and clocks do, under whatever
     name; or a class of dates.
     """
@@ -883,14 +896,14 @@ def _draws(value: Any) -> bool:
     if not issubclass(type(value), kinds):
         return False
     known = (
-        package_of(value) in _UNTRACKED
-        or value.__name__ in _OF_SYSTEM
+        package_of(value) in _UNREPEATABLE_MODULES
+        or value.__name__ in _OS_RANDOM
         or str(value.__module__).startswith("numpy.random")
     )
-    return known or isinstance(getattr(value, "__self__", None), _streams())
+    return known or isinstance(getattr(value, "__self__", None), _random_streams())
 
 
-def _streams() -> tuple[type, ...]:
+def _random_streams() -> tuple[type, ...]:
     """Classes of streams of random numbers.
 
     NumPy's only once something has imported `numpy.random`, which takes a tenth of the time that numod takes.

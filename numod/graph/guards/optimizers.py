@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .build import GuardBuilder
 
 
-def guard(walk: GuardBuilder, name: str, optimizer: Any) -> None:
+def guard(builder: GuardBuilder, name: str, optimizer: Any) -> None:
     """Tensors of an optimizer's state, and of its groups' settings what a step branches on: flags, and whether numbers
     are zero.
 
@@ -24,9 +24,9 @@ def guard(walk: GuardBuilder, name: str, optimizer: Any) -> None:
     for state in optimizer.state.values():
         for key, each in state.items() if isinstance(state, dict) else ():
             if issubclass(type(each), Tensor):
-                walk.guards.append(Guard(f"{name}'s state {key!r}", f"{{0}}[{key!r}] is {{1}}", (state, each)))
-        _guard_numbers(walk, f"{name}.state", "state", optimizer, state)
-    walk.guards += [
+                builder.guards.append(Guard(f"{name}'s state {key!r}", f"{{0}}[{key!r}] is {{1}}", (state, each)))
+        _guard_numbers(builder, f"{name}.state", "state", optimizer, state)
+    builder.guards += [
         unwritten(f"{name}'s state", optimizer.state),
         listed(f"{name}'s param_groups", optimizer.param_groups),
     ]
@@ -36,7 +36,7 @@ def guard(walk: GuardBuilder, name: str, optimizer: Any) -> None:
             counts.setdefault(state["step"], []).append(state)
     for states in counts.values():  # those of equal counts are one update with the numbers of one step
         if len(states) > 1:
-            walk.guards.append(
+            builder.guards.append(
                 Guard(
                     f"{name}'s step counts", " == ".join(f"{{{k}}}['step']" for k in range(len(states))), tuple(states)
                 )
@@ -49,28 +49,30 @@ def guard(walk: GuardBuilder, name: str, optimizer: Any) -> None:
         ]
         texts = [f"{{0}}[{key!r}]" if group[key] else f"not {{0}}[{key!r}]" for key in keys]
         settings = Settings(f"{name}'s settings", " and ".join(texts) or "True", (group,), group)
-        walk.guards += [settings.parameters, listed(f"{name}'s parameters", group["params"]), settings]
-        _guard_numbers(walk, f"{name}.param_groups", "param_groups", optimizer, group)
+        builder.guards += [settings.parameters, listed(f"{name}'s parameters", group["params"]), settings]
+        _guard_numbers(builder, f"{name}.param_groups", "param_groups", optimizer, group)
 
 
-def guard_schedule(walk: GuardBuilder, name: str, schedule: Any) -> None:
+def guard_schedule(builder: GuardBuilder, name: str, schedule: Any) -> None:
     """What the code reads of a schedule of rates: attributes, or whatever it has where a method other than `step` is
     mentioned. Every run steps it in Python.
     """
-    reads = any(callable(getattr(type(schedule), key, None)) for key in walk.mentioned - {"step"})
+    reads = any(callable(getattr(type(schedule), key, None)) for key in builder.mentioned - {"step"})
     for key, attribute in objects.attributes(schedule).items():
-        if (reads or key in walk.mentioned) and (type(attribute) is list or is_simple(attribute)):
-            walk.value(f"{name}.{key}", f"{{0}}.{key}", (schedule,), attribute)
+        if (reads or key in builder.mentioned) and (type(attribute) is list or is_simple(attribute)):
+            builder.guard_value(f"{name}.{key}", f"{{0}}.{key}", (schedule,), attribute)
 
 
-def _guard_numbers(walk: GuardBuilder, name: str, holder: str, optimizer: Any, values: dict) -> None:
+def _guard_numbers(builder: GuardBuilder, name: str, holder: str, optimizer: Any, values: dict) -> None:
     """The numbers of a state or group that Python code reads."""
     every = not getattr(optimizer, "reads_anew", True)
-    named = walk.strings if {holder, "state_dict"} & (walk.mentioned | walk.strings) else ()
+    named = builder.strings if {holder, "state_dict"} & (builder.mentioned | builder.strings) else ()
     for key, each in values.items() if isinstance(values, dict) else ():
         if (
             (every or key in named)
             and (isinstance(each, tuple) or is_simple(each))
-            and (id(values), key) not in walk.without
+            and (id(values), key) not in builder.excluded
         ):
-            walk.guards.append(Setting(f"{name}[{key!r}]", f"{{1}} == {{0}}[{key!r}]", (values, each), (values, key)))
+            builder.guards.append(
+                Setting(f"{name}[{key!r}]", f"{{1}} == {{0}}[{key!r}]", (values, each), (values, key))
+            )
