@@ -17,7 +17,7 @@ from typing import Any
 _NEAR = 20  # instructions between a call of type() and what its result is compared with
 _CALL = "PRECALL" if "PRECALL" in dis.opmap else "CALL"  # of Python 3.11, and of later ones
 _JUMPS = {*dis.hasjrel, *dis.hasjabs}
-ASK = {"getattr", "hasattr"}
+OPTIONAL_ACCESS = {"getattr", "hasattr"}
 _ASK_FOR_ALL = {
     "vars", "__dict__", "__getattribute__", "attrgetter", "asdict", "astuple", "eval", "exec", "dir", "getmembers",
 }  # fmt: skip
@@ -157,19 +157,19 @@ def imports_in(code: types.CodeType) -> tuple[str, ...]:
 
 
 @cache
-def asked_for(code: types.CodeType) -> frozenset[str] | None:
+def optional_attributes(code: types.CodeType) -> frozenset[str] | None:
     """Names of attributes that a code asks for with `getattr` or `hasattr`, where they need not be there; None if it
     computes the names, or takes all.
     """
     found: set[str] = set()
     steps = list(dis.get_instructions(code))
     for k, step in enumerate(steps):
-        if step.opname.startswith("LOAD") and step.argval in ASK:
+        if step.opname.startswith("LOAD") and step.argval in OPTIONAL_ACCESS:
             name = _second_argument(steps[k + 1 :])
             if not isinstance(name, str):
                 return None
             found.add(name)
-    inner = [asked_for(co_const) for co_const in code.co_consts if isinstance(co_const, types.CodeType)]
+    inner = [optional_attributes(co_const) for co_const in code.co_consts if isinstance(co_const, types.CodeType)]
     return None if None in inner or not _ASK_FOR_ALL.isdisjoint(code.co_names) else frozenset(found.union(*inner))
 
 
@@ -190,7 +190,7 @@ def _second_argument(steps: list[dis.Instruction]) -> object:
 
 
 @cache
-def asks_types(code: types.CodeType) -> bool:
+def checks_number_types(code: types.CodeType) -> bool:
     """Whether a code, or one it defines, may tell numbers from what stands for them: by `type(x) is float`, or by what
     writes them in its own way.
     """
@@ -210,18 +210,18 @@ def asks_types(code: types.CodeType) -> bool:
         if any(step.argval in ("int", "float", "type") for step in steps[k + 1 : end]):
             return True
     return not _TAKE_NUMBERS.isdisjoint(code.co_names) or any(
-        asks_types(co_const) for co_const in code.co_consts if isinstance(co_const, types.CodeType)
+        checks_number_types(co_const) for co_const in code.co_consts if isinstance(co_const, types.CodeType)
     )
 
 
 @cache
-def asks_classes(code: types.CodeType) -> bool:
+def checks_classes(code: types.CodeType) -> bool:
     """Whether a code, or one it defines, asks for the class of something: with `isinstance`, or by `match`."""
     if not {"isinstance", "issubclass", "singledispatch"}.isdisjoint(code.co_names):
         return True
     if any(get_instruction.opname.startswith("MATCH_") for get_instruction in dis.get_instructions(code)):
         return True
-    return any(asks_classes(co_const) for co_const in code.co_consts if isinstance(co_const, types.CodeType))
+    return any(checks_classes(co_const) for co_const in code.co_consts if isinstance(co_const, types.CodeType))
 
 
 def mentions(function: Callable, part: str) -> bool:
