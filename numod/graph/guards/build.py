@@ -457,7 +457,7 @@ class GuardBuilder:
                 self.guard_value(f"{name}[{worded(key)}]", text, (value, key), item)
 
     def guard_members(self, name: str, value: set | frozenset | dict) -> None:
-        """Guard the members of a set or the keys of a dictionary, in order: by value if all are plain, else by identity."""
+        """Guard the members of a set or the keys of a dictionary, in order: by value if plain, else by identity."""
         members, base = tuple(objects.members_of(value)), objects.base_of(type(value))
         iterable = "{0}" if type(value) is base else "{2}({0})"
         are_plain = all(map(is_plain_key, members))
