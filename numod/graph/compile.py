@@ -55,32 +55,31 @@ def compile(
 
     A compiled Module is a Module with the same parameters, state_dict and type.
 
-    The first call runs eagerly and is recorded; later ones run the program. A function that Python steers by values of
-    tensors (`if loss > 1`), or that does something else no program can repeat, runs eagerly, with one warning that
-    names the line; `fullgraph=True` makes that an error. A flag in a buffer (`if self.initialized`) is a guard. From
-    the third value of a number on (an argument, also in tuples, lists, dictionaries and dataclasses, an attribute, a
-    global) one program takes all its values, if the function uses it in arithmetic alone.
+    The first call runs eagerly and is recorded; later calls run the program. A function that branches on values of
+    tensors (`if loss > 1`), or does something else that no program can repeat, runs eagerly, with one warning that
+    names the line; `fullgraph=True` makes this an error. Branches on a flag in a buffer (`if self.initialized`) are
+    supported by a guard. A number (an argument, an item of a structure, an attribute, a global) is a constant of the
+    program at first. From its third value on, one program takes all values, if the number is used in arithmetic only.
 
-    - `dynamic`: True compiles once for all sizes: another batch size is recorded, but compiles nothing, unless another
-      algorithm suits it. False compiles for each size. None begins so, and compiles for all sizes when a third one
-      comes or a tensor is marked (`mark_dynamic`). After eight sizes, others are recorded when they come again, up to
-      64; the rest run eagerly. Integers that change nothing but sizes (`x[:n]`) are sizes too.
-    - `recompile_limit`: after so many recordings other calls run eagerly; by default
+    - `dynamic`: True compiles once for all sizes: a new size is recorded, but compiled only if it needs another
+      algorithm. False compiles for each size. None starts like False, and compiles for all sizes at the third size, or
+      if a tensor is marked (`mark_dynamic`). After eight sizes, a new size is recorded at its second call, up to 64
+      sizes; others run eagerly. Integers that only change sizes (`x[:n]`) count as sizes.
+    - `recompile_limit`: the number of recordings after which other calls run eagerly; by default
       `numod._dynamo.config.recompile_limit`, 8.
-    - `name`: what warnings and reports call the function. `explain=True` prints what was recorded. `disable=True`
-      returns `model` as it is.
-    - `options={"freezing": True}`: for inference, as Inductor's option. In calls that record no gradients (`no_grad`,
-      `inference_mode`), whatever depends only on tensors that the function reaches by itself and does not write
-      (parameters, buffers, in eval mode also running statistics) is computed once, and weights are packed as products
-      read them, at the price of memory for both. It is computed anew by the call after an optimizer's step,
-      `load_state_dict` or any other write by numod; a write past it, by another process or through a NumPy array on a
-      weight's memory, goes unseen.
-    - `options={"linked": True}`, or False: one native function, or kernels in turn (on a GPU without a CUDA graph),
-      whatever the size of the program.
-    - `backend`, `mode`, `isolate_recompiles` and Inductor's options that only tune are taken for PyTorch's sake and
-      change nothing: there is one backend, one whole graph or none, and each function counts its recordings for itself.
+    - `name`: the function's name in warnings and reports. `explain=True` prints what was recorded. `disable=True`
+      returns `model` unchanged.
+    - `options={"freezing": True}`: for inference, as in Inductor. In calls that record no gradients (`no_grad`,
+      `inference_mode`), values that depend only on parameters, buffers and other outside tensors that the function does
+      not write are computed once, and weights are packed for matrix products. Both use additional memory. They are
+      recomputed after an optimizer step, `load_state_dict` or any other write by numod. Writes by another process, or
+      through a NumPy array that shares a weight's memory, are not seen.
+    - `options={"linked": True}`, or False: run the program as one native function, or as separate kernels (on a GPU:
+      without a CUDA graph), whatever its size.
+    - `backend`, `mode`, `isolate_recompiles` and Inductor's tuning options are accepted for compatibility and have no
+      effect: there is one backend, graphs have no breaks, and each function counts its own recordings.
 
-    Raises RuntimeError for an unknown mode, option or name of a backend.
+    Raises RuntimeError for an unknown mode, option or backend.
     """
     check_options(mode, options)
     check_backend(backend)
@@ -106,10 +105,9 @@ def compile(
 def mark_dynamic(
     tensor: Tensor, index: int | Sequence[int] = 0, *, min: int | None = None, max: int | None = None
 ) -> None:
-    """Mark a tensor, so that functions called with it as an argument are compiled for all sizes, also those beyond
-    `min` and `max`.
+    """Mark a tensor: functions that are called with it are compiled for all sizes, also those beyond `min` and `max`.
 
-    Raises IndexError where it has no such dimension.
+    Raises IndexError if the tensor has no such dimension.
     """
     dims = index if isinstance(index, (tuple, list)) else (index,)
     if not all(-tensor.ndim <= dim < tensor.ndim for dim in dims):
@@ -273,8 +271,9 @@ class Compiled:
 
 
 class CompiledFunction(Compiled):
-    """A compiled function that is a method where a class has it, as functions are; the `forward` of a compiled module
-    is bound to it already.
+    """A compiled function that becomes a method in a class, as functions do.
+
+    The `forward` of a compiled module is a `Compiled`: it is bound to the module already.
     """
 
     __slots__ = ()
@@ -285,9 +284,9 @@ class CompiledFunction(Compiled):
 
 def compile_in_place(module: Any, *args: Any, **options: Any) -> None:
     """Compile a module in place, by changing its class."""
-    plain = object.__new__(type(module))
-    object.__setattr__(plain, "__dict__", module.__dict__)
-    object.__setattr__(module, "__class__", type(compile(plain, *args, **options)))
+    original = object.__new__(type(module))
+    object.__setattr__(original, "__dict__", module.__dict__)
+    object.__setattr__(module, "__class__", type(compile(original, *args, **options)))
 
 
 def _compiled_module(module: Any, settings: tuple) -> Any:
@@ -296,21 +295,21 @@ def _compiled_module(module: Any, settings: tuple) -> Any:
     base = type(module)
     compiled = Compiled(module.forward, *settings)
 
-    def again(original: Any) -> Any:
+    def compile_copy(original: Any) -> Any:
         return _compiled_module(original, settings)
 
-    def plain() -> Any:
+    def uncompiled() -> Any:
         return module
 
     members = {
         "forward": compiled,
         "compiled": compiled,
-        "_uncompiled": staticmethod(plain),
+        "_uncompiled": staticmethod(uncompiled),
         "explain": lambda self, **options: compiled.explain(**options),
         **({} if hasattr(module, "graph") else {"graph": property(lambda self: compiled.graph)}),
-        "__copy__": lambda self: again(copy.copy(module)),
-        "__deepcopy__": lambda self, memo: again(copy.deepcopy(module, memo)),
-        "__reduce_ex__": lambda self, protocol: (_compiled_module, (plain(), settings)),
+        "__copy__": lambda self: compile_copy(copy.copy(module)),
+        "__deepcopy__": lambda self, memo: compile_copy(copy.deepcopy(module, memo)),
+        "__reduce_ex__": lambda self, protocol: (_compiled_module, (uncompiled(), settings)),
         "__module__": base.__module__,
         "__qualname__": base.__qualname__,
         "__doc__": base.__doc__,

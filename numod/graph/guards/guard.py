@@ -263,7 +263,7 @@ class Unwritten(Guard):
 def unwritten(name: str, thing: type | dict) -> Guard:
     """A guard that a class or a namespace is unchanged.
 
-    It compares the contents if the interpreter has no version number, or no more of them for a class that changes often.
+    It compares the contents if there is no version number, as for classes that change often.
     """
     offset = _CLASS_VERSION if isinstance(thing, type) else _NAMESPACE_VERSION if isinstance(thing, dict) else None
     getattr(thing, "__module__", None)  # a class gets a version number at its first lookup

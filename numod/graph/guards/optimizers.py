@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 def guard(builder: GuardBuilder, name: str, optimizer: Any) -> None:
     """Guard the tensors of an optimizer's state, and the settings that a step branches on.
 
-    These are flags, and whether numbers are zero. Other numbers are guarded if the function's code reads them, or if the
-    optimizer does not read them at every run.
+    These are flags, and whether numbers are zero. Other numbers are guarded if the function's code reads them, or if
+    the optimizer does not read them at every run.
     """
     for state in optimizer.state.values():
         for key, value in state.items() if isinstance(state, dict) else ():
