@@ -4,7 +4,8 @@ Used by `numod.compile` and by the exporter.
 
 **A call of a compiled function.** Three files, top to bottom: `compile.py` (`Compiled` tries its variants in order),
 `variant.py` (a variant passes the arguments to a version, or records one), `version.py` (a version checks its
-conditions and runs its program). Most calls skip them: `Compiled.__call__` is a generated function (`backend/fast_path`).
+conditions and runs its program). Most calls skip them: `Compiled.__call__` is a generated function
+(`backend/fast_path.py`).
 
 **Parts of a program** (`ir/program.py`, `ir/step.py`). A `Program` has `inputs` (one value per argument tensor), `held`
 (tensors that existed before: parameters, buffers, optimizer state), `steps`, `gradients` (the leaves whose `.grad` a
@@ -39,10 +40,10 @@ run sets, or drops if the value is None) and `outputs` (values in nested tuples,
    the function that checks all conditions and launches the kernels.
 5. `report`: `program_text` prints a program, `explain` adds costs, kernels and memory, `graphviz` draws it.
 
-**What an exporter may rely on.** `verify(program)` passes for every recorded program and after every pass: each value is
-defined once, before its use; the layouts are those that the ops plan; every value that is neither in `inputs` nor in
-`held` is the result of a step. Calling the program runs it op by op; this defines its meaning. `lower(program)` gives kernel
-calls that do not allocate, raise or use Python, except calls with `host`. A recorded program (before the passes:
+**What an exporter may rely on.** `verify(program)` passes for every recorded program and after every pass: each value
+is defined once, before its use; the layouts are those that the ops plan; every value that is neither in `inputs` nor in
+`held` is the result of a step. Calling the program runs it op by op; this defines its meaning. `lower(program)` gives
+kernel calls that do not allocate, raise or use Python, except calls with `host`. A recorded program (before the passes:
 `executable.recorded`) is saved and loaded by `numod.serialization.save_program` and `load_program`.
 """
 
