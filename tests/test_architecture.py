@@ -184,3 +184,25 @@ def test_every_kernel_of_the_registry_resolves() -> None:
 
     for function in scalar.functions.values():
         specialize.specialized(function)
+
+
+def test_no_module_of_graph_imports_itself_through_others() -> None:
+    def imports(path: Path) -> set[Path]:
+        tree = ast.parse(path.read_text())
+        annotations = [
+            node for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node)
+        ]
+        ignored = {id(node) for part in annotations for node in ast.walk(part)}
+        found = set()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.level and id(node) not in ignored:
+                base = path.parents[node.level - 1].joinpath(*(node.module or "").split("."))
+                found |= {base.with_suffix(".py"), *(base / f"{alias.name}.py" for alias in node.names)}
+        return found & set(modules)
+
+    modules = sorted((PACKAGE / "graph").rglob("*.py"))
+    remaining = {path: imports(path) for path in modules}
+    while leaves := [path for path, needed in remaining.items() if not needed & remaining.keys()]:
+        for path in leaves:
+            del remaining[path]
+    assert not remaining

@@ -10,7 +10,7 @@ from ..formats import contiguous_format
 from ..graph.ir.alias_analysis import Effects, copied
 from ..graph.ir.program import Program, Step, Value
 from ..graph.values.pytree import replace
-from ..graph.capture.recorder import trace
+from ..graph.capture.trace import trace
 
 
 def outputs_of(program: Program) -> list[Value]:

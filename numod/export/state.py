@@ -19,7 +19,7 @@ from ..core.create.creation import full
 from ..core.create.random import get_rng_state, set_rng_state
 from ..core.tensor import Tensor
 from ..dtypes import float64
-from ..graph.capture.recorder import trace
+from ..graph.capture.trace import trace
 from ..graph.ir.alias_analysis import copied
 from ..graph.ir.program import Program, Step, Value
 from ..nn import Module

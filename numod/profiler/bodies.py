@@ -200,4 +200,4 @@ class CompiledCall:
 def _program(compiled: Compiled) -> Program | None:
     """The program that ran, if it is certain: when there is only one, for one set of shapes."""
     versions = [each for found in compiled.versions.values() for each in found]
-    return versions[0].executable.program if len(versions) == 1 and not compiled.dynamic else None
+    return versions[0].executable.program if len(versions) == 1 and not compiled.settings.dynamic else None

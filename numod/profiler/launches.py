@@ -222,11 +222,12 @@ def _wire_program(compiled: object, short: Callable, exchange: dict[int, Callabl
 
     What a timed wrapper (by id) holds stays: its entry point.
     """
-    space = getattr(short, "__globals__", {})
-    if "slow" in space:
-        space.update(
-            {name: wire(each, exchange, set(wrappers)) for name, each in space.items() if name.startswith("launch")}
-        )
+    for path in (short, *[variant.entry for variant in compiled.variants]):
+        space = getattr(path, "__globals__", {})
+        if "slow" in space:
+            space.update(
+                {name: wire(each, exchange, set(wrappers)) for name, each in space.items() if name.startswith("launch")}
+            )
     for section in _sections(compiled):
         name = "launch" if section.linked else "launchers"
         setattr(section, name, wire(getattr(section, name), exchange, set(wrappers)))
