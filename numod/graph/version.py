@@ -9,7 +9,7 @@ from ..core.tensor import Tensor
 from ..device import Storage
 from .backend.autograd_executable import Differentiable
 from .backend.executable import Executable
-from .backend.fast_path import caller
+from .backend.fast_path import build_fast_path
 from .backend.section import Form
 from .capture.grad_state import Gradients
 from .guards.cache_key import difference, family
@@ -46,7 +46,7 @@ class Version:
         self._held = snapshot.storages.union(value._storage for value in executable.program.held.values())
         parts: list[Any] = []
         pytree.replace(executable.program.outputs, parts.append)
-        self._returns_containers = any(type(part) is pytree.Given for part in parts)
+        self._returns_containers = any(type(part) is pytree.ArgumentContainer for part in parts)
         self._fast_path: Callable | None = None
 
     def mismatch(self, tensors: tuple[Tensor, ...]) -> str | None:
@@ -96,7 +96,7 @@ class Version:
                 if isinstance(self.executable, Differentiable)
                 else None
             )
-            self._fast_path = caller(
+            self._fast_path = build_fast_path(
                 self.executable,
                 self.snapshot,
                 args,

@@ -130,7 +130,7 @@ def unsaveable(program: Program) -> list[str]:
 
 def _step(step: Step | Check, drawn: _Drawn) -> dict[str, Any]:
     if isinstance(step, Check):
-        return {"check": step.value.number, "found": _written(step.found), "where": step.where}
+        return {"check": step.value.number, "found": _written(step.expected), "where": step.where}
     if isinstance(step.op, Update) and step.parameters[0] is not None:
         raise ValueError(
             f"save_program: {step.where} is an optimizer's step ({step.op.name}), whose numbers come from Python; "

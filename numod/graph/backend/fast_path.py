@@ -31,7 +31,7 @@ from .cuda_graph import Replay
 from .output_reuse import LARGEST, Memory, restore
 from .executable import Executable
 from .section import CheckFailed
-from ..values.pytree import Given, fields_of, has_identity, is_data, is_structure, keys, parts, remade
+from ..values.pytree import ArgumentContainer, fields_of, has_identity, is_data, is_structure, keys, parts, rebuilt
 
 
 @lru_cache
@@ -40,7 +40,7 @@ def _code(text: str, name: str) -> CodeType:
     return compile(text, f"<numod call of {name}>", "exec")
 
 
-def caller(
+def build_fast_path(
     executable: Executable,
     snapshot: Snapshot,
     arguments: tuple,
@@ -535,7 +535,7 @@ class FastPath:
                     *before, expressions[output] = self._tensor(output)
                     lines.extend(before)
                 return expressions[output]
-            if type(output) is Given:
+            if type(output) is ArgumentContainer:
                 return self.containers[output.number]
             if type(output) is ScalarExpression:
                 operands = ", ".join(map(expression, output.operands))
@@ -552,7 +552,7 @@ class FastPath:
             if is_structure(output):
                 items = "".join(f"{expression(part)}, " for part in parts(output))
                 plain = issubclass(type(output), tuple) and not objects.has_attributes(type(output))
-                make, template = (tuple.__new__, type(output)) if plain else (remade, output)
+                make, template = (tuple.__new__, type(output)) if plain else (rebuilt, output)
                 return f"{self._name(make, 'make')}({self._name(template, 'constant')}, [{items}])"
             return self._name(output, "constant")
 

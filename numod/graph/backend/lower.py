@@ -172,7 +172,7 @@ class _Lowering:
                         self.position,
                         self.result.places[step.value],
                         program.layouts[step.value],
-                        step.found,
+                        step.expected,
                         step.where,
                     )
                 )

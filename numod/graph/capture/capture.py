@@ -28,8 +28,8 @@ from ..guards.guard import Guard
 from ..guards.snapshot import Entry, Place, Snapshot, StateVisitor, compare, moved, stands_for_numbers
 from ..values import pytree
 from ..values.kinds import attributes_of, counts_of, hooks_on, is_optimizer, is_plain
-from ..values.lazy_scalar import Itself, LazyScalar, ScalarExpression, compute, reading_of
-from ..values.pytree import Given, replace
+from ..values.lazy_scalar import Constant, LazyScalar, ScalarExpression, compute, expression_of
+from ..values.pytree import ArgumentContainer, replace
 from ..values.source_location import CannotRepeat, where
 from ..version import Version
 from .differentiate import differentiate
@@ -84,7 +84,9 @@ def record(
     capture.recorder.decisions.has_fallback = check_failed or not is_strict
     results = capture.run()
     containers = pytree.containers(args, kwargs)
-    outputs = replace(results, lambda leaf: containers[leaf.number] if type(leaf) is Given else leaf, compute)
+    outputs = replace(
+        results, lambda leaf: containers[leaf.number] if type(leaf) is ArgumentContainer else leaf, compute
+    )
     with _noted(is_strict) as refused:
         return _conclude(capture, results, outputs, name, form)
     return Recording(outputs, refused=refused[0])
@@ -275,7 +277,7 @@ class _Capture(Environment):
     def _encode(self, leaf: Any) -> Any:
         """Encode a result. Results that alias an input or another result stay views."""
         if type(leaf) is LazyScalar:
-            return reading_of(leaf)
+            return expression_of(leaf)
         if not issubclass(type(leaf), Tensor):
             return leaf
         self.recorder.refuse_copied_view(leaf, self._returned.keys())
@@ -289,7 +291,7 @@ class _Capture(Environment):
             return leaf
         return ScalarExpression("view_of", (leaf, base if source is None else source, leaf._unrecorded))
 
-    def _encode_once(self, container: Any) -> ScalarExpression | Given | None:
+    def _encode_once(self, container: Any) -> ScalarExpression | ArgumentContainer | None:
         """Encode a container that is returned. A new container is refused at its second occurrence."""
         encoded = self.encode_container(container)
         if encoded is None and id(container) in self._returned_containers:
@@ -302,7 +304,7 @@ class _Capture(Environment):
 
     # ---- what the recorder needs to know
 
-    def encode_container(self, container: Any) -> ScalarExpression | Given | None:
+    def encode_container(self, container: Any) -> ScalarExpression | ArgumentContainer | None:
         """Encode a container that is an argument, or that a guard holds fixed; None for a new one."""
         arguments = pytree.containers(self.args, self.kwargs)
         numbers = [number for number, argument in enumerate(arguments) if argument is container]
@@ -312,8 +314,8 @@ class _Capture(Environment):
                 "of it"
             )
         if numbers:
-            return Given(numbers[0])
-        return ScalarExpression("call", (Itself(container),)) if self._is_guarded(container) else None
+            return ArgumentContainer(numbers[0])
+        return ScalarExpression("call", (Constant(container),)) if self._is_guarded(container) else None
 
     def is_constant(self, thing: Any) -> bool:
         """Whether an object is an argument, or is held fixed by a guard or the snapshot; or a method of one."""
@@ -428,7 +430,7 @@ def _identical(entries: list[Entry]) -> Iterator[Any]:
 def _number(value: Any) -> Any:
     """The number of a lazy scalar, or a tuple with its numbers, now that the function has ended."""
     if type(value) is LazyScalar:
-        return replace(reading_of(value), lambda leaf: leaf, compute)
+        return replace(expression_of(value), lambda leaf: leaf, compute)
     return tuple(map(_number, value)) if stands_for_numbers(value) else value
 
 

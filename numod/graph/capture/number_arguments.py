@@ -11,8 +11,8 @@ from functools import partial, wraps
 from typing import Any
 
 from ..guards.snapshot import Place, Snapshot
-from ..values.lazy_scalar import LazyScalar, early, look, value_of
-from ..values.pytree import changed, contents, is_frozen, is_remade, keys, parts, remade, replace
+from ..values.lazy_scalar import LazyScalar, known_early, read_value, value_of
+from ..values.pytree import changed, contents, is_frozen, keys, may_hold_numbers, parts, rebuilt, replace
 from .python_state import Count, as_count, is_number, math_functions_of_lazy_scalars, read_place, write_place
 from .recorder import recording
 
@@ -117,7 +117,7 @@ def _caller(
     def call(function: Callable, counts: list[Count], arguments: StrippedArguments) -> Any:
         numbers = [count.value.item() for count in counts]
         numbers = [
-            early(number, partial(specialised_on.add, name)) if type(number) is LazyScalar else number
+            known_early(number, partial(specialised_on.add, name)) if type(number) is LazyScalar else number
             for name, number in zip(names, numbers)
         ]
         before, substitutions = contents(arguments.original), _Substitutions()
@@ -193,7 +193,7 @@ def _look_at_all(value: Any) -> None:
     """Look at all lazy scalars in a value."""
     for part in parts(value) or [value]:
         if type(part) is LazyScalar:
-            look(part)
+            read_value(part)
         elif part is not value:
             _look_at_all(part)
 
@@ -214,7 +214,7 @@ def _numbers_among(args: tuple, kwargs: dict, nested: bool) -> Iterable[tuple[Pa
 def _numbers_in(value: Any, path: Path) -> Iterator[tuple[Path, int | float]]:
     if is_number(value):
         yield path, value
-    elif is_remade(value):
+    elif may_hold_numbers(value):
         for position, part in enumerate(parts(value)):
             yield from _numbers_in(part, (*path, position))
 
@@ -237,12 +237,12 @@ def _take_out(tree: dict | int, value: Any, numbers: list) -> Any:
             raise LookupError
         numbers[tree] = value
         return None
-    if not is_remade(value):
+    if not may_hold_numbers(value):
         raise LookupError
     items = parts(value)
     for position, subtree in tree.items():
         items[position] = _take_out(subtree, items[position], numbers)
-    return remade(value, items)
+    return rebuilt(value, items)
 
 
 def _put_in(tree: dict | int, value: Any, numbers: list, substitutions: _Substitutions) -> Any:
@@ -254,4 +254,4 @@ def _put_in(tree: dict | int, value: Any, numbers: list, substitutions: _Substit
         former, items[position] = items[position], _put_in(subtree, items[position], numbers, substitutions)
         if not is_frozen(value) and items[position] is not former:
             substitutions.put(value, names[position], items[position])
-    return remade(value, items) if is_frozen(value) else value
+    return rebuilt(value, items) if is_frozen(value) else value

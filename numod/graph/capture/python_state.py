@@ -32,16 +32,16 @@ from ..values import objects
 from ..values.instances import (
     Returned,
     Unchanged,
+    create_objects,
+    has_other_references,
     holds_objects,
     holds_parts,
-    known_elsewhere,
-    look_at_numbers,
-    made,
-    same,
-    taken,
+    read_lazy_scalars,
+    same_parts,
+    take_apart,
 )
 from ..values.kinds import is_module, is_plain_key
-from ..values.lazy_scalar import STAND_INS, LazyScalar, early
+from ..values.lazy_scalar import STAND_INS, LazyScalar, known_early
 from ..values.pytree import contents, replace
 from .recorder import Recorder, line, recording
 
@@ -80,7 +80,7 @@ class StateArguments:
             holder if issubclass(type(holder), Tensor) and key == "data" else read_place(holder, key)
             for holder, key in self.places
         ]
-        return [as_count(value) if is_number(value) else taken(value) for value in values]
+        return [as_count(value) if is_number(value) else take_apart(value) for value in values]
 
     def store(self, new_values: list, outputs: Any, snapshots: Iterable[Snapshot]) -> None:
         """Store the new values of a call that returned `outputs`.
@@ -94,7 +94,7 @@ class StateArguments:
             elif type(value) is Returned:
                 value = contents(outputs)[value.number][0]
             else:
-                value = made(value)
+                value = create_objects(value)
             if former is not value and not (issubclass(type(holder), Tensor) and _is_alias(former, value)):
                 before = changes.count
                 write_place(holder, key, value)
@@ -115,7 +115,7 @@ def _caller(places: list[Place], mathematics: Sequence[Place]) -> Callable:
         counts = [(*place, value.value.item()) for place, value in zip(places, values) if type(value) is Count]
         for holder, key, number in counts:
             if type(number) is LazyScalar:
-                write_place(holder, key, early(number, partial(_refuse, recording(), key)))
+                write_place(holder, key, known_early(number, partial(_refuse, recording(), key)))
         with math_functions_of_lazy_scalars(mathematics):
             result = function(*arguments, **kwargs)
         if (recorder := recording()) is None:
@@ -158,9 +158,9 @@ def _in_parts(places: list[Place], before: list[tuple], values: list, result: An
     returned = {id(container): number for number, (container, _) in enumerate(contents(result))}
     objects_in_parts: list = []
     new_values = [_encode(*triple, returned, objects_in_parts) for triple in triples]
-    is_written = any(holds_parts(value) and not same(taken(former), value) for _, former, value in triples)
-    triples.clear()  # its references would be counted by `known_elsewhere`
-    if is_written or known_elsewhere(objects_in_parts):
+    is_written = any(holds_parts(value) and not same_parts(take_apart(former), value) for _, former, value in triples)
+    triples.clear()  # its references would be counted by `has_other_references`
+    if is_written or has_other_references(objects_in_parts):
         recording().decisions.give_up(
             "compile: an object that the function keeps is also known elsewhere, or is "
             "written to later, which a compiled function cannot repeat; keep its tensors instead"
@@ -171,12 +171,12 @@ def _in_parts(places: list[Place], before: list[tuple], values: list, result: An
 
 def _encode(value: Any, former: Any, argument: Any, returned: dict[int, int], objects_in_parts: list) -> Any:
     """Encode a new value at a place as a result of the program."""
-    look_at_numbers(value)
+    read_lazy_scalars(value)
     if value is former and holds_parts(argument):
         return Unchanged()
     if id(value) in returned and holds_objects(value):
         return Returned(returned[id(value)])
-    return taken(value, objects_in_parts)
+    return take_apart(value, objects_in_parts)
 
 
 # ---- numbers as tensors

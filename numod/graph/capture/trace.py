@@ -11,8 +11,8 @@ from ...core.tensor import Tensor
 from ...ops import view
 from ..ir.program import Program, Step, Value
 from ..values.kinds import attributes_of, is_simple, of_library
-from ..values.lazy_scalar import Itself
-from ..values.pytree import Given, replace
+from ..values.lazy_scalar import Constant
+from ..values.pytree import ArgumentContainer, replace
 from ..values.source_location import CannotRepeat
 from .recorder import Recorder, line
 from .scalar_reads import written_storages
@@ -93,7 +93,7 @@ def _add_view(recorder: Recorder, tensor: Tensor, value: Value) -> Value:
 
 def _refuse_object(recorder: Recorder, thing: Any) -> None:
     """Refuse an object that may hold values of this run."""
-    is_known = issubclass(type(thing), (Given, Itself)) or is_simple(thing) or _is_library_function(thing)
+    is_known = issubclass(type(thing), (ArgumentContainer, Constant)) or is_simple(thing) or _is_library_function(thing)
     if not is_known and not recorder.environment.is_constant(thing):
         raise CannotRepeat(
             f"trace: the function returns a {type(thing).__name__}, which may hold values of this run; return tensors "

@@ -37,7 +37,7 @@ class _Bounding:
         total, proven, pending = reduction.closing(table.bounds), set(), {}
         for step in self.recorded_steps:
             if isinstance(step, Check):
-                if step.value in pending and step.found == 0:
+                if step.value in pending and step.expected == 0:
                     proven.add(pending[step.value])
             elif step.in_place:
                 proven.clear()

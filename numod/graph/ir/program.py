@@ -88,9 +88,9 @@ def _run(step: Step | Check, values: dict[Value, Tensor], layouts: dict[Value, L
     """Run one step, and add its results to `values`."""
     if isinstance(step, Check):
         observed = values[step.value]._observe()
-        if observed != step.found:
+        if observed != step.expected:
             raise RuntimeError(
-                f"a check found {observed} where {step.found} was recorded (indices out of range, masks of another "
+                f"a check found {observed} where {step.expected} was recorded (indices out of range, masks of another "
                 "size, ignored targets); trace again"
             )
         return

@@ -52,7 +52,7 @@ class Check:
     """A value that the library read during recording, and the number it found. A run must find an equal number."""
 
     value: Value
-    found: float | int | bool
+    expected: float | int | bool
     where: str = ""
 
 

@@ -81,9 +81,9 @@ def without_repeats(program: Program) -> Program:
     for step in program.steps:
         step = renamed(step, names)
         if isinstance(step, Check) and effects.fixed(step.value):
-            if (step.value, repr(step.found)) in checked:
+            if (step.value, repr(step.expected)) in checked:
                 continue  # the backward pass repeats checks of indices
-            checked.add((step.value, repr(step.found)))
+            checked.add((step.value, repr(step.expected)))
         if not is_pure(step) or outputs.intersection(step.results):
             steps.append(step)
             continue

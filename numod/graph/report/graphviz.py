@@ -42,7 +42,7 @@ def dot(program: Program) -> str:
 def _step(number: int, step: Step | Check, program: Program, source: dict[Value, str]) -> list[str]:
     node = f"step{number}"
     if isinstance(step, Check):
-        return [f'  {node} [shape=diamond, label="== {step.found}"];', f"  {source[step.value]} -> {node};"]
+        return [f'  {node} [shape=diamond, label="== {step.expected}"];', f"  {source[step.value]} -> {node};"]
     rows = getattr(step.op, "rows", ())  # of a fused loop
     labels = [step.op.name, *(op.name for op, *_ in rows)]
     style = (

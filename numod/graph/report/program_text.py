@@ -25,7 +25,7 @@ def text(program: Program, cost: Callable[[Program, Step], str] | None = None, b
         lines += (
             step_lines(step, program, cost)
             if isinstance(step, Step)
-            else [f"{step.where:24} check {name(step.value)} == {step.found}"]
+            else [f"{step.where:24} check {name(step.value)} == {step.expected}"]
         )
     lines += [f"{'':24} {name(leaf)}.grad = {name(gradient)}" for leaf, gradient in program.gradients.items()]
     lines.append(f"{'':24} return {_structure(program.outputs if boundary is None else program.outputs[:2])}")
