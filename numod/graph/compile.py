@@ -246,10 +246,10 @@ class Compiled:
         executables = [version.executable for version in self.current.versions]
         reports = [executable.explain(source, assembly, llvm) for executable in executables]
         if self.settings.option("freezing") and not all(executable.freezing for executable in executables):
-            reports.append("Frozen: nothing in calls that record gradients; call it under no_grad()")
+            reports.append("Frozen: nothing, because the calls record gradients; call it under no_grad()")
         if self.refused:
             reports.append(
-                f"{self.name} runs eagerly{', but for these' if reports else ''}: {self.refused.partition(': ')[2]}"
+                f"{self.name} runs eagerly{', except for these' if reports else ''}: {self.refused.partition(': ')[2]}"
             )
         return "\n\n".join(reports) or f"{self.name}: nothing recorded yet; call it first"
 

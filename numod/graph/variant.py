@@ -202,7 +202,7 @@ class Variant:
     def _limit_message(self, limit: LimitReached) -> str:
         hint = ""
         if "(" not in limit.reason and " at 0x" not in limit.reason:
-            hint = "; a number that keeps changing is better given as a tensor"
+            hint = "; pass a number that keeps changing as a tensor"
         elif limit.sizes_differ and not self.compiled.settings.dynamic:
             hint = "; dynamic=True compiles once for all sizes"
         return (
@@ -216,7 +216,7 @@ class Variant:
         if self.numbers is not None:
             self.compiled.drop_numbers(self)
             return
-        others = ", but for what is recorded already" if self.versions.by_key else ""
+        others = ", except for recorded calls" if self.versions.by_key else ""
         warn(
             f"compile: {self.compiled.name} runs eagerly from here{others}: {why.partition(': ')[2]} (fullgraph=True "
             "makes this an error)"
@@ -236,7 +236,7 @@ class Variant:
         elif is_endless:
             schedule_names = "param_groups[", "last_epoch", "_last_lr", "_step_count"
             advice = (
-                "read what a schedule sets after the call"
+                "read the values that a schedule sets after the call"
                 if any(name in change for name in schedule_names)
                 else "write tensors in place, or return them, and keep other state outside"
             )

@@ -54,7 +54,7 @@ class Version:
         for number, tensor in enumerate(tensors):
             storage = tensor._storage
             if storage is not self.shared[number] if number in self.shared else storage in self._held:
-                return "an argument that shares memory with a tensor the function reaches by itself"
+                return "an argument that shares memory with a tensor that the function also reaches"
         for number in self.inputs_without_gradient:
             if tensors[number]._grad is not None:
                 return "an argument that has a gradient already"
@@ -62,7 +62,7 @@ class Version:
             if not is_plain(tensors[number], is_leaf):
                 return "an argument with hooks or a history, which a backward pass inside reaches"
         if not self._inputs_match(tensors):
-            return "an argument's gradient, or whether it has or requires one, or another attribute of it"
+            return "an argument's gradient, requires_grad or another attribute"
         return self.snapshot.difference()
 
     def run(self, tensors: tuple[Tensor, ...], function: Callable, args: tuple, kwargs: dict) -> Any:

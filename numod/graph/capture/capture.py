@@ -112,8 +112,8 @@ def _conclude(capture: _Capture, results: Any, outputs: Any, name: str, form: Fo
         return Recording(outputs, refused=decisions.refused)
     if decisions.failed:
         raise CannotRepeat(
-            "compile: the function goes on where a matrix could not be factored (LinAlgError), and would do otherwise "
-            "where it can be"
+            "compile: the function catches the error of a matrix that could not be factored (LinAlgError), and may "
+            "continue differently with other values"
         )
     decisions.has_fallback = False
     change = capture.find_change()
@@ -255,13 +255,13 @@ class _Capture(Environment):
                 handle.remove()
         for number in sorted(beyond | hooked & self.reached.keys()):
             what = (
-                f"goes on into what argument {number} was computed of"
+                f"continues into the history of argument {number}"
                 if number in beyond
                 else f"calls the hooks of argument {number}"
             )
             self.recorder.decisions.give_up(
-                f"compile: a backward pass inside {what}, which the next call's may not have; give it detached, or "
-                "call backward outside the compiled function"
+                f"compile: a backward pass inside the function {what}, which may differ at the next call; detach the "
+                "argument, or call backward outside the compiled function"
             )
 
     # ---- results
@@ -296,8 +296,8 @@ class _Capture(Environment):
         encoded = self.encode_container(container)
         if encoded is None and id(container) in self._returned_containers:
             self.recorder.decisions.give_up(
-                f"compile: the function returns a {type(container).__name__} twice, which a compiled function makes "
-                "two of; return a copy"
+                f"compile: the function returns the same {type(container).__name__} twice, but a compiled function "
+                "would return two; return a copy"
             )
         self._returned_containers.add(id(container))
         return encoded
@@ -310,8 +310,7 @@ class _Capture(Environment):
         numbers = [number for number, argument in enumerate(arguments) if argument is container]
         if len(numbers) > 1:
             self.recorder.decisions.give_up(
-                f"compile: the function returns a {type(container).__name__} that it was given twice; return a copy "
-                "of it"
+                f"compile: the function returns a {type(container).__name__} that was passed twice; return a copy"
             )
         if numbers:
             return ArgumentContainer(numbers[0])
@@ -368,7 +367,7 @@ class _Capture(Environment):
         if change is None and (self._sets_settings or _settings(self.before.entries) != self._settings):
             return "a setting of an optimizer's param_groups changes"
         if change is None and (kind := pytree.changed(self._contents)):
-            return f"what is in an argument, a {kind}, changes"
+            return f"the contents of an argument, a {kind}, change"
         if change is None:
             former, self.guards = self.guards, build_guards(self.function, self.roots, self.excluded).guards
             change = moved(former, self.guards)
@@ -383,10 +382,10 @@ class _Capture(Environment):
             if tensor.requires_grad is not requires_grad:
                 return "an argument's requires_grad is set"
             if hooks_on(tensor) != hooks or is_plain(tensor, False) is not is_plain_tensor:
-                return "an argument is given a hook, or loses one"
+                return "the hooks of an argument change"
             if _ids(attributes_of(tensor)) != _ids(attributes):
-                return "an argument is given an attribute, or loses one"
-        return "the grad mode, or autocast, is left as another" if _modes() != self._modes else None
+                return "the attributes of an argument change"
+        return "the grad mode, or autocast, changes" if _modes() != self._modes else None
 
     def _random_change(self) -> str | None:
         """A change of random streams other than draws by steps. Each run draws the next numbers."""
@@ -397,9 +396,9 @@ class _Capture(Environment):
             if isinstance(input, Draw)
         }
         if any(draw.generator not in self._streams for draw in draws.values()):
-            return "a random generator is made"
+            return "a random generator is created"
         if self.recorder.is_reseeded or len(self.recorder.drawn) != len(draws):
-            return "a random stream is begun anew or used outside tensors' operations"
+            return "a random stream is restarted, or used outside tensor operations"
         return None
 
 
@@ -494,5 +493,5 @@ def _refuse_hooks(entries: list[Entry]) -> None:
             module, _, hook = name.rpartition(".")
             raise CannotRepeat(
                 f"compile: {module} has a hook ({hook}), which a compiled function would not call; remove it, or "
-                "compile the parts"
+                "compile the submodules instead"
             )

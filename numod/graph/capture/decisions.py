@@ -26,52 +26,49 @@ class Decisions:
     def refuse_read(self, what: str, where: str) -> None:
         """Refuse that Python reads a value: `what` was called at a line."""
         self.give_up(
-            f"trace: {what} at {where} reads a tensor's value in Python, which a recorded program "
-            "cannot repeat; "
-            "keep it a tensor, return its item() without looking at it, or read it after the program"
+            f"trace: {what} at {where} reads a tensor's value in Python, which a recorded program cannot repeat; keep "
+            "it a tensor, return its item() without branching on it, or read it after the call"
         )
 
     def refuse_override(self, function: str, where: str) -> None:
         """Refuse that a class or mode overrides a function."""
         self.give_up(
             f"trace: {where} calls {function or 'a function'} of a class, or in a mode, that overrides functions "
-            "(__torch_function__), which a recorded "
-            "program would not ask; call it outside, or give plain tensors"
+            "(__torch_function__), which a recorded program would not call; call it outside, or pass plain tensors"
         )
 
     def refuse_array(self, where: str) -> None:
-        """Refuse a tensor that is made of a NumPy array: at the next run it may have other values."""
+        """Refuse a tensor that is created from a NumPy array, which may have other values at the next run."""
         self.give_up(
-            f"trace: {where} makes a tensor of a NumPy array, which a recorded program cannot repeat; make it "
-            "before, or give it as an argument"
+            f"trace: {where} creates a tensor from a NumPy array, which a recorded program cannot repeat; create it "
+            "before the call, or pass it as an argument"
         )
 
     def refuse_changed_memory(self, where: str) -> None:
         """Refuse a tensor whose shape or memory was replaced."""
         self.give_up(
-            f"trace: a tensor's shape or memory was changed in place before {where}, which a recorded program "
-            "cannot repeat; "
-            "use the form that gives a new tensor"
+            f"trace: a tensor's shape or memory was changed in place before {where}, which a recorded program cannot "
+            "repeat; use the operation that returns a new tensor"
         )
 
     def refuse_other_thread(self, where: str) -> None:
         """Refuse a tensor that another thread computed meanwhile."""
         self.give_up(
-            f"trace: what another thread computed is used at {where}, which a recorded "
-            "program cannot repeat; compute it in this thread, or before the call"
+            f"trace: a tensor that another thread computed is used at {where}, which a recorded program cannot "
+            "repeat; compute it in this thread, or before the call"
         )
 
     def refuse_view(self) -> None:
         """Refuse a result that should be a view but is a copy in the program."""
         self.give_up(
-            "trace: the function returns a view, by a tensor without dimensions, a number that changes or as "
-            "other numbers, of a tensor from outside "
-            "or of another result, which a recorded program has a copy of; return a clone() of it"
+            "trace: the function returns a view of an outside tensor or of another result, made with a 0-dimensional "
+            "tensor as the index, with a number that changes, or as another dtype; a recorded program has a copy "
+            "instead of this view; return a clone() of it"
         )
 
     def refuse_metric(self, where: str, schedule: object) -> None:
         """Refuse a schedule that is stepped with a metric which the function computes."""
         self.give_up(
-            f"trace: {where} gives {type(schedule).__name__} a metric that the function computes, which a recorded "
+            f"trace: {where} passes {type(schedule).__name__} a metric that the function computes, which a recorded "
             "program cannot repeat; step it outside"
         )

@@ -101,9 +101,9 @@ class Gradients:
                 self.inputs_without.append(number)
             elif former is not None and (recorder.uses(former) or tensor._grad is not former):
                 raise CannotRepeat(
-                    "compile: an argument's gradient is added to, or replaced, "
-                    f"{where('backward', {}, function)} where it had one; "
-                    "set it to None before the call, or leave the function uncompiled"
+                    "compile: an argument had a gradient before the call, and the gradient is changed "
+                    f"{where('backward', {}, function)} which a compiled function cannot repeat; set it to None before "
+                    "the call, or leave the function uncompiled"
                 )
 
 

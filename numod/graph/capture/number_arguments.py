@@ -143,7 +143,7 @@ def _caller(
             substitutions.restore()
         if recording() is not None and (kind := changed(before)):
             recording().decisions.give_up(
-                f"compile: what is in an argument, a {kind}, changes, which a compiled function cannot repeat"
+                f"compile: the contents of an argument, a {kind}, change, which a compiled function cannot repeat"
             )
         return result
 

@@ -162,8 +162,8 @@ def _in_parts(places: list[Place], before: list[tuple], values: list, result: An
     triples.clear()  # its references would be counted by `has_other_references`
     if is_written or has_other_references(objects_in_parts):
         recording().decisions.give_up(
-            "compile: an object that the function keeps is also known elsewhere, or is "
-            "written to later, which a compiled function cannot repeat; keep its tensors instead"
+            "compile: an object that the function stores is also referenced elsewhere, or is written to later, which "
+            "a compiled function cannot repeat; store its tensors instead"
         )
         return [Unchanged() if holds_parts(value) else value for value in new_values]
     return new_values

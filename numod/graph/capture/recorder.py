@@ -65,7 +65,9 @@ class Recorder:
     def add_input(self, tensor: Tensor) -> None:
         """Add an input of the program."""
         if not isinstance(tensor, Tensor):
-            raise TypeError(f"trace: inputs must be tensors, got {type(tensor).__name__}; close over other values")
+            raise TypeError(
+                f"trace: inputs must be tensors, got {type(tensor).__name__}; capture other values in a closure"
+            )
         self.program.inputs.append(self.values.add(tensor))
 
     # ---- events: ops and tensors
@@ -269,8 +271,8 @@ class Recorder:
         """Have the program set a leaf's gradient to its present value."""
         if leaf._grad.requires_grad:
             raise CannotRepeat(
-                "trace: the function leaves a gradient with a history in .grad, which a recorded program would leave "
-                "without; return it"
+                "trace: the function stores a gradient with a history in .grad, but a recorded program would store it "
+                "without one; return it instead"
             )
         self.program.gradients[self._leaf_value(leaf)] = self.value_of(leaf._grad)
 
@@ -279,8 +281,8 @@ class Recorder:
         value = next(inputs, None) or self.value_of(leaf)
         if self.program.held.get(value, leaf) is not leaf:
             raise CannotRepeat(
-                "trace: the gradient of a tensor is set that shares all its memory with another one, which a recorded "
-                "program takes it for"
+                "trace: the gradient of a tensor is set that has the same memory as another tensor, and a recorded "
+                "program cannot distinguish the two"
             )
         return value
 

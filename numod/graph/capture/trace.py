@@ -19,10 +19,10 @@ from .scalar_reads import written_storages
 
 
 def trace(function: Callable, *inputs: Tensor) -> Program:
-    """Run `function(*inputs)` once and return the program of what it did.
+    """Run `function(*inputs)` once and return a program that repeats it.
 
     Raises RuntimeError for what cannot be repeated: values read in Python (`item()`, `if tensor:`), optimizer state
-    made in the recorded step (run a step before), and input tensors made to require gradients inside.
+    created in the recorded step (run a step before), and inputs whose `requires_grad` is set inside.
     """
     recorder = Recorder(inputs)
     dispatch.listeners.append(recorder)
@@ -32,7 +32,7 @@ def trace(function: Callable, *inputs: Tensor) -> Program:
         dispatch.listeners.remove(recorder)
     if recorder.decisions.made_state:
         raise RuntimeError(
-            "trace: the optimizer's state was made in the recorded step, so each run would start it anew; run one "
+            "trace: the optimizer created its state in the recorded step, so each run would create it again; run one "
             "step before tracing"
         )
     return finish(recorder, outputs)
@@ -70,14 +70,14 @@ def _result(recorder: Recorder, leaf: Any) -> Any:
     if value not in program.inputs and attributes_of(leaf):
         raise CannotRepeat(
             f"trace: the function returns a tensor with an attribute, {attributes_of(leaf)[0][0]}, "
-            "which a recorded program does not give its own; set it outside"
+            "which a recorded program would not set; set it outside"
         )
     is_same = recorder.values.tensor(value) is leaf
     if is_same and (value in program.held or value in program.inputs):
         return value
     if type(leaf) is not Tensor or (leaf.requires_grad and leaf.grad_fn is None):
         raise CannotRepeat(
-            "trace: the function returns a leaf or a Parameter that it makes, which a recorded program would "
+            "trace: the function returns a leaf or a Parameter that it creates, which a recorded program would "
             "return as a computed tensor"
         )
     return value if is_same else _add_view(recorder, leaf, value)

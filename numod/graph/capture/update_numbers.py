@@ -40,5 +40,5 @@ class UpdateNumbers:
             if id(tensor._storage) in storages:
                 raise CannotRepeat(
                     f"trace: {where} takes a step with a rate or metric that the function computes, which a recorded "
-                    "program cannot repeat; set it outside"
+                    "program cannot repeat; compute it outside"
                 )

@@ -126,18 +126,22 @@ def build_guards(function: Callable, roots: Sequence = (), excluded: frozenset =
             builder.visit_weakly(f"object {number} given", root)
         builder.guard_library_class("Tensor", Tensor)
         for hook in [hook for hooks in changes.everywhere for hook in hooks.values()]:
-            builder.visit("a hook of all modules or optimizers", hook)
+            builder.visit("a global hook of modules or optimizers", hook)
         for name, optimizer in builder.optimizers:
             optimizers.guard(builder, name, optimizer)
         for name, schedule in builder.schedules:
             optimizers.guard_schedule(builder, name, schedule)
         if builder.abstract and builder.checks_classes:
             builder.guards.append(
-                Guard("what is registered with an abstract class", "{0}() == {1}", (get_cache_token, get_cache_token()))
+                Guard(
+                    "the classes registered with an abstract class",
+                    "{0}() == {1}",
+                    (get_cache_token, get_cache_token()),
+                )
             )
         for space, names in builder.missing_globals.values():
             builder.guards.append(
-                Guard("a global that hides one of Python's", "{0}.keys().isdisjoint({1})", (space, frozenset(names)))
+                Guard("a global that hides a builtin", "{0}.keys().isdisjoint({1})", (space, frozenset(names)))
             )
     for guard in builder.guards:
         guard.loosen(builder.weak_ids)
@@ -194,8 +198,8 @@ class GuardBuilder:
             key for tensor in tensors for key, _ in attributes_of(tensor) if key in self.mentioned or self.any_name
         ):
             raise CannotRepeat(
-                f"compile: an argument has an attribute, {name}, which the next call's may have another value of; "
-                "give that as an argument"
+                f"compile: an argument has an attribute, {name}, which may have another value at the next call; pass "
+                "it as an argument"
             )
 
     def _extent(self) -> tuple:
@@ -244,8 +248,8 @@ class GuardBuilder:
                 name in _UNREPEATABLE_BUILTINS and name in global_uses(code)
             ):
                 raise CannotRepeat(
-                    f"compile: {code.co_name} asks for {name}, which may be another at the next call; ask outside the "
-                    "compiled function"
+                    f"compile: {code.co_name} uses {name}, which may have another value at the next call; use it "
+                    "outside the compiled function"
                 )
         self.mentioned.update(names, optional or ())
         self.optional.update(names if not _CATCHING_NAMES.isdisjoint(names) else (), optional or ())
@@ -370,14 +374,12 @@ class GuardBuilder:
             for part in (key if isinstance(key, (tuple, list)) else [key])
         ):
             raise CannotRepeat(
-                f"compile: {name} keeps results for tensors by their identity (functools.cache), which the next "
-                "call's do not have"
+                f"compile: {name} caches results by the identity of tensors (functools.cache), and the next call has "
+                "other tensors"
             )
         # after cache_clear() the count is 0
         self.guards.append(
-            Guard(
-                f"the results that {name} keeps", "{0}.cache_info().misses >= {1}", (value, value.cache_info().misses)
-            )
+            Guard(f"the cached results of {name}", "{0}.cache_info().misses >= {1}", (value, value.cache_info().misses))
         )
         self.visit_function(value.__wrapped__, f"{name}: ")
 
@@ -444,7 +446,7 @@ class GuardBuilder:
             )
         if issubclass(type(value), defaultdict):
             factory = objects.DEFAULT.__get__(value)
-            self.guard_value(f"what {name} makes", "{1}.__get__({0})", (value, objects.DEFAULT), factory)
+            self.guard_value(f"the default factory of {name}", "{1}.__get__({0})", (value, objects.DEFAULT), factory)
         for position, (key, item) in enumerate(objects.items_of(value)):
             if is_immutable:
                 self.visit(f"{name}[{key}]", item)
@@ -488,7 +490,7 @@ class GuardBuilder:
         referent = value()
         if isinstance(referent, Tensor):
             raise CannotRepeat(
-                f"compile: {name} is a weak reference to a tensor, with which code may compare arguments; give the "
+                f"compile: {name} is a weak reference to a tensor, which code may compare with arguments; pass the "
                 "tensor as an argument"
             )
         self.guards.append(

@@ -70,7 +70,7 @@ def difference(key: tuple, before: tuple) -> str:
         return "the grad mode"
     for number, (now, then) in enumerate(zip(key[0], before[0])):
         if now != then:
-            return f"argument {number}: {_worded(then)} was recorded, {_worded(now)} came"
+            return f"argument {number}: {_worded(then)} was recorded, got {_worded(now)}"
     return "the number of arguments"
 
 

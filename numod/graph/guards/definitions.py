@@ -121,7 +121,7 @@ def is_fixed(name: str, value: Any) -> bool:
 
 
 def is_unrepeatable(value: Any) -> bool:
-    """Whether each call returns another value, as random numbers and clocks do; or a class of dates."""
+    """Whether each call returns a new value, as random numbers and clocks do; or whether it is a class of dates."""
     if value is datetime.datetime or value is datetime.date:
         return True
     generators = vars(np).get("random")
@@ -151,8 +151,8 @@ def random_streams() -> tuple[type, ...]:
 
 
 def unrepeatable(name: str) -> CannotRepeat:
-    """The error for something that returns another value at every use."""
+    """The error for something that returns a new value at every use."""
     return CannotRepeat(
-        f"compile: {name} gives another value at every use, which a compiled function cannot repeat; draw with "
-        "numod.rand, or give the value as an argument"
+        f"compile: {name} returns a new value at every use, which a compiled function cannot repeat; draw with "
+        "numod.rand, or pass the value as an argument"
     )

@@ -150,7 +150,7 @@ def moved(before: list[Guard], after: list[Guard]) -> str | None:
         for first, second in zip_longest(before, after)
         if first is None or second is None or (first.name, first.text) != (second.name, second.text)
     )
-    return next((f"{guard.name} appeared or went" for guard in different), None)
+    return next((f"{guard.name} appeared or disappeared" for guard in different), None)
 
 
 def conditions(guards: list[Guard], space: dict[str, Any]) -> str:
@@ -162,20 +162,20 @@ def compare(before: list[Entry], after: list[Entry]) -> str | None:
     """The first difference between the entries of two snapshots, in words."""
     for (name, kind, thing), (new_name, _, new) in zip(before, after):
         if name != new_name:
-            return f"{new_name or name} appeared or went"
+            return f"{new_name or name} appeared or disappeared"
         thing = strongly(thing)
         if new is not thing and (kind != "equal" or not equal(new, thing)):
             return _worded_change(name, thing, new)
     if len(before) != len(after):
         longer, shorter = (before, after) if len(before) > len(after) else (after, before)
-        return f"{longer[len(shorter)][0]} appeared or went"
+        return f"{longer[len(shorter)][0]} appeared or disappeared"
     return None
 
 
 def _worded_change(name: str, before: Any, now: Any) -> str:
     if is_simple(before) and is_simple(now):
         return f"{name} was {before!r}, is {now!r}"
-    return f"{name} is another {type(now).__name__}"
+    return f"{name} is a different {type(now).__name__}"
 
 
 def stands_for_numbers(value: Any) -> bool:
@@ -222,7 +222,7 @@ class StateVisitor:
         yield "precision of float32 products", "equal", tensor_cores.precision
         yield "mode of deterministic algorithms", "equal", indexing.deterministic
         for hooks in changes.everywhere:
-            yield from ((f"the hooks of all modules[{number}]", "is", hook) for number, hook in hooks.items())
+            yield from ((f"the global hooks of modules[{number}]", "is", hook) for number, hook in hooks.items())
         yield from self._names("", function, _DEPTH)
         for number, root in enumerate(roots):
             yield from self._look(f"object {number} given", root, _DEPTH)
