@@ -76,7 +76,7 @@ def record(
     """
     tensors = cache_key.describe(args, kwargs)[1]
     is_strict, capture = fullgraph and not has_fallback, None
-    with _noted(is_strict) as refused:
+    with _collect_refusals(is_strict) as refused:
         capture = _prepare(function, args, kwargs, tensors, excluded)
     if capture is None:
         return Recording(function(*args, **kwargs), refused="".join(refused))
@@ -87,7 +87,7 @@ def record(
     outputs = replace(
         results, lambda leaf: containers[leaf.number] if type(leaf) is ArgumentContainer else leaf, compute
     )
-    with _noted(is_strict) as refused:
+    with _collect_refusals(is_strict) as refused:
         return _conclude(capture, results, outputs, name, form)
     return Recording(outputs, refused=refused[0])
 
@@ -207,7 +207,7 @@ class _Capture(Environment):
             self._settle_numbers(frozenset())  # leave the state as the function does
             raise
         self._settle_numbers(self.excluded)
-        if self.recorder.reads.look_at_remaining():
+        if self.recorder.reads.read_remaining():
             self._settle_numbers(self.excluded, results)
             self._settle_remaining()
         if self.recorder.decisions.refused:
@@ -403,7 +403,7 @@ class _Capture(Environment):
 
 
 @contextmanager
-def _noted(is_strict: bool) -> Iterator[list[str]]:
+def _collect_refusals(is_strict: bool) -> Iterator[list[str]]:
     """Add why a call cannot be repeated to the list that this yields; raise it if `is_strict`.
 
     An empty reason is added if another thread disturbs the recording: the next call is recorded.

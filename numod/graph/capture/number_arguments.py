@@ -162,13 +162,13 @@ class _Substitutions:
         try:
             write_place(holder, key, value)
         except Exception:  # a class whose setter accepts nothing but numbers
-            _look_at_all(value)
+            _read_all(value)
 
     def restore(self) -> None:
         """Restore the former values, except at places that the function has written to."""
         overwritten = [entry for entry in reversed(self.entries) if not _restore(*entry)]
         for holder, key, _, value in overwritten:
-            _look_at_all(value)  # the number at the next call depends on this one
+            _read_all(value)  # the number at the next call depends on this one
             if type(written := read_place(holder, key)) is LazyScalar:
                 write_place(holder, key, value_of(written))
 
@@ -189,13 +189,13 @@ def _expose(entries: list[tuple], are_read: bool) -> None:
             write_place(holder, key, shown)
 
 
-def _look_at_all(value: Any) -> None:
-    """Look at all lazy scalars in a value."""
+def _read_all(value: Any) -> None:
+    """Read all lazy scalars in a value, which ends the recording."""
     for part in parts(value) or [value]:
         if type(part) is LazyScalar:
             read_value(part)
         elif part is not value:
-            _look_at_all(part)
+            _read_all(part)
 
 
 # ---- paths

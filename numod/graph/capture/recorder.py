@@ -137,7 +137,7 @@ class Recorder:
     def look(self, tensor: Tensor, what: str) -> None:
         """Python branches on a value. Each run reads the numbers of an update, whatever they depend on."""
         if not self.updates.are_read:
-            self.reads.look(tensor, what, line(), self.value_of)
+            self.reads.branch(tensor, what, line(), self.value_of)
 
     def observe(self, tensor: Tensor, value: float | int | bool) -> None:
         """The library reads a value: each run must find the same, except for the numbers of an update."""

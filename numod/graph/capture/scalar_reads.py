@@ -30,7 +30,7 @@ class ScalarReads:
         self.program, self.values, self.outside = program, values, outside
         self.decisions, self.updates = decisions, updates
         self.allows_lazy_scalars = False
-        # (weak reference to a lazy scalar, function that looks at it)
+        # (weak reference to a lazy scalar, its `on_read`)
         self.lazy_scalars: list = []
         # (name, program that computes the flag, its value): the next calls must find the same values
         self.flags: list[tuple[str, Program, float]] = []
@@ -46,15 +46,15 @@ class ScalarReads:
             source = tensor.detach() if tensor.requires_grad else tensor
             tensor = dispatch.apply(table.copy, (source,), (tensor.dtype,))
 
-        def look(flag: Tensor | None = None) -> None:
+        def on_read(flag: Tensor | None = None) -> None:
             if flag is None or self.updates.are_read:
                 self.decisions.refuse_read(f"{method}()", where)
             else:
-                self.look(flag, f"{method}()", where, value_of)
+                self.branch(flag, f"{method}()", where, value_of)
 
-        return LazyScalar(ScalarExpression(method, (tensor,)), look, self.lazy_scalars)
+        return LazyScalar(ScalarExpression(method, (tensor,)), on_read, self.lazy_scalars)
 
-    def look(self, tensor: Tensor, what: str, where: str, value_of: Callable[[Tensor], Value]) -> None:
+    def branch(self, tensor: Tensor, what: str, where: str, value_of: Callable[[Tensor], Value]) -> None:
         """Python branches on a value. A flag (0 or 1) that depends on outside state only is guarded, others refused.
 
         `value_of` is `Recorder.value_of`.
@@ -68,10 +68,10 @@ class ScalarReads:
             self.decisions.refuse_read(what, where)
         else:
             self._flag = tensor
-            self.flags.append((f"the flag looked at, {where},", program, value))
+            self.flags.append((f"the flag that is branched on, {where},", program, value))
 
     def take_flag(self, tensor: Tensor) -> bool:
-        """Whether the library reads the value of a tensor because Python looked at it as a flag."""
+        """Whether the library reads the value of a tensor because Python branches on it as a flag."""
         flag, self._flag = self._flag, None
         return flag is tensor
 
@@ -105,12 +105,12 @@ class ScalarReads:
         flag.held, flag.steps, flag.layouts, flag.outputs = leaves, steps, self.program.layouts, result
         return flag
 
-    def look_at_remaining(self) -> bool:
-        """Look at lazy scalars that still exist after the function has returned; whether there were any."""
-        looks = [look for reference, look in self.lazy_scalars if reference() is not None]
-        for look in looks:
-            look()
-        return bool(looks)
+    def read_remaining(self) -> bool:
+        """Read the lazy scalars that still exist after the function has returned. Return whether there were any."""
+        readers = [on_read for reference, on_read in self.lazy_scalars if reference() is not None]
+        for on_read in readers:
+            on_read()
+        return bool(readers)
 
     def remaining(self) -> Iterator[LazyScalar]:
         """The lazy scalars that still exist."""

@@ -53,29 +53,29 @@ class ViewCopies:
 
     def _propagate(self, written: set[int]) -> None:
         current = set()  # copies that were written to
-        for each in reversed(self.copies):
-            if id(each.copy._storage) in written:
-                each.write_back()
-                written.add(id(each.source._storage))
-                current.add(id(each.copy))
-        for each in self.copies:
-            if id(each.source._storage) in written and id(each.copy) not in current:
-                each.copy.copy_(each.values())
-                written.add(id(each.copy._storage))
+        for view_copy in reversed(self.copies):
+            if id(view_copy.copy._storage) in written:
+                view_copy.write_back()
+                written.add(id(view_copy.source._storage))
+                current.add(id(view_copy.copy))
+        for view_copy in self.copies:
+            if id(view_copy.source._storage) in written and id(view_copy.copy) not in current:
+                view_copy.copy.copy_(view_copy.values())
+                written.add(id(view_copy.copy._storage))
 
     def storage_viewed(self, tensor: Tensor) -> Storage:
         """The storage that a tensor would be a view of in eager mode."""
         storage = tensor._storage
-        for each in reversed(self.copies):
-            if each.copy._storage is storage:
-                storage = each.source._storage
+        for view_copy in reversed(self.copies):
+            if view_copy.copy._storage is storage:
+                storage = view_copy.source._storage
         return storage
 
     def make_views(self, steps: list, values: ValueMap) -> None:
         """Turn the copies, and views of them, into the views of eager mode, for a recording that is not used."""
-        for each in self.copies:
-            former = each.copy._storage
-            _become(each.copy, each.view, each.source)
+        for view_copy in self.copies:
+            former = view_copy.copy._storage
+            _become(view_copy.copy, view_copy.view, view_copy.source)
             for step in steps:
                 if isinstance(step, Step) and step.op.is_view and values.storage(step.results[0]) is former:
                     base = values.tensor(step.inputs[0])

@@ -123,7 +123,7 @@ def build_guards(function: Callable, roots: Sequence = (), excluded: frozenset =
         builder.begin()
         builder.visit_function(function, "")
         for number, root in enumerate(roots):
-            builder.visit_weakly(f"object {number} given", root)
+            builder.visit_weakly(f"argument object {number}", root)
         builder.guard_library_class("Tensor", Tensor)
         for hook in [hook for hooks in changes.everywhere for hook in hooks.values()]:
             builder.visit("a global hook of modules or optimizers", hook)

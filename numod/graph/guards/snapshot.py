@@ -165,14 +165,14 @@ def compare(before: list[Entry], after: list[Entry]) -> str | None:
             return f"{new_name or name} appeared or disappeared"
         thing = strongly(thing)
         if new is not thing and (kind != "equal" or not equal(new, thing)):
-            return _worded_change(name, thing, new)
+            return _describe_change(name, thing, new)
     if len(before) != len(after):
         longer, shorter = (before, after) if len(before) > len(after) else (after, before)
         return f"{longer[len(shorter)][0]} appeared or disappeared"
     return None
 
 
-def _worded_change(name: str, before: Any, now: Any) -> str:
+def _describe_change(name: str, before: Any, now: Any) -> str:
     if is_simple(before) and is_simple(now):
         return f"{name} was {before!r}, is {now!r}"
     return f"{name} is a different {type(now).__name__}"
@@ -225,14 +225,14 @@ class StateVisitor:
             yield from ((f"the global hooks of modules[{number}]", "is", hook) for number, hook in hooks.items())
         yield from self._names("", function, _DEPTH)
         for number, root in enumerate(roots):
-            yield from self._look(f"object {number} given", root, _DEPTH)
+            yield from self._entries_of(f"argument object {number}", root, _DEPTH)
 
     def _names(self, prefix: str, function: Callable, depth: int) -> Iterator[Entry]:
         for _, owner, name, value in names_of(function):
             if isinstance(owner, (types.CellType, dict)):
                 yield from self._at(owner, name, prefix + name, value, depth)
             else:
-                yield from self._look(prefix + name, value, depth)
+                yield from self._entries_of(prefix + name, value, depth)
 
     def _is_excluded(self, holder: Any, key: Any) -> bool:
         """Whether the value at a place is an argument. It does not call `__hash__` of a user's key of other holders."""
@@ -243,9 +243,9 @@ class StateVisitor:
         if not self._is_excluded(holder, key):
             if stands_for_numbers(value) or can_be_state(value):
                 self.places.append((holder, key, value))
-            yield from self._look(name, value, depth)
+            yield from self._entries_of(name, value, depth)
 
-    def _look(self, name: str, value: Any, depth: int) -> Iterator[Entry]:
+    def _entries_of(self, name: str, value: Any, depth: int) -> Iterator[Entry]:
         kind = type(value)
         if kind is LazyScalar:
             return
@@ -269,12 +269,12 @@ class StateVisitor:
             yield from self._optimizer(name, value)
         elif is_schedule(value):
             yield name, "is", value  # its steps run in Python
-            yield from self._look(f"{name}.optimizer", value.optimizer, depth)
+            yield from self._entries_of(f"{name}.optimizer", value.optimizer, depth)
         elif issubclass(kind, (types.FunctionType, types.MethodType)):
             if not (getattr(value, "__module__", None) or "").startswith(PACKAGE):
                 yield from self._names(f"{name}: ", value, depth - 1)
             elif (owner := getattr(value, "__self__", None)) is not None:
-                yield from self._look(f"{name}.__self__", owner, depth - 1)
+                yield from self._entries_of(f"{name}.__self__", owner, depth - 1)
         elif issubclass(kind, partial):
             yield from self._names(f"{name}: ", value, depth - 1)
         elif issubclass(kind, _CONTAINERS):
@@ -296,12 +296,12 @@ class StateVisitor:
         )
         self.places += [(value, member, member) for member in members if has_keys and stands_for_numbers(member)]
         for member in members if has_keys else ():  # code may look for an argument among keys that are tensors
-            yield from self._look(f"a key of {name}", member, depth) if not is_simple(member) else ()
+            yield from self._entries_of(f"a key of {name}", member, depth) if not is_simple(member) else ()
         is_fixed = issubclass(type(value), (tuple, set, frozenset))  # items cannot be replaced
         for key, item in objects.items_of(value):
             item_name = f"{name}[{worded(key)}]"
             if is_fixed:
-                yield from self._look(item_name, item, depth - 1)
+                yield from self._entries_of(item_name, item, depth - 1)
             else:
                 yield from self._at(value, key, item_name, item, depth - 1)
 
@@ -322,7 +322,7 @@ class StateVisitor:
         yield f"{name}'s history", "is", tensor.grad_fn
         for number, hook in hooks_on(tensor):
             yield f"{name}'s hooks[{number}]", "is", hook
-            yield from self._look(f"{name}'s hooks[{number}]", hook, depth - 1)
+            yield from self._entries_of(f"{name}'s hooks[{number}]", hook, depth - 1)
 
     def _module(self, name: str, module: Any, depth: int) -> Iterator[Entry]:
         """Settings, parameters, buffers and submodules.
@@ -335,13 +335,13 @@ class StateVisitor:
             if key in ("_parameters", "_modules"):
                 yield f"{name}.{key}", "equal", " ".join(attribute)
                 for entry_name, registered in list(attribute.items()):
-                    yield from self._look(f"{name}.{entry_name}", registered, _DEPTH)
+                    yield from self._entries_of(f"{name}.{entry_name}", registered, _DEPTH)
             elif key == "_buffers":
                 yield f"{name}.{key}", "equal", " ".join(attribute)
             elif key.endswith("_hooks") or "_hooks_" in key:
                 for number, hook in list(attribute.items() if issubclass(type(attribute), dict) else ()):
                     yield f"{name}.{key}[{number}]", "is", hook
-                    yield from self._look(f"{name}.{key}[{number}]", hook, depth - 1)
+                    yield from self._entries_of(f"{name}.{key}[{number}]", hook, depth - 1)
             elif module._parameters.get(key, module) is not attribute:
                 if callable(attribute):
                     yield f"{name}.{key}", "is", attribute
@@ -356,10 +356,10 @@ class StateVisitor:
         yield f"the class of {name}", "is", type(optimizer)
         for number, hook in step_hooks(optimizer).items():
             yield f"{name}'s hooks[{number}]", "is", hook
-            yield from self._look(f"{name}'s hooks[{number}]", hook, _DEPTH)
+            yield from self._entries_of(f"{name}'s hooks[{number}]", hook, _DEPTH)
         for key, method in methods_put_into(optimizer).items():
             yield f"{name}.{key}", "is", method
-            yield from self._look(f"{name}.{key}", method, _DEPTH)
+            yield from self._entries_of(f"{name}.{key}", method, _DEPTH)
         yield from ((f"{name}.{key}", "is", getattr(optimizer, key)) for key in ("param_groups", "state"))
         for k, group in enumerate(optimizer.param_groups):
             for key, setting in group.items():
@@ -382,4 +382,4 @@ class StateVisitor:
     def _again(self, name: str, tensor: Tensor) -> Iterator[Entry]:
         """The entries of a tensor, even if it was visited before."""
         self.seen.discard(id(tensor))
-        yield from self._look(name, tensor, 1)
+        yield from self._entries_of(name, tensor, 1)
