@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ...core.tensor import Tensor
 from ..guards.bytecode import mentions
 from ..guards.guard import Guard
-from ..guards.snapshot import Entry, Place
+from ..guards.snapshot import Entry, Place, identical_objects
 from ..values.kinds import is_optimizer
 from ..values.source_location import CannotRepeat, where
 from .recorder import Recorder
@@ -30,9 +30,9 @@ class Gradients:
         self, function: Callable, entries: list[Entry], inputs: tuple[Tensor, ...], excluded: frozenset = frozenset()
     ) -> None:
         self.uses_gradients = mentions(function, "grad") or any(
-            kind == "is" and is_optimizer(thing) for _, kind, thing in entries
+            is_optimizer(thing) for thing in identical_objects(entries)
         )
-        tensors = [thing for _, kind, thing in entries if kind == "is" and issubclass(type(thing), Tensor)]
+        tensors = [thing for thing in identical_objects(entries) if issubclass(type(thing), Tensor)]
         leaves = [tensor for tensor in tensors if tensor._requires_grad or tensor._grad is not None]
         self.before: dict[int, tuple[Tensor, Tensor | None]] = {id(leaf): (leaf, leaf._grad) for leaf in leaves}
         # other tensors, which may get a gradient

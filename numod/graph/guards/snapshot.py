@@ -153,6 +153,11 @@ def moved(before: list[Guard], after: list[Guard]) -> str | None:
     return next((f"{guard.name} appeared or disappeared" for guard in different), None)
 
 
+def identical_objects(entries: list[Entry]) -> Iterator[Any]:
+    """The objects in a snapshot that must be the same at every run."""
+    return (thing for _, kind, thing in entries if kind == "is")
+
+
 def conditions(guards: list[Guard], space: dict[str, Any]) -> str:
     """All guards as one expression."""
     return " and ".join(f"({guard.expression(space)})" for guard in guards) or "True"
