@@ -27,7 +27,7 @@ from .capture.number_arguments import ChangingNumbers, NumberArguments
 from .capture.python_state import StateArguments
 from .capture.recorder import recording
 from .capture.turns import Turn
-from .guards.snapshot import Place
+from .guards.state_visitor import Place
 from .ir.program import Program
 from .settings import BACKENDS as BACKENDS
 from .settings import Settings, check_backend, check_options

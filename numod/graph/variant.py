@@ -22,7 +22,7 @@ from .capture.python_state import StateArguments
 from .capture.turns import Turn
 from .guards.build import build_guards
 from .guards.cache_key import describe
-from .guards.snapshot import Place
+from .guards.state_visitor import Place
 from .values.source_location import CannotRepeat, subject
 from .version import LimitReached, Version, Versions
 

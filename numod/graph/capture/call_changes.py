@@ -7,7 +7,8 @@ from typing import Any
 from ...core import apply as dispatch
 from ...core.create.random import Draw, Generator, default_generator
 from ...core.tensor import Tensor
-from ..guards.snapshot import Entry, StateVisitor, compare, identical_objects
+from ..guards.snapshot import compare
+from ..guards.state_visitor import Entry, StateVisitor, identical_objects
 from ..values import pytree
 from ..values.kinds import attributes_of, hooks_on, is_optimizer, is_plain
 from .recorder import Recorder

@@ -15,7 +15,8 @@ from ..backend.executable import Executable
 from ..backend.section import Form
 from ..guards import cache_key
 from ..guards.guard import Guard
-from ..guards.snapshot import Entry, Place, Snapshot, StateVisitor, identical_objects
+from ..guards.snapshot import Snapshot
+from ..guards.state_visitor import Entry, Place, StateVisitor, identical_objects
 from ..values import pytree
 from ..values.kinds import counts_of
 from ..values.lazy_scalar import compute

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ...core.tensor import Tensor
 from ..guards.bytecode import mentions
 from ..guards.guard import Guard
-from ..guards.snapshot import Entry, Place, identical_objects
+from ..guards.state_visitor import Entry, Place, identical_objects
 from ..values.kinds import is_optimizer
 from ..values.source_location import CannotRepeat, where
 from .recorder import Recorder

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial, wraps
 from typing import Any
 
-from ..guards.snapshot import Place, Snapshot
+from ..guards.snapshot import Snapshot
+from ..guards.state_visitor import Place
 from ..values.lazy_scalar import LazyScalar, known_early, read_value, value_of
 from ..values.pytree import changed, contents, is_frozen, keys, may_hold_numbers, parts, rebuilt, replace
 from .python_state import Count, as_count, is_number, math_functions_of_lazy_scalars, read_place, write_place

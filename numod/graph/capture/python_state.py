@@ -27,7 +27,8 @@ from ...device.layout import layout
 from ...dtypes import dtype as DType
 from ...dtypes import float64, int32, int64
 from ..guards.guard import strongly
-from ..guards.snapshot import Place, Snapshot, StateVisitor
+from ..guards.snapshot import Snapshot
+from ..guards.state_visitor import Place, StateVisitor
 from ..values import objects
 from ..values.instances import (
     Returned,

@@ -18,7 +18,8 @@ from ...device import Storage
 from ...errors import LinAlgError
 from ..guards import cache_key
 from ..guards.build import build_guards
-from ..guards.snapshot import StateVisitor, identical_objects, moved, stands_for_numbers
+from ..guards.snapshot import moved
+from ..guards.state_visitor import StateVisitor, identical_objects, stands_for_numbers
 from ..values import pytree
 from ..values.kinds import is_plain
 from ..values.lazy_scalar import Constant, LazyScalar, ScalarExpression, compute, expression_of
