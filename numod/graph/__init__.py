@@ -22,12 +22,14 @@ run sets, or drops if the value is None) and `outputs` (values in nested tuples,
 
 **From a function to native code.**
 
-1. `capture`: `recorder` turns the events of ops into steps while the function runs eagerly. Its parts decide what can
-   be repeated: `decisions` (refusals), `scalar_reads` (lazy scalars, flags), `view_copies`, `update_numbers`. `trace`
-   finishes the program. `capture` adds what `compile` needs: state in Python (`python_state`), numbers as tensors
-   (`number_arguments`), gradients (`grad_state`, `differentiate`) and the guards.
-2. `guards`: the conditions under which a recorded program may run again. `build` finds them, `snapshot` stores them,
-   `bytecode` and `definitions` find what code can reach. `cache_key` distinguishes calls.
+1. `capture`: `capture` records one call. `recorded_call` runs it and encodes its results, `call_changes` finds the
+   changes of Python state that it made. `recorder` turns the events of ops into steps. Its parts decide what can be
+   repeated: `decisions` (refusals), `scalar_reads` (lazy scalars, flags), `view_copies`, `update_numbers`. `trace`
+   finishes the program. State in Python (`python_state`), numbers that become tensors (`number_arguments`) and
+   gradients (`grad_state`, `differentiate`) are added for `compile`.
+2. `guards`: the conditions under which a recorded program may run again. `build` finds them (with `containers`,
+   `attributes`, `optimizers`; `bytecode` and `definitions` find what code can reach), `guard` defines them. `snapshot`
+   compares the state that `state_visitor` finds. `cache_key` distinguishes calls.
 3. `passes`: each maps a well-formed program to another. `simplify` removes in-place writes to a program's own memory,
    common subexpressions, no-ops and dead steps. `fuse_pointwise` merges chains of pointwise steps into one `Fused`
    step, `fuse_reduction` merges a loop with the reduction of its result (`FusedReduction`), `fuse_epilogue` merges a
