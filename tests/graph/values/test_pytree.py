@@ -167,5 +167,5 @@ def test_a_list_that_is_returned_twice_is_refused() -> None:
         result = [x * 2]
         return result, result
 
-    with pytest.raises(RuntimeError, match="returns a list twice"):
+    with pytest.raises(RuntimeError, match="returns the same list twice"):
         compile(twice, fullgraph=True)(X)
