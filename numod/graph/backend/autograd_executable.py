@@ -64,7 +64,7 @@ class Differentiable(Executable):
         self.section = Section(self.lowered, forward, self.places, self.arena_size, name, form)
         self.backward = Section(self.lowered, backward, self.places, self.arena_size, f"{name}_backward", form)
         if self.backward.tests:
-            where = self.backward.tests[0].where
+            where = self.backward.tests[0].location
             raise CannotRepeat(
                 f"compile: the backward pass of {where} branches on a value of the gradient; leave the function "
                 "uncompiled"

@@ -24,7 +24,7 @@ from ..guards.snapshot import Snapshot, conditions
 from ..values import objects
 from ..values.kinds import is_plain, is_plain_key, is_simple
 from ..values.lazy_scalar import ScalarExpression, function_of
-from .lower import Buffer, Call, Integer, Number, Span, Test
+from .lower import Buffer, Call, CheckCall, Integer, Number, Span
 from ..guards.bytecode import sees_order
 from ..ir.program import Value
 from .cuda_graph import Replay
@@ -625,9 +625,9 @@ class LaunchesFastPath(FastPath):
         unavailable = f"busy.locked() or not {self._name(replay.backend, 'backend')}.replaying"
         return [f"if {unavailable}:", f"    {self.fall_back}", "with busy:", *(f"    {line}" for line in lines)]
 
-    def _launch_call(self, call: Call | Test, launch: Callable, arrays: dict[Span, str]) -> list[str]:
+    def _launch_call(self, call: Call | CheckCall, launch: Callable, arrays: dict[Span, str]) -> list[str]:
         """Lines of one launch or check. The first use of an array assigns it to a name."""
-        if isinstance(call, Test):
+        if isinstance(call, CheckCall):
             return [
                 f"if {self._argument(call.span, arrays)}[0] != {self._argument(call.expected, arrays)}:",
                 *self._undo(),

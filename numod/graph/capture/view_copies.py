@@ -79,7 +79,7 @@ class ViewCopies:
             for step in steps:
                 if isinstance(step, Step) and step.op.is_view and values.storage(step.results[0]) is former:
                     base = values.tensor(step.inputs[0])
-                    view = partial(dispatch.apply, step.op, (base,), step.parameters)
+                    view = partial(dispatch.apply, step.op, (base,), step.attributes)
                     _become(values.tensor(step.results[0]), view, base)
 
 

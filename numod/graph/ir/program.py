@@ -97,7 +97,7 @@ def _run(step: Step | Check, values: dict[Value, Tensor], layouts: dict[Value, L
     inputs = tuple([values[input] if issubclass(type(input), Value) else input for input in step.inputs])
     inputs = _with_draws(inputs, values)
     if isinstance(step.op, Update):
-        numbers, count, _ = step.parameters
+        numbers, count, _ = step.attributes
         if numbers is None:
             given = [
                 each.item() if isinstance(each, Tensor) else each
@@ -110,11 +110,11 @@ def _run(step: Step | Check, values: dict[Value, Tensor], layouts: dict[Value, L
         layout = layouts[step.results[0]]
         values[step.results[0]] = empty(layout.shape, dtype=layout.dtype, device=layout.device)
     elif isinstance(step.op, Move):
-        values[step.results[0]] = inputs[0].to(device=step.parameters[0])
+        values[step.results[0]] = inputs[0].to(device=step.attributes[0])
     elif step.in_place:
-        dispatch.apply_into(step.op, inputs, tuple(values[result] for result in step.results), step.parameters)
+        dispatch.apply_into(step.op, inputs, tuple(values[result] for result in step.results), step.attributes)
     else:
-        outputs = dispatch.apply(step.op, inputs, step.parameters)
+        outputs = dispatch.apply(step.op, inputs, step.attributes)
         values.update(zip(step.results, outputs if step.op.outputs else (outputs,)))
 
 

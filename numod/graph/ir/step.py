@@ -32,10 +32,10 @@ class Step:
 
     op: Op
     inputs: tuple
-    parameters: tuple
+    attributes: tuple
     results: tuple[Value, ...]
     in_place: bool
-    where: str = ""  # its line in the user's code
+    location: str = ""  # its line in the user's code
 
 
 def numbers_of(step: Step) -> tuple:
@@ -43,7 +43,7 @@ def numbers_of(step: Step) -> tuple:
 
     They are values of one element, or numbers. An update that reads its numbers from Python has none.
     """
-    numbers, _, kinds = step.parameters
+    numbers, _, kinds = step.attributes
     return step.inputs[len(step.inputs) - len(kinds) :] if numbers is None else ()
 
 
@@ -53,7 +53,7 @@ class Check:
 
     value: Value
     expected: float | int | bool
-    where: str = ""
+    location: str = ""
 
 
 def name(value: object) -> str:

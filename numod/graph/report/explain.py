@@ -15,7 +15,7 @@ from ..ir.alias_analysis import prepare_arguments
 from ..passes.fuse_epilogue import WithEpilogue
 from ..passes.freezing import Frozen
 from ..passes.fuse_pointwise import Fused
-from ..backend.lower import Buffer, Call, Lowered, Test
+from ..backend.lower import Buffer, Call, CheckCall, Lowered
 from ..backend.memory_plan import lifetimes
 from ..ir.program import Program, Step, name
 from ..backend.section import Section
@@ -74,16 +74,16 @@ def _flops(program: Program, step: Step) -> int:
     if isinstance(step.op, WithEpilogue):
         count = len(step.op.product.inputs)
         multiplied = cost.flops(
-            step.op.product, prepare_arguments(step, program.layouts)[:count], step.parameters, results
+            step.op.product, prepare_arguments(step, program.layouts)[:count], step.attributes, results
         )
         return multiplied + sum(cost.functions(op) for op, *_ in step.op.rows) * results[0].size
     if not isinstance(step.op, Op) or step.op is ACTION:
         return 0
-    parameters = step.parameters
+    attributes = step.attributes
     # an optimizer step: (function that returns the scalars, number of parameters, recorded scalars)
-    if step.parameters and callable(step.parameters[0]):
-        parameters = (len(step.inputs) // step.parameters[1],)
-    return cost.flops(step.op, prepare_arguments(step, program.layouts), parameters, results)
+    if step.attributes and callable(step.attributes[0]):
+        attributes = (len(step.inputs) // step.attributes[1],)
+    return cost.flops(step.op, prepare_arguments(step, program.layouts), attributes, results)
 
 
 def _bytes(program: Program, step: Step) -> int:
@@ -113,7 +113,7 @@ def _kernels(section: Section) -> str:
     if section.linked:
         form = f"one native function, {section.kernel.name}{', from the disk cache' if section.kernel.cached else ''}"
     lines = [f"Kernels: {form}", *(f"  {count:4} x {kernel_name}" for kernel_name, count in counts.most_common())]
-    checks = sum(isinstance(call, Test) for call in section.calls)
+    checks = sum(isinstance(call, CheckCall) for call in section.calls)
     return "\n".join(
         lines + ([f"  {checks:4} checks, each of which can stop the run before anything is written"] if checks else [])
     )

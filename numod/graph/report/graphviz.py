@@ -48,7 +48,7 @@ def _step(number: int, step: Step | Check, program: Program, source: dict[Value,
     style = (
         ", style=bold" if step.in_place else ", style=dashed" if step.op.is_view else ", style=rounded" if rows else ""
     )
-    lines = [f'  {node} [label="{_quoted(chr(10).join([*labels, step.where]))}"{style}];']
+    lines = [f'  {node} [label="{_quoted(chr(10).join([*labels, step.location]))}"{style}];']
     for operand in dict.fromkeys(input for input in step.inputs if issubclass(type(input), Value)):
         lines.append(f"  {source[operand]} -> {node} {_label(operand, program)};")
     source.update(dict.fromkeys(step.results, node))

@@ -25,7 +25,7 @@ def text(program: Program, cost: Callable[[Program, Step], str] | None = None, b
         lines += (
             step_lines(step, program, cost)
             if isinstance(step, Step)
-            else [f"{step.where:24} check {name(step.value)} == {step.expected}"]
+            else [f"{step.location:24} check {name(step.value)} == {step.expected}"]
         )
     lines += [f"{'':24} {name(leaf)}.grad = {name(gradient)}" for leaf, gradient in program.gradients.items()]
     lines.append(f"{'':24} return {_structure(program.outputs if boundary is None else program.outputs[:2])}")
@@ -40,7 +40,7 @@ def step_lines(step: Step, program: Program, cost: Callable[[Program, Step], str
         else f"{name(step.results[0])} ... ({len(step.results)} tensors)"
     )
     shapes = ", ".join(_shape(result, program) for result in step.results[:2])
-    line = f"{step.where:24} {results} {'<-' if step.in_place else '='} {step.op.name}({_arguments(step)})  {shapes}"
+    line = f"{step.location:24} {results} {'<-' if step.in_place else '='} {step.op.name}({_arguments(step)})  {shapes}"
     if cost is not None and not step.op.is_view:
         line += f"  {cost(program, step)}"
     return [line, *_rows(step)]
@@ -48,7 +48,7 @@ def step_lines(step: Step, program: Program, cost: Callable[[Program, Step], str
 
 def _arguments(step: Step) -> str:
     inputs = [name(input) for input in step.inputs[:8]] + ["..."] * (len(step.inputs) > 8)
-    return ", ".join(inputs + [_attribute_text(attribute) for attribute in step.parameters if not callable(attribute)])
+    return ", ".join(inputs + [_attribute_text(attribute) for attribute in step.attributes if not callable(attribute)])
 
 
 def _attribute_text(attribute: Any) -> str:
