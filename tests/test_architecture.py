@@ -206,3 +206,20 @@ def test_no_module_of_graph_imports_itself_through_others() -> None:
         for path in leaves:
             del remaining[path]
     assert not remaining
+
+
+def test_no_class_of_graph_has_many_fields() -> None:
+    """A class with more fields does several things, and becomes several classes."""
+
+    def fields(kind: ast.ClassDef) -> set[str]:
+        return {
+            node.attr
+            for node in ast.walk(kind)
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and ast.unparse(node.value) == "self"
+        }
+
+    trees = [ast.parse(path.read_text()) for path in (PACKAGE / "graph").rglob("*.py")]
+    counts = {
+        node.name: len(fields(node)) for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)
+    }
+    assert counts["Compiled"] <= 10 and not {name: count for name, count in counts.items() if count > 25}
