@@ -6,17 +6,16 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..core.tensor import Tensor
-from ..device import Storage
 from .backend.autograd_executable import Differentiable
 from .backend.executable import Executable
 from .backend.fast_path import build_fast_path
 from .backend.section import Form
-from .capture.grad_state import Gradients
 from .guards.cache_key import difference, family
+from .guards.inputs import InputConditions
 from .guards.snapshot import Snapshot
+from .guards.state_visitor import Place
 from .settings import Settings
 from .values import pytree
-from .values.kinds import is_plain
 
 FAMILY_LIMIT = 8  # versions for different sizes of one call, after which other sizes are recorded at their second call
 SIZE_LIMIT = 64  # versions of a function that is compiled for all sizes
@@ -26,24 +25,10 @@ class Version:
     """A compiled program and the conditions under which it may run."""
 
     def __init__(
-        self,
-        executable: Executable,
-        snapshot: Snapshot,
-        gradients: Gradients,
-        shared: dict[int, Storage],
-        reached: dict[int, bool],
-        input_conditions: list[tuple[int, str]],
+        self, executable: Executable, snapshot: Snapshot, inputs: InputConditions, gradient_places: list[Place]
     ) -> None:
-        self.executable = executable
-        self.snapshot = snapshot
-        self.gradient_places = gradients.places
-        self.inputs_without_gradient = gradients.inputs_without  # numbers of inputs
-        self.shared = shared  # memory of inputs that the function also reaches by itself, by the inputs' numbers
-        self.reached = reached  # inputs that a backward pass inside reaches, and whether they are leaves
-        self.input_conditions = input_conditions  # (number of an input, expression): beyond its layout
-        texts = [text.format(f"inputs[{number}]") for number, text in input_conditions]
-        self._inputs_match = eval(f"lambda inputs: {' and '.join(texts) or 'True'}")  # generated text
-        self._held = snapshot.storages.union(value._storage for value in executable.program.held.values())
+        self.executable, self.snapshot, self.inputs = executable, snapshot, inputs
+        self.gradient_places = gradient_places  # of the leaves that the function reaches
         parts: list[Any] = []
         pytree.replace(executable.program.outputs, parts.append)
         self._returns_containers = any(type(part) is pytree.ArgumentContainer for part in parts)
@@ -51,19 +36,7 @@ class Version:
 
     def mismatch(self, tensors: tuple[Tensor, ...]) -> str | None:
         """Why the program may not run now, or None."""
-        for number, tensor in enumerate(tensors):
-            storage = tensor._storage
-            if storage is not self.shared[number] if number in self.shared else storage in self._held:
-                return "an argument that shares memory with a tensor that the function also reaches"
-        for number in self.inputs_without_gradient:
-            if tensors[number]._grad is not None:
-                return "an argument that has a gradient already"
-        for number, is_leaf in self.reached.items():
-            if not is_plain(tensors[number], is_leaf):
-                return "an argument with hooks or a history, which a backward pass inside reaches"
-        if not self._inputs_match(tensors):
-            return "an argument's gradient, requires_grad or another attribute"
-        return self.snapshot.difference()
+        return self.inputs.mismatch(tensors) or self.snapshot.difference()
 
     def run(self, tensors: tuple[Tensor, ...], function: Callable, args: tuple, kwargs: dict) -> Any:
         """Run the program; `function` recomputes the results eagerly if their gradients are differentiated again."""
@@ -96,19 +69,7 @@ class Version:
                 if isinstance(self.executable, Differentiable)
                 else None
             )
-            self._fast_path = build_fast_path(
-                self.executable,
-                self.snapshot,
-                args,
-                kwargs,
-                slow,
-                self.inputs_without_gradient,
-                self.shared,
-                self.reached,
-                self._held,
-                self.input_conditions,
-                run,
-            )
+            self._fast_path = build_fast_path(self.executable, self.snapshot, self.inputs, args, kwargs, slow, run)
         return self._fast_path
 
 

@@ -15,6 +15,7 @@ from ..backend.executable import Executable
 from ..backend.section import Form
 from ..guards import cache_key
 from ..guards.guard import Guard
+from ..guards.inputs import InputConditions
 from ..guards.snapshot import Snapshot
 from ..guards.state_visitor import Entry, Place, StateVisitor, identical_objects
 from ..values import pytree
@@ -116,8 +117,11 @@ def _conclude(call: RecordedCall, results: Any, outputs: Any, name: str, form: F
     guards = [*call.guards, *call.gradients.guards, *flags]
     snapshot = Snapshot(function, call.roots, guards, call.excluded, call.weak_ids)
     executable.counting = [*snapshot.counting, *counts_of(recorder.updates.schedules)]
-    version = Version(executable, snapshot, call.gradients, call.shared, call.reached, call.input_conditions)
-    return Recording(outputs, version)
+    held = snapshot.storages.union(tensor._storage for tensor in executable.program.held.values())
+    inputs = InputConditions(
+        call.shared_storages, held, call.gradients.inputs_without, call.in_backward, call.input_expressions
+    )
+    return Recording(outputs, Version(executable, snapshot, inputs, call.gradients.places))
 
 
 def _compile(call: RecordedCall, results: Any, name: str, form: Form) -> Executable:

@@ -45,10 +45,10 @@ class RecordedCall(Environment):
         tensors: tuple[Tensor, ...],
         before: StateVisitor,
         excluded: frozenset,
-        shared: dict[int, Storage],
+        shared_storages: dict[int, Storage],
     ) -> None:
         self.function, self.args, self.kwargs, self.tensors = function, args, kwargs, tensors
-        self.before, self.excluded, self.shared = before, excluded, shared
+        self.before, self.excluded, self.shared_storages = before, excluded, shared_storages
         self.roots = cache_key.roots_in((args, kwargs))
         self.outside = {id(thing) for thing in identical_objects(before.entries) if issubclass(type(thing), Tensor)}
         self.replaceable = {holder for holder, key in excluded if key == "data"}
@@ -56,14 +56,16 @@ class RecordedCall(Environment):
         builder.refuse_attributes(tensors)
         self.guards, self.weak_ids = builder.guards, builder.weak_ids
         self.reads_gradients = builder.any_name or "grad" in builder.mentioned
-        self.input_conditions = [  # evaluates generated text
+        self.input_expressions = [  # evaluates generated text
             (number, f"({text}) is {eval(text.replace('{}', 'x'), {'x': tensor})}")
             for number, tensor in enumerate(tensors)
             for text in builder.input_expressions()
         ]
         self.recorder = Recorder(tensors, self)
         self.recorder.reads.allows_lazy_scalars = not builder.checks_number_types
-        self.reached: dict[int, bool] = {}  # inputs that a backward pass inside reaches, and whether they are leaves
+        self.in_backward: dict[
+            int, bool
+        ] = {}  # inputs that a backward pass inside reaches, and whether they are leaves
         self.changes = CallChanges(before, args, kwargs, tensors)
         self._returned_containers: set[int] = set()  # ids
         self._returned: Counter[int] = Counter()  # results by id of the tensor, of its base and of its storage
@@ -121,7 +123,7 @@ class RecordedCall(Environment):
             is_leaf = tensor.grad_fn is None
             register = Tensor.register_hook if is_leaf else hook_on
             handles.append(
-                register(tensor, lambda _, number=number, is_leaf=is_leaf: self.reached.update({number: is_leaf}))
+                register(tensor, lambda _, number=number, is_leaf=is_leaf: self.in_backward.update({number: is_leaf}))
             )
             if not is_leaf:
                 handles.append(tensor.grad_fn.register_hook(lambda *_, number=number: beyond.add(number)))
@@ -130,7 +132,7 @@ class RecordedCall(Environment):
         finally:
             for handle in handles:
                 handle.remove()
-        for number in sorted(beyond | hooked & self.reached.keys()):
+        for number in sorted(beyond | hooked & self.in_backward.keys()):
             what = (
                 f"continues into the history of argument {number}"
                 if number in beyond
