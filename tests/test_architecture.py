@@ -202,3 +202,42 @@ def test_every_kernel_of_the_registry_resolves() -> None:
 
     for function in scalar.functions.values():
         specialize.specialized(function)
+
+
+def test_no_module_of_graph_imports_itself_through_others() -> None:
+    def imports(path: Path) -> set[Path]:
+        tree = ast.parse(path.read_text())
+        annotations = [
+            node for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node)
+        ]
+        ignored = {id(node) for part in annotations for node in ast.walk(part)}
+        found = set()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.level and id(node) not in ignored:
+                base = path.parents[node.level - 1].joinpath(*(node.module or "").split("."))
+                found |= {base.with_suffix(".py"), *(base / f"{alias.name}.py" for alias in node.names)}
+        return found & set(modules)
+
+    modules = sorted((PACKAGE / "graph").rglob("*.py"))
+    remaining = {path: imports(path) for path in modules}
+    while leaves := [path for path, needed in remaining.items() if not needed & remaining.keys()]:
+        for path in leaves:
+            del remaining[path]
+    assert not remaining
+
+
+def test_no_class_of_graph_has_many_fields() -> None:
+    """A class with more fields does several things, and becomes several classes."""
+
+    def fields(kind: ast.ClassDef) -> set[str]:
+        return {
+            node.attr
+            for node in ast.walk(kind)
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and ast.unparse(node.value) == "self"
+        }
+
+    trees = [ast.parse(path.read_text()) for path in (PACKAGE / "graph").rglob("*.py")]
+    counts = {
+        node.name: len(fields(node)) for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)
+    }
+    assert counts["Compiled"] <= 10 and not {name: count for name, count in counts.items() if count > 25}

@@ -126,16 +126,16 @@ def unsaveable(program: Program) -> list[str]:
 
 def _step(step: Step | Check, drawn: _Drawn) -> dict[str, Any]:
     if isinstance(step, Check):
-        return {"check": step.value.number, "found": _to_json(step.found), "where": step.where}
-    if isinstance(step.op, Update) and step.parameters[0] is not None:
+        return {"check": step.value.number, "found": _to_json(step.expected), "where": step.location}
+    if isinstance(step.op, Update) and step.attributes[0] is not None:
         raise ValueError(
-            f"save_program: {step.where} is an optimizer's step ({step.op.name}), whose numbers come from Python; "
+            f"save_program: {step.location} is an optimizer's step ({step.op.name}), whose numbers come from Python; "
             "record the forward pass or the gradients, or capture the step with numod.export.export"
         )
     inputs = [_draw_to_json(input, drawn) if isinstance(input, Draw) else _to_json(input) for input in step.inputs]
     return {
-        "op": _name_of(step.op), "inputs": inputs, "parameters": [_to_json(parameter) for parameter in step.parameters],
-        "results": [result.number for result in step.results], "in_place": step.in_place, "where": step.where,
+        "op": _name_of(step.op), "inputs": inputs, "parameters": [_to_json(parameter) for parameter in step.attributes],
+        "results": [result.number for result in step.results], "in_place": step.in_place, "where": step.location,
     }  # fmt: skip
 
 

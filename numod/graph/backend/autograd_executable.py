@@ -24,7 +24,7 @@ from .lower import Buffer
 from ..ir.program import Program, Value
 from .executable import Executable
 from .section import Form, Section
-from ..values.pytree import Given, is_structure, parts, replace
+from ..values.pytree import ArgumentContainer, is_structure, parts, replace
 
 
 class Tape(NamedTuple):
@@ -64,7 +64,7 @@ class Differentiable(Executable):
         self.section = Section(self.lowered, forward, self.places, self.arena_size, name, form)
         self.backward = Section(self.lowered, backward, self.places, self.arena_size, f"{name}_backward", form)
         if self.backward.tests:
-            where = self.backward.tests[0].where
+            where = self.backward.tests[0].location
             raise CannotRepeat(
                 f"compile: the backward pass of {where} branches on a value of the gradient; leave the function "
                 "uncompiled"
@@ -110,7 +110,7 @@ class Differentiable(Executable):
 
         def build(leaf: Any) -> Any:
             if type(leaf) is not Value:
-                return containers[leaf.number] if type(leaf) is Given else leaf
+                return containers[leaf.number] if type(leaf) is ArgumentContainer else leaf
             tensor = tensors.get(leaf)
             if tensor is None:
                 tensor = tensors[leaf] = self._tensor(leaf, inputs, memory_of)
