@@ -55,7 +55,7 @@ def train(network: Network, epochs: int, device: str, report: Callable[[int, flo
     optimizer = optim.Adam(network.parameters(), lr=5e-3)
     network.train()
     for epoch in range(1, epochs + 1):
-        total, right, seen = 0.0, 0, 0
+        total, correct, sample_count = 0.0, 0, 0
         for step, (images, labels) in enumerate(loader, start=1):
             images, labels = images.to(device), labels.to(device)
             scores = network(images)
@@ -63,10 +63,10 @@ def train(network: Network, epochs: int, device: str, report: Callable[[int, flo
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-            seen += len(labels)
+            sample_count += len(labels)
             total += loss.item() * len(labels)
-            right += (scores.argmax(1) == labels).sum().item()
-            report(epoch, (epoch - 1 + step / len(loader)) / epochs, total / seen, right / seen)
+            correct += (scores.argmax(1) == labels).sum().item()
+            report(epoch, (epoch - 1 + step / len(loader)) / epochs, total / sample_count, correct / sample_count)
 
 
 def predict(network: Network, images: Tensor) -> Tensor:
@@ -89,14 +89,14 @@ def write_page(network: Network, folder: str) -> bool:
     for it.
     """
     exported = numod.export.export(network.eval(), (numod.zeros(1, 1, 8, 8),))
-    made = numod.export.aot_compile(exported, folder, name="digits", targets=("wasm",), optimize="size")
-    if "digits.html" not in made.files:
-        print("\n".join(("demo: there is no page without a linker", *made.notes)), file=sys.stderr)
+    compiled = numod.export.aot_compile(exported, folder, name="digits", targets=("wasm",), optimize="size")
+    if "digits.html" not in compiled.files:
+        print("\n".join(("demo: there is no page without a linker", *compiled.notes)), file=sys.stderr)
         return False
-    path = made.folder / "digits.html"
-    about = json.loads((made.folder / "digits.json").read_text(encoding="utf-8"))
+    path = compiled.folder / "digits.html"
+    about = json.loads((compiled.folder / "digits.json").read_text(encoding="utf-8"))
     title, prompt = "Draw a digit", "draw a digit from 0 to 9"
-    page = browser.page(made.folder, about, title, prompt, [str(digit) for digit in range(10)], fit=True)
+    page = browser.page(compiled.folder, about, title, prompt, [str(digit) for digit in range(10)], fit=True)
     path.write_text(page, encoding="utf-8", newline="\n")
     print(f"open {path} in a browser and draw a digit ({path.stat().st_size:,} bytes, it needs no server)\n")
     return True

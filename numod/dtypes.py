@@ -83,8 +83,8 @@ class AbsentDtype(dtype):
     def __getattr__(self, name: str) -> object:
         if name not in dtype.__slots__:
             raise AttributeError(f"'dtype' object has no attribute '{name}'")
-        others = "numod.complex64" if self.is_complex else f"numod.int{min(16 * self.itemsize, 64)}"
-        use = "numod.bfloat16 or numod.float16" if self.is_floating_point else others
+        replacement = "numod.complex64" if self.is_complex else f"numod.int{min(16 * self.itemsize, 64)}"
+        use = "numod.bfloat16 or numod.float16" if self.is_floating_point else replacement
         raise TypeError(f"numod has no tensors of dtype {self.name}; use {use}")
 
 
@@ -136,8 +136,8 @@ def set_default_dtype(d: dtype) -> None:
 
 def from_numpy(numpy_dtype: object) -> dtype:
     """The dtype of a NumPy dtype. Raises TypeError, naming the supported ones, where numod has none."""
-    if (found := _FROM_NUMPY.get(numpy_dtype)) is not None:
-        return found
+    if (known := _FROM_NUMPY.get(numpy_dtype)) is not None:
+        return known
     numpy_dtype = np.dtype(numpy_dtype).newbyteorder("=")
     try:
         return _FROM_NUMPY[numpy_dtype]
@@ -183,9 +183,9 @@ def promote_types(type1: dtype, type2: dtype) -> dtype:
     """The smallest dtype both fit in, by PyTorch's table (an integer never widens a float)."""
     if type1 is type2:
         return type1
-    for each in (type1, type2):
-        if not isinstance(each, dtype):
-            raise TypeError(f"promote_types() takes two dtypes, not {type(each).__name__}")
+    for type_ in (type1, type2):
+        if not isinstance(type_, dtype):
+            raise TypeError(f"promote_types() takes two dtypes, not {type(type_).__name__}")
     low, high = sorted((type1, type2), key=_order)
     if _CATEGORY[high.kind] > _CATEGORY[low.kind]:
         # a complex number's parts are as precise as the other
@@ -207,8 +207,8 @@ def result_type(dimensioned: list[dtype], zero_dimensional: list[dtype], scalars
     result = None
     for group in (dimensioned, zero_dimensional, [of_scalar_type(kind) for kind in scalars]):
         group_result = None
-        for each in group:
-            group_result = each if group_result is None else promote_types(group_result, each)
+        for dtype_ in group:
+            group_result = dtype_ if group_result is None else promote_types(group_result, dtype_)
         if group_result is None:
             continue
         if result is None or _CATEGORY[group_result.kind] > _CATEGORY[result.kind]:

@@ -111,8 +111,8 @@ def clear_autocast_cache() -> None:
 
 def _with(device: str, dtype: DType | None) -> tuple[tuple[str, DType], ...]:
     """This thread's casts, with others for one device."""
-    others = tuple(each for each in state.autocast if each[0] != device)
-    return others if dtype is None else (*others, (device, dtype))
+    other_casts = tuple(cast for cast in state.autocast if cast[0] != device)
+    return other_casts if dtype is None else (*other_casts, (device, dtype))
 
 
 class autocast(contextlib.ContextDecorator):
@@ -203,7 +203,7 @@ def _cast(value: Any, device_type: str, dtype: DType) -> Any:
         eligible = value.is_floating_point() and value.device.type == device_type and value.dtype.itemsize < 8
         return value.to(dtype) if eligible else value
     if isinstance(value, Mapping):
-        return {_cast(key, device_type, dtype): _cast(each, device_type, dtype) for key, each in value.items()}
+        return {_cast(key, device_type, dtype): _cast(item, device_type, dtype) for key, item in value.items()}
     return (
-        type(value)([_cast(each, device_type, dtype) for each in value]) if isinstance(value, (list, tuple)) else value
+        type(value)([_cast(item, device_type, dtype) for item in value]) if isinstance(value, (list, tuple)) else value
     )

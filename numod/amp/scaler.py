@@ -126,10 +126,10 @@ class GradScaler:
         self._scale.copy_(grown.where(due & grown.isfinite(), self._scale))
         self._growth_tracker.masked_fill_(due, 0)
 
-    def _check_in_use(self, what: str) -> None:
+    def _check_in_use(self, method: str) -> None:
         if self._scale is None:
             raise AssertionError(
-                f"Attempted {what} but _scale is None.  This may indicate your script did not use scaler.scale(loss "
+                f"Attempted {method} but _scale is None.  This may indicate your script did not use scaler.scale(loss "
                 "or outputs) earlier in the iteration."
             )
 

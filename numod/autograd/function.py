@@ -367,11 +367,11 @@ class _Transposed(Function):
         if node.context._materialize:
             like = next(tangent for tangent in tangents if tangent is not None)
             tangents = tuple(
-                like.new_zeros(layout.shape, dtype=layout.dtype) if own is None and layout is not None else own
-                for own, layout in zip(tangents, node.layouts)
+                like.new_zeros(layout.shape, dtype=layout.dtype) if tangent is None and layout is not None else tangent
+                for tangent, layout in zip(tangents, node.layouts)
             )
-        found = node._call(node.function.jvp, node.context._forward, tangents)
-        return None, *(found if isinstance(found, tuple) else (found,))
+        results = node._call(node.function.jvp, node.context._forward, tangents)
+        return None, *(results if isinstance(results, tuple) else (results,))
 
 
 class _Refusal(Function):

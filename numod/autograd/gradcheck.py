@@ -241,12 +241,12 @@ def gradgradcheck(
         weights = _tensors(grad_outputs)
 
     def first_order(*arguments: object) -> tuple[Tensor, ...]:
-        given, seeds = arguments[: len(inputs)], arguments[len(inputs) :]
+        points, seeds = arguments[: len(inputs)], arguments[len(inputs) :]
         with enable_grad():
-            results = [tensor for tensor in _tensors(func(*given)) if tensor.requires_grad]
-            wanted = [each for each in given if isinstance(each, Tensor) and each.requires_grad]
-            found = grad(results, wanted, seeds, create_graph=True, allow_unused=True)
-        return tuple(each for each in found if each is not None and each.requires_grad)
+            results = [tensor for tensor in _tensors(func(*points)) if tensor.requires_grad]
+            targets = [point for point in points if isinstance(point, Tensor) and point.requires_grad]
+            gradients = grad(results, targets, seeds, create_graph=True, allow_unused=True)
+        return tuple(gradient for gradient in gradients if gradient is not None and gradient.requires_grad)
 
     return gradcheck(
         first_order,

@@ -82,8 +82,8 @@ class Queue:
         self._work()
         for thread in self.threads:
             thread.join()
-        for each in self.done:
-            each()
+        for take in self.done:
+            take()
         if self.errors:
             raise self.errors[0]
 

@@ -75,8 +75,8 @@ class Pool:
 
     def taker(self, size: int, current: object) -> Callable:
         """`take` of arrays of `size` bytes for the stream of `current`: every operation asks it for its results."""
-        size, taken = rounded(size), self._taken
-        return lambda count, dtype: taken(size, count, dtype, current.stream)
+        size, take = rounded(size), self._taken
+        return lambda count, dtype: take(size, count, dtype, current.stream)
 
     def _taken(self, size: int, count: int, dtype: np.dtype, stream: object) -> object:
         # without the lock, which takes as long as all else: other threads see what is done to a list or a dict done or
@@ -173,7 +173,7 @@ class Pool:
 
     def _settle(self) -> None:
         """Free the blocks whose readers are done."""
-        for entry in [each for each in list(self._waiting) if all(map(self.source.passed, each[1]))]:
+        for entry in [waiting for waiting in list(self._waiting) if all(map(self.source.passed, waiting[1]))]:
             self._waiting.remove(entry)
             entry[0].among.append(entry[0])
 
@@ -281,20 +281,20 @@ class Simulated:
 
     def array(self, block: Block, count: int, dtype: np.dtype, pool: Pool) -> object:
         """A flat array over a block, which the pool is given back when the array and its slices are gone."""
-        held = (ctypes.c_uint8 * len(block.memory)).from_buffer(block.memory)
-        weakref.finalize(held, pool.give_back, block).atexit = False
-        return self._over(held, count, dtype)
+        memory = (ctypes.c_uint8 * len(block.memory)).from_buffer(block.memory)
+        weakref.finalize(memory, pool.give_back, block).atexit = False
+        return self._over(memory, count, dtype)
 
     def adopt(self, address: int, count: int, dtype: np.dtype, owner: object) -> object:
         """A flat array over somebody else's memory."""
-        held = (ctypes.c_uint8 * (count * dtype.itemsize)).from_address(address)
-        held.owner = owner
-        return self._over(held, count, dtype)
+        memory = (ctypes.c_uint8 * (count * dtype.itemsize)).from_address(address)
+        memory.owner = owner
+        return self._over(memory, count, dtype)
 
-    def _over(self, held: object, count: int, dtype: np.dtype) -> object:
+    def _over(self, memory: object, count: int, dtype: np.dtype) -> object:
         from numba.cuda.simulator.cudadrv.devicearray import FakeCUDAArray
 
-        return FakeCUDAArray(np.frombuffer(held, dtype, count))
+        return FakeCUDAArray(np.frombuffer(memory, dtype, count))
 
     def information(self) -> tuple[int, int]:
         """The host's, as far as it tells."""

@@ -43,13 +43,13 @@ def intrinsics() -> dict[str, Callable]:
         where there is no such vector.
         """
         data = context.make_array(array)(context, builder, value).data
-        places = [builder.gep(data, [builder.add(k, ir.Constant(k.type, j))]) for j in range(4)]
+        pointers = [builder.gep(data, [builder.add(k, ir.Constant(k.type, j))]) for j in range(4)]
         if isinstance(array.dtype, types.Complex):
-            return places, None, 0, None
+            return pointers, None, 0, None
         align = min(4 * array.dtype.bitwidth // 8, _WIDEST)
-        rest = builder.and_(builder.ptrtoint(places[0], ir.IntType(64)), ir.Constant(ir.IntType(64), align - 1))
-        vector = builder.bitcast(places[0], ir.VectorType(context.get_data_type(array.dtype), 4).as_pointer())
-        return places, vector, align, builder.icmp_unsigned("==", rest, ir.Constant(rest.type, 0))
+        rest = builder.and_(builder.ptrtoint(pointers[0], ir.IntType(64)), ir.Constant(ir.IntType(64), align - 1))
+        vector = builder.bitcast(pointers[0], ir.VectorType(context.get_data_type(array.dtype), 4).as_pointer())
+        return pointers, vector, align, builder.icmp_unsigned("==", rest, ir.Constant(rest.type, 0))
 
     def lane(j: int) -> object:
         return ir.Constant(ir.IntType(32), j)
@@ -57,31 +57,31 @@ def intrinsics() -> dict[str, Callable]:
     @extending().intrinsic
     def load_four(context: object, x: object, k: object) -> tuple:
         def generate(context: object, builder: object, signature: object, values: list) -> object:
-            places, vector, align, aligned = fours(context, builder, x, *values)
+            pointers, vector, align, aligned = fours(context, builder, x, *values)
             if vector is None:
-                return cgutils.pack_array(builder, [builder.load(place) for place in places])
+                return cgutils.pack_array(builder, [builder.load(pointer) for pointer in pointers])
             with builder.if_else(aligned) as (then, otherwise):
                 with then:
                     whole = builder.load(vector, align=align)
                     together, first = [builder.extract_element(whole, lane(j)) for j in range(4)], builder.block
                 with otherwise:
-                    alone, second = [builder.load(place) for place in places], builder.block
-            found = []
-            for pair in zip(together, alone):
-                found.append(builder.phi(pair[0].type))
+                    scalars, second = [builder.load(pointer) for pointer in pointers], builder.block
+            merged = []
+            for pair in zip(together, scalars):
+                merged.append(builder.phi(pair[0].type))
                 for value, block in zip(pair, (first, second)):
-                    found[-1].add_incoming(value, block)
-            return cgutils.pack_array(builder, found)
+                    merged[-1].add_incoming(value, block)
+            return cgutils.pack_array(builder, merged)
 
         return types.UniTuple(x.dtype, 4)(x, types.uintp), generate
 
     @extending().intrinsic
     def store_four(context: object, x: object, k: object, a: object, b: object, c: object, d: object) -> tuple:
         def generate(context: object, builder: object, signature: object, values: list) -> object:
-            places, vector, align, aligned = fours(context, builder, x, *values[:2])
+            pointers, vector, align, aligned = fours(context, builder, x, *values[:2])
             if vector is None:
-                for value, place in zip(values[2:], places):
-                    builder.store(value, place)
+                for value, pointer in zip(values[2:], pointers):
+                    builder.store(value, pointer)
                 return context.get_dummy_value()
             with builder.if_else(aligned) as (then, otherwise):
                 with then:
@@ -90,8 +90,8 @@ def intrinsics() -> dict[str, Callable]:
                         whole = builder.insert_element(whole, value, lane(j))
                     builder.store(whole, vector, align=align)
                 with otherwise:
-                    for value, place in zip(values[2:], places):
-                        builder.store(value, place)
+                    for value, pointer in zip(values[2:], pointers):
+                        builder.store(value, pointer)
             return context.get_dummy_value()
 
         return types.void(x, types.uintp, *[x.dtype] * 4), generate

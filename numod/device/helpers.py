@@ -132,17 +132,17 @@ def _division(kind: str, signed: bool, parts: str) -> Callable[[str, str], str]:
             f"\n  %a = add {kind} %x, 0\n  %b = add {kind} %y, 0",
             f"\n  %quotient = add {kind} %q, 0\n  %rest = add {kind} %r, 0",
         )
-    given = {"quotient": (kind, "%quotient"), "rest": (kind, "%rest"), "both": (pair, "%both")}[parts]
+    result = {"quotient": (kind, "%quotient"), "rest": (kind, "%rest"), "both": (pair, "%both")}[parts]
 
     def make(name: str, size: str) -> str:
         return f"""{_divided(kind)}
-define weak hidden {given[0]} @{name}({kind} %x, {kind} %y) nounwind {{{before}
+define weak hidden {result[0]} @{name}({kind} %x, {kind} %y) nounwind {{{before}
   %made = call {pair} @numod_divmod_{kind}({kind} %a, {kind} %b)
   %q = extractvalue {pair} %made, 0
   %r = extractvalue {pair} %made, 1{after}
   %first = insertvalue {pair} poison, {kind} %quotient, 0
   %both = insertvalue {pair} %first, {kind} %rest, 1
-  ret {given[0]} {given[1]}
+  ret {result[0]} {result[1]}
 }}
 """
 
@@ -246,7 +246,7 @@ define weak hidden double @fma(double %x, double %y, double %z) nounwind {{
 def written_as_code(result: str, name: str, arguments: str, code: str, marks: str = "hidden") -> str:
     """LLVM's text of a function whose machine code is given, in hexadecimal digits."""
     data = bytes.fromhex(code)
-    text = "".join(f"\\{each:02x}" for each in data)
+    text = "".join(f"\\{byte:02x}" for byte in data)
     return f"""
 define {marks} {result} @{name}({arguments}) naked noinline nounwind {"comdat " if "odr" in marks else ""}\
 prologue [{len(data)} x i8] c"{text}" {{
@@ -296,7 +296,7 @@ def undefined_symbols(code: bytes) -> set[str]:
     start = struct.unpack_from("<Q" if wide else "<I", code, 40 if wide else 32)[0]
     entry, count = struct.unpack_from("<HH", code, 58 if wide else 46)
     headers = [struct.unpack_from("<IIQQQQIIQQ" if wide else "<10I", code, start + k * entry) for k in range(count)]
-    found = set()
+    symbols = set()
     for _, kind, _, _, offset, size, link, _, _, step in headers:
         if kind == 2:  # the table of symbols
             names = headers[link][4]
@@ -306,18 +306,18 @@ def undefined_symbols(code: bytes) -> set[str]:
                     struct.unpack_from("<H", code, at + (6 if wide else 14))[0],
                 )
                 if name and section == 0:
-                    found.add(code[names + name : code.index(b"\0", names + name)].decode())
-    return found
+                    symbols.add(code[names + name : code.index(b"\0", names + name)].decode())
+    return symbols
 
 
 def _undefined_in_coff(code: bytes) -> set[str]:
     start, count = struct.unpack_from("<II", code, 8)
-    names, found, number = start + 18 * count, set(), 0
+    names, symbols, number = start + 18 * count, set(), 0
     while number < count:
         short, value, section, _, kind, further = struct.unpack_from("<8sIhHBB", code, start + 18 * number)
         if not (section or value) and kind == 2:
             begin = names + struct.unpack("<I", short[4:])[0]
             name = short.rstrip(b"\0") if short[:4] != b"\0\0\0\0" else code[begin : code.index(b"\0", begin)]
-            found.add(name.decode())
+            symbols.add(name.decode())
         number += 1 + further
-    return found
+    return symbols

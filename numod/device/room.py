@@ -88,9 +88,9 @@ def _group_folders() -> list[tuple[str, str, str, tuple[str, ...]]]:
         # a container may see its own group as the root
         parts = [part for part in path.split("/") if part not in ("", "..")]
         folders = ["/".join([root, *parts[:k]]) for k in range(len(parts), -1, -1)]
-        found = [(folder, *names) for folder in folders if os.path.exists(f"{folder}/{names[0]}")]
-        if found:
-            return found
+        group_folders = [(folder, *names) for folder in folders if os.path.exists(f"{folder}/{names[0]}")]
+        if group_folders:
+            return group_folders
     return []
 
 
@@ -162,7 +162,7 @@ def compiling(size: int, purpose: str) -> Iterator[None]:
         require(size, purpose)
         yield
     except Exception as error:
-        if isinstance(error, OutOfMemoryError) or not any(isinstance(each, MemoryError) for each in _chain(error)):
+        if isinstance(error, OutOfMemoryError) or not any(isinstance(cause, MemoryError) for cause in _chain(error)):
             raise
         # Numba wraps what is raised while it compiles
         raise OutOfMemoryError(f"not enough memory to {purpose}") from error

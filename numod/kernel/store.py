@@ -36,17 +36,17 @@ def entries(folder: str | None = None) -> list[Stored]:
 
 def _entries(folder: str | None) -> Iterator[Stored]:
     try:
-        found = list(os.scandir(folder)) if folder else []
+        files = list(os.scandir(folder)) if folder else []
     except OSError:
         return
-    for each in found:
-        if each.name.endswith(SUFFIX):
+    for file in files:
+        if file.name.endswith(SUFFIX):
             try:
-                state = each.stat(follow_symlinks=False)
+                state = file.stat(follow_symlinks=False)
             except OSError:
                 continue
             if not stat.S_ISDIR(state.st_mode):
-                yield Stored(each.path, each.name[: -len(SUFFIX)].rpartition("_")[0], state.st_size, state.st_mtime)
+                yield Stored(file.path, file.name[: -len(SUFFIX)].rpartition("_")[0], state.st_size, state.st_mtime)
 
 
 def size_of(kernel: Kernel) -> int:
@@ -93,14 +93,14 @@ def _valid(path: str | None) -> Iterator[tuple[str, bytes]]:
 
     A long name of a kernel would not fit into a plain header.
     """
-    found = entries(path)
-    if not found:
+    stored = entries(path)
+    if not stored:
         return
     with Folder(path) as folder:
         key = None if folder.is_roots else cache.secret(folder)
-        for each in found:
+        for entry in stored:
             with contextlib.suppress(OSError, Malformed):
-                data = folder.read(os.path.basename(each.path), LIMIT)
+                data = folder.read(os.path.basename(entry.path), LIMIT)
                 yield f"{parse(data, key).key}{SUFFIX}", data
 
 
@@ -120,9 +120,9 @@ def unpack(archive: str, folder: str | None = None, trust: bool = False) -> tupl
     accepted = refused = 0
     with Folder(folder, make=True) as target:
         key = cache.secret(target)
-        for each, data in _entries_of(archive):
+        for entry, data in _entries_of(archive):
             if trust or _is_sealed(data, key):
-                target.write(each.file, dump(each, key))
+                target.write(entry.file, dump(entry, key))
                 accepted += 1
             else:
                 refused += 1

@@ -143,21 +143,21 @@ def from_file(
     length = size * dtype.itemsize
     try:
         with open(filename, "a+b" if shared else "rb") as file:
-            found = file.seek(0, 2)
-            if found < length and not shared:
+            result = file.seek(0, 2)
+            if result < length and not shared:
                 raise RuntimeError(
-                    f"from_file(): {size} elements of {dtype} are {length} bytes, but {filename} has {found}"
+                    f"from_file(): {size} elements of {dtype} are {length} bytes, but {filename} has {result}"
                 )
-            if found < length:
+            if result < length:
                 file.truncate(length)
             memory = mmap(file.fileno(), length, access=ACCESS_WRITE if shared else ACCESS_COPY)
     except OSError as error:
         raise RuntimeError(
             f"unable to open file <{filename}> in {'read-write' if shared else 'read-only'} mode: {error}"
         ) from None
-    found = frombuffer(memory, dtype=dtype)
-    found = found if device is None else found.to(device=device)
-    return found.requires_grad_() if requires_grad else found
+    result = frombuffer(memory, dtype=dtype)
+    result = result if device is None else result.to(device=device)
+    return result.requires_grad_() if requires_grad else result
 
 
 def _storage_of_file(filename: str, shared: bool = False, nbytes: int = 0) -> Storage:

@@ -199,10 +199,10 @@ def segment_reduce(
 def _segments(lengths: Tensor, offsets: Tensor | None, n: int) -> Tensor:
     """The segment of each of n places, (*batch, n); the number of segments where there is none."""
     begin = 0 if offsets is None else offsets[..., :1]
-    ends = lengths.to(dtypes.int64).cumsum(-1) + begin
+    segment_ends = lengths.to(dtypes.int64).cumsum(-1) + begin
     places = expand(arange(n, device=lengths.device), (*lengths.shape[:-1], n))
-    found = searchsorted(contiguous(ends), contiguous(places), right=True)
-    return found if offsets is None else t.where(places < begin, lengths.shape[-1], found)
+    segments = searchsorted(contiguous(segment_ends), contiguous(places), right=True)
+    return segments if offsets is None else t.where(places < begin, lengths.shape[-1], segments)
 
 
 # ---- flat places
@@ -256,10 +256,11 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
         )
     dim = normalize_dim(dim, input.ndim)
     rest = broadcast_shapes(
-        "take_along_dim", [[1 if d == dim else n for d, n in enumerate(each.shape)] for each in (input, indices)]
+        "take_along_dim", [[1 if d == dim else n for d, n in enumerate(tensor.shape)] for tensor in (input, indices)]
     )
     input, indices = (
-        expand(each, [each.shape[dim] if d == dim else n for d, n in enumerate(rest)]) for each in (input, indices)
+        expand(tensor, [tensor.shape[dim] if d == dim else n for d, n in enumerate(rest)])
+        for tensor in (input, indices)
     )
     return gather(input, dim, check_bounds("take_along_dim()", indices, input.shape[dim], dim, negative=True))
 
@@ -295,9 +296,9 @@ def index_put(input: Tensor, indices: tuple, values: Tensor, accumulate: bool = 
 
 def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     """Indices of the first `size` nonzero elements, (size, ndim), padded with `fill_value`."""
-    found = nonzero(input)[:size]
+    indices = nonzero(input)[:size]
     result = full((size, input.ndim), fill_value, dtype=dtypes.int64, device=input.device)
-    copy_(narrow(result, 0, 0, found.shape[0]), found)
+    copy_(narrow(result, 0, 0, indices.shape[0]), indices)
     return result
 
 

@@ -92,8 +92,8 @@ def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
 
     Raises LinAlgError for others.
     """
-    found = op.cholesky.apply((expect_square("cholesky", A.mH if upper and A.ndim > 1 else A),))
-    return found.mH if upper else found
+    factor = op.cholesky.apply((expect_square("cholesky", A.mH if upper and A.ndim > 1 else A),))
+    return factor.mH if upper else factor
 
 
 def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> return_types.linalg_cholesky_ex:
@@ -213,10 +213,10 @@ def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -
     """
     packed, pivots, info, _ = op.lu.apply((expect_matrix("lu_factor_ex", A),), (bool(pivot),))
     if check_errors and any_of(info)._observe():
-        place = next(each for each in reshape(info, -1).tolist() if each)
+        position = next(code for code in reshape(info, -1).tolist() if code)
         raise LinAlgError(
-            f"linalg.lu_factor_ex: U[{place},{place}] is zero and using it on lu_solve would result in a division by "
-            "zero."
+            f"linalg.lu_factor_ex: U[{position},{position}] is zero and using it on lu_solve would result in a "
+            "division by zero."
         )
     return return_types.linalg_lu_factor_ex((packed, pivots, info))
 
@@ -269,8 +269,8 @@ def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False)
             "together"
         )
     batch = broadcast_shapes("linalg.ldl_solve", [a.shape[:-2], b.shape[:-2]])
-    given = (a, a.shape[-2:]), (pivots, pivots.shape[-1:]), (b, b.shape[-2:])
-    return op.ldl_solve.apply(tuple(contiguous(expand(each, (*batch, *tail))) for each, tail in given))
+    operands = (a, a.shape[-2:]), (pivots, pivots.shape[-1:]), (b, b.shape[-2:])
+    return op.ldl_solve.apply(tuple(contiguous(expand(operand, (*batch, *tail))) for operand, tail in operands))
 
 
 def lu(A: Tensor, *, pivot: bool = True) -> return_types.linalg_lu:
@@ -341,5 +341,5 @@ def old_cholesky(input: Tensor, upper: bool = False) -> Tensor:
 
 def old_lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, ...]:
     """(L and U in one matrix, pivots), and infos if requested; `numod.linalg.lu_factor_ex` is the newer form."""
-    found = tuple(lu_factor_ex(A, pivot=pivot))
-    return found if get_infos else found[:2]
+    results = tuple(lu_factor_ex(A, pivot=pivot))
+    return results if get_infos else results[:2]

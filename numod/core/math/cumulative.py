@@ -53,10 +53,10 @@ def logcumsumexp(input: Tensor, dim: int) -> Tensor:
     """Logarithm of the running sum of exponentials along a dimension, without overflow."""
     if input.is_complex():
         dim = normalize_dim(dim, input.ndim)
-        n, reach = input.shape[dim] if input.ndim else 1, 1
-        while reach < n:  # each joined with the one 1, 2, 4 ... places before it
-            first, later = narrow(input, dim, 0, reach), narrow(input, dim, reach, n - reach)
-            input, reach = cat([first, t.logaddexp(later, narrow(input, dim, 0, n - reach))], dim), 2 * reach
+        n, width = input.shape[dim] if input.ndim else 1, 1
+        while width < n:  # each joined with the one 1, 2, 4 ... places before it
+            first, later = narrow(input, dim, 0, width), narrow(input, dim, width, n - width)
+            input, width = cat([first, t.logaddexp(later, narrow(input, dim, 0, n - width))], dim), 2 * width
         return input.clone()
     if not input.is_floating_point():
         raise NotImplementedError(
@@ -80,10 +80,10 @@ def diff(
     if not n:
         return input.clone()
     dim = normalize_dim(dim, input.ndim)
-    for each in (prepend, append):
-        if each is not None:
-            _expect_beside(input, each, dim)
-    parts = [each for each in (prepend, input, append) if each is not None]
+    for tensor in (prepend, append):
+        if tensor is not None:
+            _expect_beside(input, tensor, dim)
+    parts = [tensor for tensor in (prepend, input, append) if tensor is not None]
     input = cat(parts, dim) if len(parts) > 1 else input
     for _ in range(min(n, input.shape[dim])):
         later, earlier = narrow(input, dim, 1, input.shape[dim] - 1), narrow(input, dim, 0, input.shape[dim] - 1)

@@ -196,12 +196,12 @@ def _counted(indices: Tensor, weights: Tensor | None, size: int, kind: dtypes.dt
 
 
 def _limits(
-    name: str, input: Tensor, low: float, high: float, around: float, given: bool = False
+    name: str, input: Tensor, low: float, high: float, around: float, equal_allowed: bool = False
 ) -> tuple[float, float]:
     """The range of a histogram: as given (equal ends, unless `given`, are none), else that of the data; widened by
     `around` on both sides where it is a single point.
     """
-    if low == high and not given and input.numel():
+    if low == high and not equal_allowed and input.numel():
         low, high = observed_total(r.amin, input), observed_total(r.amax, input)
     if not (math.isfinite(low) and math.isfinite(high)):
         raise RuntimeError(f"{name}: range of [{low}, {high}] is not finite")
@@ -300,8 +300,8 @@ def _histogram(
     """The histogram of points (N, D), weighted by (N,), and the edges of its bins in each dimension."""
     columns = points.unbind(1)
     edges = [
-        each if isinstance(each, Tensor) else _equal_parts(x, each, range and range[2 * d : 2 * d + 2])
-        for d, (x, each) in enumerate(zip(columns, bins))
+        bin_edges if isinstance(bin_edges, Tensor) else _equal_parts(x, bin_edges, range and range[2 * d : 2 * d + 2])
+        for d, (x, bin_edges) in enumerate(zip(columns, bins))
     ]
     sizes = [edge.numel() - 1 for edge in edges]
     total, bin_index, inside = math.prod(sizes), 0, None
@@ -313,8 +313,8 @@ def _histogram(
     hist = reshape(contiguous(_counted(t.where(inside, bin_index, total), weight, total + 1, kind)[:total]), sizes)
     if density:
         hist = hist / hist.sum()
-        for d, each in enumerate(edges):
-            hist = hist / reshape(each[1:] - each[:-1], (-1,) + (1,) * (len(sizes) - 1 - d))
+        for d, bin_edges in enumerate(edges):
+            hist = hist / reshape(bin_edges[1:] - bin_edges[:-1], (-1,) + (1,) * (len(sizes) - 1 - d))
     return hist, edges
 
 

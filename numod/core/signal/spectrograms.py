@@ -52,9 +52,9 @@ def stft(
     frames = unfold(signal, -1, n_fft, hop) * _frame(window, width, n_fft, input)
     half = not frames.is_complex() if onesided is None else onesided
     norm = "ortho" if normalized else "backward"
-    found = transpose(rfft(frames, norm=norm) if half else fft(frames, norm=norm), -1, -2)
-    found = found if input.ndim == 2 else found.squeeze(0)
-    return view_as_real(found) if return_complex is False else found
+    spectrum = transpose(rfft(frames, norm=norm) if half else fft(frames, norm=norm), -1, -2)
+    spectrum = spectrum if input.ndim == 2 else spectrum.squeeze(0)
+    return view_as_real(spectrum) if return_complex is False else spectrum
 
 
 def istft(
