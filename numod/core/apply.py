@@ -285,7 +285,7 @@ def _watch_writes(targets: tuple[Tensor, ...]) -> None:
 
 
 def copy_among(copy: Tensor, tensors: Sequence) -> Tensor:
-    """`copy`, as a batched tensor if one of `others`, whose values will be written to it, is one."""
+    """`copy`, as a batched tensor if one of `tensors`, which will be written to it, is batched."""
     batch = max(
         (
             tensor._layout.batch
@@ -323,7 +323,7 @@ def _copy_scalars(inputs: tuple, device: Device) -> tuple:
 
 
 def _any_batched(layouts: Sequence) -> bool:
-    """Whether one of these layouts is that of a batched tensor."""
+    """Whether one of these layouts belongs to a batched tensor."""
     return any(isinstance(layout, Layout) and layout.batch is not None for layout in layouts)
 
 

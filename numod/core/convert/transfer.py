@@ -84,13 +84,13 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
 
 
 def _values(self: Tensor) -> np.ndarray:
-    """The memory of a CPU tensor as an array of what NumPy calls its dtype."""
+    """The memory of a CPU tensor as an array of NumPy's dtype."""
     array, numpy_dtype = raw(self), self._layout.dtype.numpy
     return array if numpy_dtype is array.dtype else array.view(numpy_dtype)
 
 
 def raw(self: Tensor) -> np.ndarray:
-    """The memory of a CPU tensor as an array of what kernels read: bool as bytes, 16-bit floats as their bits."""
+    """The memory of a CPU tensor as an array in its storage dtype: bool as bytes, 16-bit floats as bits."""
     self_layout = self._layout
     if self_layout.device.type == "meta":
         self_layout.device.backend.download(None)
@@ -111,7 +111,7 @@ def item(self: Tensor) -> float | int | bool:
 
 
 def value(self: Tensor, how: str) -> float | int | bool:
-    """The number of a tensor of one element.
+    """The value of a one-element tensor.
 
     `how` is what the user called, for the message where reading is refused.
     """
@@ -130,7 +130,7 @@ def value(self: Tensor, how: str) -> float | int | bool:
 
 
 def observe(self: Tensor) -> float | int | bool:
-    """`item` for the library's own checks: a recorded program repeats the check at each run, and raises if the outcome
+    """`item` for checks of the library: a recorded program repeats the check in each run, and raises if the outcome
     differs.
     """
     self_layout = self._layout
@@ -147,7 +147,7 @@ def observe(self: Tensor) -> float | int | bool:
 
 
 def peek(self: Tensor) -> float | int | bool:
-    """What lies in the memory of a tensor's first element, told to no listener."""
+    """The value of the tensor's first element; listeners are not notified."""
     self_layout, data, offset = self._layout, self._storage.data, self._offset
     value = (
         data.item(offset)
@@ -203,9 +203,7 @@ def array(self: Tensor, dtype: object = None, copy: bool | None = None) -> np.nd
 def wrap_array(
     self: Tensor, result: np.ndarray, context: object = None, return_scalar: bool = False
 ) -> Tensor | np.ndarray:
-    """NumPy's `__array_wrap__`: what a ufunc computed from tensors is a tensor again, of the same memory, where there
-    is such a dtype.
-    """
+    """NumPy's `__array_wrap__`: a ufunc's result as a tensor that shares its memory, if there is such a dtype."""
     try:
         return from_numpy(np.asarray(result))
     except TypeError:  # uint16, say
@@ -213,8 +211,9 @@ def wrap_array(
 
 
 def reduce_ex(self: Tensor, protocol: int) -> tuple:
-    """Pickled as values (on the meta device sizes), the order of its dimensions in memory, and flags, without history;
-    shared memory is not kept shared.
+    """Pickle a tensor as values (sizes on the meta device), memory order and flags.
+
+    History and shared memory are not kept.
     """
     attributes = own_attributes(self) | ({"_grad": self._grad} if "_grad" in fields_of(self) else {})
     _refuse_trace("pickling")
@@ -244,7 +243,7 @@ def _unpickled(
 
 
 def in_order(dense: Tensor, order: tuple[int, ...] | None) -> Tensor:
-    """A pickled tensor whose dimensions had this order in memory."""
+    """A pickled tensor with its dimensions in this order in memory."""
     return dense if order is None else dense.permute(*map(order.index, range(len(order))))
 
 

@@ -61,7 +61,7 @@ def _progression(kind: str | None, *bounds: float) -> tuple[DType, float, float,
 def range(
     start: float = 0, end: float | None = None, step: float = 1, *, dtype: DType | None = None, **options: object
 ) -> Tensor:
-    """As arange, `end` included. Deprecated, as in PyTorch: it is not what Python's range does."""
+    """Like arange, but `end` is included. Deprecated, as in PyTorch, since Python's range excludes `end`."""
     count = int((end - start) / step) + 1 if step else 0
     if count < 1:
         raise RuntimeError(
@@ -191,7 +191,7 @@ def _wholes(start: float, end: float, steps: int, kind: DType) -> tuple[float, f
 
 
 def _number(value: Tensor | float) -> float:
-    """A number, or that of a zero-dimensional tensor."""
+    """A number, or the value of a zero-dimensional tensor."""
     if isinstance(value, Tensor):
         if value.ndim:
             raise RuntimeError(

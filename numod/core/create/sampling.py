@@ -32,7 +32,7 @@ def standard_gamma(input: Tensor, generator: Generator | None = None) -> Tensor:
 
 
 def dirichlet(input: Tensor, generator: Generator | None = None) -> Tensor:
-    """Samples of Dirichlet distributions with concentrations along the last dimension; neither 0 nor 1, whose densities
+    """Samples of Dirichlet distributions with concentrations along the last dimension; never 0 or 1, where densities
     may be infinite.
     """
     # In float64: where concentrations are small, all gammas of a row underflow in float32, and their ratios would say

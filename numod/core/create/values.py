@@ -65,7 +65,7 @@ def tensor(
 
 
 def of_number(value: object, dtype: DType | None, device: Device | str | None) -> Tensor | None:
-    """The tensor of what stands for a number while a function is recorded, where the dtype holds what the number is."""
+    """The tensor of a lazy scalar while a function is recorded, if the dtype can represent its type."""
     number = as_tensor_of(value)
     if number is None:
         return None
@@ -189,7 +189,7 @@ def _array(data: object, kinds: set[type | DType | np.dtype], dtype: DType | Non
 
 
 def _depth(data: object) -> int:
-    """The number of dimensions that sequences and arrays say the data has: those of its first element's place."""
+    """The number of dimensions of nested sequences and arrays, from the first element."""
     depth = 0
     while isinstance(data, (list, tuple)) and data and depth < 64:  # more than NumPy takes, and a list may hold itself
         depth, data = depth + 1, data[0]

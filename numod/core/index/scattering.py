@@ -50,8 +50,9 @@ OUT = (
 def scatter_reduce(
     input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
-    """input with src reduced into it at index along a dimension, by sum, prod, mean, amax or amin; with the values of
-    input, unless `include_self` is false.
+    """Reduce src into input at index along a dimension, by sum, prod, mean, amax or amin.
+
+    The values of input take part unless `include_self` is false.
     """
     if reduce not in ("sum", "prod", "mean", "amax", "amin"):
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}.")
@@ -155,8 +156,9 @@ def segment_reduce(
     unsafe: bool = False,
     initial: float | None = None,
 ) -> Tensor:
-    """Neighbouring slices of `data` (*batch, n, ...) reduced by "sum", "mean", "max", "min" or "prod": segments of
-    `lengths` (*batch, segments) along `axis`.
+    """Reduce segments of `data` (*batch, n, ...) by "sum", "mean", "max", "min" or "prod".
+
+    Segments are neighbouring slices of `lengths` (*batch, segments) along `axis`.
 
     `offsets` (*batch, segments + 1) say where they begin instead. A segment without slices gives `initial`, or what the
     reduction starts from (NaN for a mean). Raises RuntimeError for lengths that are negative or do not add up to n, and

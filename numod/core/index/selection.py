@@ -65,8 +65,9 @@ def observed_total(op: r.Reduction, input: Tensor) -> float | int:
 
 
 def bounded(index: Tensor, low: int, size: int, error: type, text: str, ignored: int = NEVER) -> Tensor:
-    """A copy of indices on a GPU with those outside [low, size) made 0, of which the host will be told by `error` and
-    `text`, in which {} is such an index.
+    """A copy of GPU indices, with 0 in place of indices outside [low, size).
+
+    The host raises `error` later, with `text` in which {} is the index.
     """
     reports = index.device.backend.reports()
     report = wrap(Storage(reports.buffer), layout((reports.buffer.size,), dtypes.int64, index.device), 0)
@@ -119,9 +120,7 @@ def _cut(tensor: Tensor, cuts: tuple[tuple[int, int], ...]) -> Tensor:
 
 @resolved
 def _aligned(name: str, input_layout: Layout, index: Layout, dim: int) -> tuple[int, int, tuple[tuple[int, int], ...]]:
-    """(dimension counted from the front, its size, the other dimensions in which a tensor is cut to the sizes of
-    `index`, each with its size there).
-    """
+    """(normalised dimension, its size, the other dimensions cut to the sizes of `index`, each with its new size)."""
     dim, cuts = normalize_dim(dim, input_layout.ndim), []
     for d, (n, m) in enumerate(zip(input_layout.shape, index.shape)):
         if m > n and d != dim:
@@ -145,9 +144,7 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
 
 
 def read(input: Tensor, dim: int, index: Tensor) -> Tensor:
-    """The slices of a dimension at indices of any shape, which are known to be in range: its shape takes the place of
-    the dimension's size.
-    """
+    """Slices of a dimension at valid indices of any shape, which replaces the dimension in the result's shape."""
     return apply(ix.index_select, (contiguous(input), contiguous(index)), (dim,))
 
 
@@ -222,13 +219,13 @@ def index_fill_(self: Tensor, dim: int, index: Tensor, value: float) -> Tensor:
 
 
 def _of_scalar(write: Callable, self: Tensor, index: Tensor, source: Tensor, **kwargs: object) -> Tensor:
-    """A write where a tensor without dimensions, or a source without, stands for a vector of one element."""
+    """Write with tensors without dimensions treated as vectors of one element."""
     write(reshape(self, -1), 0, reshape(index, -1), reshape(source, -1), **kwargs)
     return self
 
 
 def _vector(name: str, self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
-    """`index` as a vector. Raises an error unless `source` has the shape it asks for."""
+    """`index` as a vector. Raises an error unless `source` has the shape that it requires."""
     _require_source(name, self._layout, dim, index._layout, source._layout)
     return index if index._layout.ndim else reshape(index, 1)
 
@@ -321,7 +318,7 @@ def _scatter(op: ix.Write, self: Tensor, dim: int, index: Tensor, src: Tensor) -
 
 
 def _line(index: Tensor, dim: int) -> Tensor | None:
-    """The vector that was expanded to `index`, which is then the same all along the other dimensions.
+    """The vector that was expanded to `index`, if all other dimensions repeat it.
 
     None where it was none.
     """
@@ -369,7 +366,7 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Tensor | tuple[Tensor, 
 
 
 def flip(input: Tensor, *order: int, dims: Sequence[int] | int | None = None) -> Tensor:
-    """Elements in reverse order along dimensions; a copy, in the order in memory that a turned tensor has."""
+    """Elements in reverse order along dimensions; a copy that keeps the memory order of a transposed tensor."""
     order = order if dims is None else (dims,)
     if not order:
         raise TypeError('flip() missing 1 required positional arguments: "dims"')

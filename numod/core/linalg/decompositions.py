@@ -1,7 +1,6 @@
-"""Matrices as products of simpler ones:
+"""Matrix decompositions: Cholesky, QR, singular values, eigenvalues, LU.
 
-Cholesky, QR, singular values, eigenvalues, LU. The ops are in `ops.linalg.factorization`, solvers in
-`linear_algebra`.
+The ops are in `ops.linalg.factorization`, solvers in `linear_algebra`.
 """
 
 from __future__ import annotations
@@ -147,8 +146,9 @@ def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpos
 
 
 def _reflected(A: Tensor, tau: Tensor, x: Tensor, transposed: bool) -> Tensor:
-    """The product of reflections times x, (..., rows, n): x - V T V^H x with (1 + D S) T = D = diag(tau), where S is
-    V^H V above its diagonal.
+    """Multiply x (..., rows, n) by reflections: x - V T V^H x with (1 + D S) T = D.
+
+    D is diag(tau), S is V^H V above its diagonal.
 
     Joffrain and others, Accumulating Householder transformations, revisited, 2006.
     """
@@ -179,9 +179,7 @@ def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
 
 
 def eigh(A: Tensor, UPLO: str = "L") -> return_types.linalg_eigh:
-    """(eigenvalues in ascending order, eigenvectors as columns) of symmetric matrices, of which only the triangle
-    `UPLO` is read.
-    """
+    """(eigenvalues in ascending order, eigenvectors as columns) of symmetric matrices; only triangle `UPLO` is read."""
     return return_types.linalg_eigh(op.eigh.apply(*_one_triangle(A, UPLO)))
 
 
@@ -282,7 +280,7 @@ def lu(A: Tensor, *, pivot: bool = True) -> return_types.linalg_lu:
 def lu_unpack(
     LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True
 ) -> return_types.lu_unpack:
-    """(P, L, U) from `lu_factor`; what is not requested is empty."""
+    """(P, L, U) from `lu_factor`; tensors that are not requested are empty."""
     empty = LU_data.new_zeros(0)
     exchanged = _permutation(row_order(LU_data, LU_pivots), LU_data) if unpack_pivots else empty
     return return_types.lu_unpack((exchanged, *(_triangles(LU_data) if unpack_data else (empty, empty))))

@@ -176,8 +176,9 @@ def old_lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
 
 
 def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> return_types.linalg_lstsq:
-    """(solution, residuals, rank, singular values) of the least-squares problem |A X - B|, the shortest solution where
-    there are several; what the driver does not compute is empty.
+    """(solution, residuals, rank, singular values) of the least-squares problem |A X - B|.
+
+    Of several solutions the shortest is returned. Results that the driver does not compute are empty.
     """
     driver = driver or "gelsy"
     if driver not in ("gels", "gelsy", "gelsd", "gelss"):
@@ -291,7 +292,7 @@ def matrix_exp(A: Tensor) -> Tensor:
 
 
 def _pade(degree: int) -> list[float]:
-    """Coefficients of the numerator, from the lowest; those of the denominator have alternating signs."""
+    """Coefficients of the numerator, lowest order first; the denominator's have alternating signs."""
     coefficients = [1.0]
     for k in range(degree):
         coefficients.append(coefficients[-1] * (degree - k) / ((2 * degree - k) * (k + 1)))
@@ -329,7 +330,7 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:
 
 
 def _powers(x: Tensor, n: int) -> Tensor:
-    """The first `n` powers; those of integers in int64, since they grow."""
+    """The first `n` powers; int64 for integers, since powers grow."""
     x = x if x.dtype.differentiable else x.to(dtypes.int64)
     return t.pow(unsqueeze(x, -1), arange(n, device=x.device))
 

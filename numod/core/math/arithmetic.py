@@ -1,5 +1,6 @@
-"""Elementwise functions composed of rows (ldexp, frexp, float_power, ...), and those that are trivial without complex
-numbers. The rows are in `ops`.
+"""Elementwise functions composed of rows (ldexp, frexp, float_power, ...), and trivial ones for real tensors.
+
+The rows are in `ops`.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def frexp(input: Tensor) -> return_types.frexp:
 
 
 def nextafter(input: Tensor, other: Tensor) -> Tensor:
-    """The next number of the tensor's own dtype towards `other`."""
+    """The next number of the tensor's dtype towards `other`."""
     if input.dtype.compute is input.dtype:
         return s.nextafter(input, other)
     start, end = broadcast_tensors(input.detach(), other.detach())

@@ -1,4 +1,4 @@
-"""Cumulative functions along a dimension, and those of neighbouring elements: differences, trapezoids, gradients."""
+"""Cumulative functions along a dimension, and functions of neighbouring elements: diff, trapezoid, gradient."""
 
 from __future__ import annotations
 
@@ -170,8 +170,9 @@ def gradient(
 
 
 def _slopes(y: Tensor, step: float | Tensor, dim: int, edge_order: int) -> Tensor:
-    """The slope of the parabola through three neighbours; at the ends that of the parabola there or, for `edge_order`
-    1, of a line. Fornberg, 1988.
+    """The derivative of the parabola through three neighbours (Fornberg, 1988).
+
+    At the ends, of the parabola there or, for `edge_order` 1, of a line.
 
     The middle one of three equally distant points has no weight, which matters where it is infinite.
     """

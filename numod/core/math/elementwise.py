@@ -93,7 +93,7 @@ def div(input: Tensor, other: Tensor | float, *, rounding_mode: str | None = Non
 
 
 def quotient(rounding_mode: str | None) -> object:
-    """The row that divides and rounds so. Raises TypeError for what is no text, RuntimeError for another mode."""
+    """The op for a rounding mode. Raises TypeError unless it is a string or None, RuntimeError for another mode."""
     if rounding_mode is None:
         return t.div
     if not isinstance(rounding_mode, str):
@@ -211,7 +211,7 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
 
 
 def masked_fill(input: Tensor, mask: Tensor, value: Tensor | float) -> Tensor:
-    """`value` where mask is true, else `input`; the dtype is that of input. The result is row-major, as PyTorch's."""
+    """`value` where mask is true, else `input`, in the dtype of input. The result is row-major, as PyTorch's."""
     if mask.dtype is not dtypes.bool_:
         raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype}")
     mask, input = (tensor if tensor._layout.dense else contiguous(tensor) for tensor in (mask, input))
@@ -336,9 +336,10 @@ def _written_shape(op: Pointwise, layouts: tuple[Layout, ...], dtype: DType) -> 
 def write_result(
     name: str, result: Tensor | tuple[Tensor, ...], out: Tensor | tuple[Tensor, ...], exact: bool | None = None
 ) -> Tensor | tuple[Tensor, ...]:
-    """`out` filled with the result of an op: a tensor, or a tuple of as many as there are results, returned as a tuple
-    of `result`'s type. `exact`: whether it must be of the result's dtype, by default where PyTorch's function of this
-    name says so.
+    """Write the result of an op to `out`.
+
+    `out` is a tensor, or a tuple with one for each result; a tuple is returned as the type of `result`. `exact`:
+    whether `out` must have the result's dtype; by default as in PyTorch's function of this name.
     """
     if isinstance(result, tuple):
         if not isinstance(out, (tuple, list)) or len(out) != len(result):
@@ -503,9 +504,7 @@ def clone(input: Tensor, *, memory_format: MemoryFormat = preserve_format) -> Te
 
 
 def contiguous(input: Tensor, memory_format: MemoryFormat = contiguous_format) -> Tensor:
-    """The tensor itself if its elements lie in row-major order (or that of `memory_format`) without gaps, else a copy
-    that does.
-    """
+    """The tensor itself if it is dense in row-major order (or in `memory_format`), else a dense copy."""
     if memory_format is not contiguous_format:
         return in_format(input, memory_format)
     return input if lies_dense(input) else apply(t.row_major, (input,))

@@ -1,6 +1,4 @@
-"""PyTorch's `_foreach_` functions, which optimizers and running averages of model libraries call: one method on every
-tensor of a list, in turn.
-"""
+"""PyTorch's `_foreach_` functions, which optimizers and model libraries call: a method applied to a list of tensors."""
 
 from __future__ import annotations
 

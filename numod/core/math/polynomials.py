@@ -1,5 +1,5 @@
-"""Orthogonal polynomials of `numod.special`, by their recurrences of three terms (Abramowitz and Stegun, 22.7); and the
-spherical Bessel function.
+"""Orthogonal polynomials of `numod.special` by three-term recurrences (Abramowitz and Stegun, 22.7), and the spherical
+Bessel function.
 """
 
 from __future__ import annotations

@@ -146,8 +146,8 @@ def _along(op: ex.Extremum, input: Tensor, dim: int, keepdim: bool) -> Tensor | 
 
 @resolved
 def _lying(input_layout: Layout, dim: int) -> tuple[int, bool, bool]:
-    """(dimension counted from the front, whether it is turned, so that vectors of its columns can be compared, whether
-    the ops take the tensor as it lies).
+    """(normalised dimension, whether to move it last so that columns are compared as vectors, whether the ops can read
+    the tensor without a copy).
     """
     dim = normalize_dim(dim, input_layout.ndim)
     return dim, ex.narrow(input_layout, dim), ex.readable(input_layout, dim)

@@ -23,8 +23,9 @@ def unique(
     return_counts: bool = False,
     dim: int | None = None,
 ) -> Tensor | tuple[Tensor, ...]:
-    """The distinct elements (or slices of a dimension), sorted; with `return_inverse` the index of each input among
-    them, with `return_counts` their counts.
+    """The distinct elements (or slices of a dimension), sorted.
+
+    With `return_inverse` also the index of each input among them, with `return_counts` their counts.
     """
     slices, rows = _rows(input, dim)
     if rows.ndim == 1:
@@ -39,7 +40,7 @@ def unique(
 def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Tensor | tuple[Tensor, ...]:
-    """The first of each run of equal elements (or slices of a dimension), in order; results as those of `unique`."""
+    """The first of each run of equal elements (or slices of a dimension), in order; further results as in `unique`."""
     slices, rows = _rows(input, dim)
     return _results(
         "unique_consecutive", input, dim, slices, apply(runs.runs, (rows,)), None, return_inverse, return_counts
@@ -84,7 +85,7 @@ def _results(
     inverse: bool,
     counts: bool,
 ) -> Tensor | tuple[Tensor, ...]:
-    """The first slice of each run, and what else was requested.
+    """The first slice of each run, and the requested inverse and counts.
 
     `numbers`: the run of each slice; `order`: the permutation that sorted the slices, if any.
     """

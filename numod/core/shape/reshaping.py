@@ -29,9 +29,7 @@ FUNCTIONS = "as_strided_ resize_as_"
 
 
 def _count(self: Tensor) -> None:
-    """Note a change of the tensor's layout; it counts as a write, since backward would read what it saved by the new
-    strides.
-    """
+    """Count a change of the tensor's layout as a write, since backward would read saved values by the new strides."""
     changes.note()
     (self._own or self._storage).version += 1
 
@@ -116,8 +114,9 @@ def _read_as(input: Tensor, dtype: DType) -> Tensor:
 
 
 def resize_(self: Tensor, *sizes: int, size: Sequence[int] | None = None, memory_format: object = None) -> Tensor:
-    """Resize in place, to another shape row-major from the tensor's first element on; the storage grows if it is too
-    small, and new elements are uninitialised.
+    """Resize in place to another shape, row-major from the tensor's first element on.
+
+    The storage grows if it is too small; new elements are uninitialised.
     """
     sizes = sizes if size is None else (size,)
     sizes = tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], Sequence) else sizes

@@ -55,9 +55,7 @@ def reshape(input: Tensor, *sizes: int, shape: Sequence[int] | None = None) -> T
 
 
 def in_shape(result: Tensor, *sizes: int) -> Tensor:
-    """A new dense result in another shape: a tensor of its own as in PyTorch, and not a
-    view, which costs more to write to.
-    """
+    """A new dense result in another shape; not a view, as in PyTorch, since writes to views cost more."""
     view = apply(v.reshape, (result,), (sizes,))
     if view is not result:
         view._base, view._unrecorded = None, False
@@ -111,9 +109,7 @@ def _order(ndim: int, *dims: int) -> tuple[int, ...]:
 
 
 def memory_order(input_layout: Layout) -> tuple[list[int], list[int]] | None:
-    """(the dimensions from the outermost in memory to the innermost, the permutation back); None where the tensor lies
-    in row-major order.
-    """
+    """(dimensions from outermost to innermost in memory, inverse permutation); None for row-major tensors."""
     if input_layout.dense:
         return None
     strides = input_layout.strides if input_layout.packed else ordered_strides(input_layout.shape, input_layout.strides)
@@ -345,8 +341,9 @@ def split(
 
 
 def _of_several(name: str, views: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """Views that, where gradients are recorded, cannot be written to, as a function made them together: in PyTorch they
-    are results of one node.
+    """Views made by one function, which must not be written to where gradients are recorded.
+
+    In PyTorch they are results of one node.
     """
     if state.grad_enabled:
         for view in views:
@@ -512,7 +509,7 @@ def _sides(input_layout: Layout, *pad: int) -> tuple[tuple[int, ...], tuple[int,
 
 
 def padded(input: Tensor, before: Sequence[int], after: Sequence[int], mode: str, value: float = 0) -> Tensor:
-    """With so many more elements before and after those of each dimension (negative: fewer), see `ops.pad`."""
+    """Pad each dimension by these numbers of elements before and after (negative: remove), see `ops.pad`."""
     for low, high in _paddings(tuple(before), tuple(after)):
         input = apply(
             ops_pad.pad, (input if input._layout.dense else apply(t.row_major, (input,)), value), (low, high, mode)

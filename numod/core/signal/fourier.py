@@ -51,9 +51,7 @@ def _norm(norm: str | None) -> str:
 def _prepared(
     name: str, input: Tensor, s: Sizes, dim: Sizes, norm: str | None, half: bool = False
 ) -> tuple[Tensor, tuple, str, int]:
-    """The tensor in the sizes asked for, the dimensions, the norm, and the last size of the result; `half`: the input
-    is half a spectrum of it.
-    """
+    """(tensor resized to `s`, dimensions, norm, last size of the result); with `half` the input is half a spectrum."""
     if not isinstance(input, Tensor):
         raise TypeError(f"fft_{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
     if input.dtype.compute is not input.dtype:

@@ -29,8 +29,9 @@ def stft(
     return_complex: bool | None = None,
     align_to_window: bool | None = None,
 ) -> Tensor:
-    """Transforms of frames of `n_fft` samples, `hop_length` apart, times `window`: signals (T,) or (B, T) -> (B,
-    frequencies, frames), complex, or pairs of real numbers where `return_complex` is False.
+    """Transforms of windowed frames of `n_fft` samples, `hop_length` apart: (T,) or (B, T) -> (B, frequencies, frames).
+
+    Complex, or pairs of real numbers if `return_complex` is False.
 
     `center` pads half a frame at both ends by `pad_mode`; `normalized` divides by the root of n_fft; `onesided`
     (default for real signals) keeps half.
@@ -69,8 +70,8 @@ def istft(
     length: int | None = None,
     return_complex: bool = False,
 ) -> Tensor:
-    """The signal that has this short-time transform: frames are added where they overlap, over the windows' squares
-    (Griffin and Lim, 1984).
+    """The signal of a short-time transform: overlapping frames are added and divided by the windows' squares (Griffin
+    and Lim, 1984).
     """
     if not input.is_complex():
         raise RuntimeError(
