@@ -1,4 +1,4 @@
-"""`python -m numod demo`: a network learns to read digits, is saved, reloaded and shown at work.
+"""`python -m numod demo`: train a network to read digits, save it, load it and show its predictions.
 
 Code to read, not a benchmark.
 
@@ -85,8 +85,9 @@ def save_and_reload(network: Network, path: Path, device: str) -> Network:
 
 
 def write_page(network: Network, folder: str) -> bool:
-    """Write the network for browsers, and a page that reads the digit that a person draws; says so, or what is missing
-    for it.
+    """Write the network for browsers, with a page that reads digits drawn by the user.
+
+    Prints the path, or the missing requirement.
     """
     exported = numod.export.export(network.eval(), (numod.zeros(1, 1, 8, 8),))
     compiled = numod.export.aot_compile(exported, folder, name="digits", targets=("wasm",), optimize="size")
@@ -236,7 +237,7 @@ def can_show(text: str, stream: TextIO) -> bool:
 
 
 def draw_some(test: Digits, predicted: Tensor, stream: TextIO) -> str:
-    """Four test digits side by side with what was read in them, the last one a mistake where there is one."""
+    """Four test digits side by side with their predictions, the last one a mistake if there is one."""
     wrong = [index for index, right in enumerate((predicted == test.targets).tolist()) if not right]
     chosen = [*(len(test) * part // 4 for part in range(3)), wrong[0] if wrong else len(test) - 1]
     shades = " ░▒▓█" if can_show("░▒▓█", stream) else " .:*#"
@@ -260,7 +261,7 @@ class Times:
         self.compute = 0.0
 
     def training(self) -> Times:
-        """A context whose time counts as training, without the kernels built in it."""
+        """A context that measures training time, without kernel compilation."""
         return self
 
     def __enter__(self) -> None:

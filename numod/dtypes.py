@@ -40,7 +40,7 @@ class dtype:
         return _by_name, (self.name,)
 
     def to_complex(self) -> dtype:
-        """The complex dtype whose parts have this one's precision, or at least float32's."""
+        """The complex dtype with parts of this precision, or at least float32."""
         return self if self.is_complex else complex128 if self is float64 else complex64
 
     def to_real(self) -> dtype:
@@ -68,7 +68,7 @@ ALL = {row.name: row for row in _ROWS}
 
 
 class AbsentDtype(dtype):
-    """A dtype of PyTorch's that numod has no tensors of: files that name it, in tables and comparisons, import.
+    """A dtype of PyTorch that numod does not support; modules that mention it can be imported.
 
     Asking what a kernel needs raises TypeError.
     """
@@ -217,7 +217,7 @@ def result_type(dimensioned: list[dtype], zero_dimensional: list[dtype], scalars
 
 
 def can_cast(from_: dtype, to: dtype) -> bool:
-    """Whether a result of dtype `from_` may be written into a tensor of dtype `to`: the category may not sink.
+    """Whether a result of dtype `from_` may be written to a tensor of dtype `to`: the category must not decrease.
 
     Raises TypeError for what is no dtype.
     """

@@ -8,7 +8,7 @@ from functools import cache
 
 
 class _Single(type):
-    """Of what has no dimensions and can be an index: NumPy's integers, and tensors and arrays of one."""
+    """The type of zero-dimensional objects that can be an index: NumPy integers, tensors and arrays with one."""
 
     def __instancecheck__(cls, value: object) -> bool:
         return hasattr(value, "__index__") and getattr(value, "ndim", 1) == 0
@@ -101,8 +101,9 @@ def absent(name: str) -> str:
 
 
 class NameOnly(type):
-    """The class of names of PyTorch's that stand for nothing here, in annotations, as base classes, keys and for
-    `isinstance`: there are no instances, and what is asked of one is another. Calling one raises NotImplementedError.
+    """A placeholder for an unsupported class of PyTorch, for annotations, base classes, keys and `isinstance`.
+
+    There are no instances; attributes are placeholders too. Calling one raises NotImplementedError.
     """
 
     def __call__(cls, *arguments: object, **named: object) -> None:

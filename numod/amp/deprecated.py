@@ -8,9 +8,7 @@ from ..dtypes import dtype as DType
 
 
 def of_device(device_type: str, usual: DType) -> tuple[type, type]:
-    """`autocast` and `GradScaler` of a type of device, without its name among their arguments; `usual` is the dtype
-    that autocast takes if none is given.
-    """
+    """`autocast` and `GradScaler` for one device type; `usual` is autocast's default dtype."""
 
     class autocast(_Autocast):
         def __init__(self, enabled: bool = True, dtype: DType = usual, cache_enabled: bool = True) -> None:

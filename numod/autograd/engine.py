@@ -260,9 +260,7 @@ class _BackwardPass:
         self.path: dict[Node, tuple[int, ...]] | None = None
 
     def find_path(self, roots: list[tuple], into_leaves: bool) -> None:
-        """Find the nodes that lead from `roots` to a captured tensor, or that computed one whose `.grad` is set. Only
-        these are processed.
-        """
+        """Find the nodes to process: those that lead from `roots` to a captured tensor or a tensor with `.grad` set."""
         capturing = {target for target, _ in self.capture_at} if into_leaves else set()
         self.path, visited, stack = {}, set(), [(target, False) for target, _ in roots if isinstance(target, Node)]
         while stack:

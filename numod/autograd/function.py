@@ -224,9 +224,10 @@ class Function:
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple, *arguments: Any) -> Any:
-        """Compute the results of all examples of `func.vmap`: given `info.batch_size`, `info.randomness` and for each
-        argument its dimension for the examples, or None, return (results, their dimensions). Without it, `forward` is
-        batched by its operations.
+        """Compute the results for a whole batch of `func.vmap`: (results, their batch dimensions).
+
+        `info` has `batch_size` and `randomness`; `in_dims` has the batch dimension of each argument, or None. Without
+        this method, `forward` is batched op by op.
         """
         raise NotImplementedError(
             "You must implement the vmap function for custom autograd.Function to compute all examples of func.vmap "
@@ -290,7 +291,7 @@ def _with_defaults(forward: Callable, arguments: tuple) -> tuple:
 
 
 def _recorded(cls: type, context: Context, arguments: tuple, edges: tuple, results: tuple) -> tuple:
-    """The results with their node attached. An input that forward returns unchanged comes back as a new tensor."""
+    """The results with their node attached. An input that forward returns unchanged is replaced by a new tensor."""
     inputs = {id(argument) for argument in arguments if isinstance(argument, Tensor)}
     dirty = {id(output) for output in context._dirty}
     if not dirty & inputs <= {id(result) for result in results}:
@@ -348,8 +349,9 @@ class InplaceFunction(Function):
 
 
 class _Transposed(Function):
-    """A Function's backward where only its derivative by the gradients is asked for: that is the Function's `jvp`, and
-    values do not matter.
+    """A Function's backward if only its derivative by the gradients is needed.
+
+    That derivative is the Function's `jvp`; values do not matter.
     """
 
     @staticmethod
@@ -375,7 +377,7 @@ class _Transposed(Function):
 
 
 class _Refusal(Function):
-    """The identity, whose backward raises: marks gradients that must not be differentiated again."""
+    """The identity with a backward that raises; marks gradients that must not be differentiated again."""
 
     @staticmethod
     def forward(ctx: Context, x: Tensor) -> Tensor:
@@ -387,8 +389,9 @@ class _Refusal(Function):
 
 
 def once_differentiable(backward: Callable) -> Callable:
-    """Decorator for a `backward` that is not itself differentiable: it is not recorded, and double backward through it
-    raises RuntimeError.
+    """Decorator for a `backward` that is not differentiable.
+
+    It is not recorded, and double backward through it raises RuntimeError.
     """
 
     @functools.wraps(backward)

@@ -138,7 +138,7 @@ def _random_unit(size: int, generator: Generator) -> list[float]:
 
 
 def _require_deterministic(results: list[Tensor], points: list[Tensor], tolerance: float, generator: Generator) -> None:
-    """Raise GradcheckError where two backward passes with the same gradients differ by more."""
+    """Raise GradcheckError if two backward passes with equal gradients differ by more than the tolerance."""
     seeds = [_like(result, _random_unit(len(_numbers(result)), generator)) for result in results]
     first, second = (grad(results, points, seeds, retain_graph=True, allow_unused=True) for _ in range(2))
     for a, b in zip(first, second):
@@ -151,9 +151,7 @@ def _require_deterministic(results: list[Tensor], points: list[Tensor], toleranc
 
 
 def _require_undefined_handled(results: list[Tensor], points: list[Tensor]) -> None:
-    """Raise GradcheckError where a backward fails, or gives more than zeros, when no gradient reaches one of several
-    outputs, or any output of a Function.
-    """
+    """Raise GradcheckError if backward fails or returns nonzero gradients when an output has no gradient."""
     gradients: list[Tensor | None] = []
     try:
         for left_out in range(len(results) if len(results) > 1 else 0):

@@ -120,7 +120,7 @@ class set_grad_enabled(_Mode):
 
 
 class set_multithreading_enabled(contextlib.ContextDecorator):
-    """For PyTorch's sake, and without effect: backward passes run on the thread that asks for them."""
+    """For compatibility with PyTorch, without effect: backward passes run on the calling thread."""
 
     def __init__(self, mode: bool) -> None:
         self.mode = mode

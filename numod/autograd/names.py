@@ -51,7 +51,7 @@ def _product(node: object) -> str | None:
 
 
 def _average(node: object) -> str:
-    """Adaptive pools of windows of one size are the same op."""
+    """Adaptive pools with windows of one size are the op of regular pools."""
     return f"AvgPool{_dimensions(node)}D"
 
 

@@ -152,7 +152,7 @@ class Node:
 
     @property
     def metadata(self) -> dict:
-        """A dictionary for the user's own data about the node."""
+        """A dictionary for user data about the node."""
         return self.__dict__.setdefault("_metadata", {})
 
     def __getattr__(self, name: str) -> object:
@@ -188,7 +188,7 @@ class Node:
         return self.op.has_gradient(position) and (not is_number or self.op.name in _ARITHMETIC)
 
     def shown_results(self) -> int:
-        """The number of results that can have a gradient, which is what hooks receive."""
+        """The number of results that can have a gradient; hooks receive this many."""
         count = self.op and self.op.results_with_gradient
         return count or max(
             [k + 1 for k, output in enumerate(self.outputs) if self.op is None or output.dtype.differentiable],

@@ -50,7 +50,7 @@ def make_write_node(op: Op, inputs: tuple, layouts: list, attributes: tuple, tar
 
 
 class OverwritingNode(Node):
-    """The node of a write that does not depend on the old values, whose gradient is zero."""
+    """The node of a write that does not depend on the old values; their gradient is zero."""
 
     def backward(
         self, grads: list[Tensor | None], asked: tuple[int, ...] | None = None
@@ -112,8 +112,10 @@ def check_write(target: Tensor) -> None:
 
 
 class ViewWriteNode(Node):
-    """The node of a base written through a view: the view's part of the gradient passes through the op, the rest goes
-    to the old base. The gradient of the old view goes to the base directly, so its hooks do not run after the write.
+    """The node of a base written through a view.
+
+    The view's part of the gradient passes through the op, the rest goes to the old base. The gradient of the old view
+    goes to the base directly, so its hooks do not run after the write.
     """
 
     def __init__(self, base: Tensor, view: Tensor, inner: Node) -> None:

@@ -75,7 +75,7 @@ def _members(stream: BinaryIO) -> Iterator[tuple[str, bytes]]:
 
 
 def _header(block: bytes) -> tuple[str, int, bytes]:
-    """Name, size and type of the file whose header this is."""
+    """Name, size and type of the file that a header describes."""
     name, size, checksum = block[:100].rstrip(b"\0"), block[124:136].strip(b" \0"), block[148:156].strip(b" \0")
     expected = sum(block) - sum(block[148:156]) + 8 * ord(" ")
     if not (
@@ -106,7 +106,7 @@ def _path(text: bytes) -> str:
 
 
 def _content(stream: BinaryIO, name: str, size: int, limit: int) -> bytes:
-    """The next `size` bytes, without what fills the last block."""
+    """The next `size` bytes; padding up to the end of the block is skipped."""
     if size > limit:
         raise ValueError(f"{name!a} has {size} bytes; at most {limit} are read")
     data = _exactly(stream, size)

@@ -1,5 +1,6 @@
-"""The code generator of reductions: along rows, by blocks of GPU threads, along columns, and of a formula of several
-tensors. (`emit` generates pointwise loops.)
+"""The code generator of reductions: along rows, by GPU blocks, along columns, and of a formula of several tensors.
+
+`emit` generates pointwise loops.
 """
 
 from __future__ import annotations
@@ -22,8 +23,7 @@ STREAMS = 8  # rows that a reduction over columns reads per pass, summed in the 
 
 
 class Fold(NamedTuple):
-    """A reduction: `map` maps an element (symbol x), `combine` reduces (a, b), `finalize` maps the total (symbols a and
-    n) to the result.
+    """A reduction: `map` maps an element x, `combine` reduces (a, b), `finalize` maps the total a and the count n.
 
     Elements are combined in `dtype`, partial results in `wide`, which a second stage may read back. This is a tuple,
     since tuples compare items by identity first: `==` of two formulas returns a formula.
@@ -125,8 +125,10 @@ def _results(fold: Fold, joined: bool) -> dict[str, str]:
 
 
 def _end_of_chunk(fold: Fold, joined: bool, target: str, outs: str = "_outs") -> list[str]:
-    """Lines that end a chunk: store its total to `place` or, if chunks are `joined`, store it to `partial`, and after
-    the loop over all chunks combine the chunks of each of `outs` results.
+    """Lines that end a chunk: store its total to `target`.
+
+    If chunks are `joined`, store it to `partial` and, after the loop over all chunks, combine the chunks of each of
+    `outs` results.
     """
     if not joined:
         return [" " * 8 + line for line in _finalized(fold, "_total", target)]
@@ -151,8 +153,9 @@ def _exclude_stride_1(inner: str) -> list[str]:
 
 @lru_cache(_LIMIT)
 def block_rows(fold: Fold, kept_dims: int, reduced: int, threads: int) -> tuple[str, str]:
-    """Source and signature of a reduction with a block of GPU threads for each output and chunk, along a contiguous
-    innermost dimension: neighbouring threads read neighbouring elements.
+    """Source and signature of a reduction with a block of GPU threads for each output and chunk.
+
+    The innermost dimension is contiguous; neighbouring threads read neighbouring elements.
 
     Each thread combines its elements (`_thread_totals`), then the threads' totals are combined in shared memory
     (`_block_total`). The order depends on `threads` alone, so results are reproducible. Arguments are those of `rows`.
@@ -236,8 +239,9 @@ def _thread_totals(fold: Fold, inputs: tuple[Input, ...], base: str, threads: in
 
 
 def _block_total(fold: Fold, threads: int) -> list[str]:
-    """Lines in which a block's threads combine their totals in shared memory, in two rounds as in
-    `kernel.library.cuda_block`; then one thread writes `out[task]`.
+    """Lines in which a block's threads combine their totals in shared memory, then one thread writes `out[task]`.
+
+    There are two rounds, as in `kernel.library.cuda_block`.
     """
     count = joining_threads(threads)
     store = f"_shared[_thread] = {stored('_total', fold.wide, fold.wide)}"

@@ -1,4 +1,4 @@
-"""Inspection: the machine code of a kernel and properties of its hot loop. For people to read; nothing depends on it.
+"""Inspection: the machine code of a kernel and properties of its hot loop, for people to read.
 
 Code loaded from disk cannot be read back as text: such a kernel is compiled once more, outside the cache. So is one
 whose instructions are to be mapped to source lines; debug line numbers do not change the instructions.
@@ -27,8 +27,9 @@ _NOT_CODE = (".cfi", ".size", ".type", ".p2align", ".globl", ".section", ".file"
 
 @dataclass
 class MachineCode:
-    """The assembly of a kernel's own function and of its outlined parallel loops, and the size of all its code in
-    bytes, wrapper and shared functions included.
+    """The assembly of a kernel's function and its outlined parallel loops, and the size of all its code.
+
+    The size, in bytes, includes the wrapper and shared functions.
 
     `lines`: for each line of the assembly its line in the kernel's source, 0 if it has none; empty unless requested.
     """
@@ -41,9 +42,10 @@ class MachineCode:
 
     @cached_property
     def hot_range(self) -> tuple[int, int]:
-        """(first, last) line, from 0, of the hottest innermost loop: the most deeply nested one in the source, as far
-        as lines are known, then the one with the widest vectors, then with the most vector instructions; (0, -1) if
-        there is none.
+        """(first, last) line, from 0, of the hottest innermost loop; (0, -1) if there is none.
+
+        The most deeply nested loop in the source, as far as lines are known; then the one with the widest vectors, then
+        with the most vector instructions.
         """
         text = self.assembly.splitlines()
 
@@ -119,8 +121,9 @@ def machine_code(kernel: Kernel, lines: bool = False) -> MachineCode | None:
 
 
 def _own_functions(assembly: str, name: str) -> list[tuple[str, int]]:
-    """Assembly lines of the kernel's function and its outlined loops, with their source lines: without the wrapper that
-    Python calls and runtime functions.
+    """Assembly lines of the kernel's function and its outlined loops, with their source lines.
+
+    The wrapper that Python calls and runtime functions are left out.
     """
     text_lines, inside, number = [], False, 0
     for line in assembly.splitlines():
@@ -154,7 +157,7 @@ def _innermost_loops(lines: list[str]) -> list[tuple[int, int]]:
 
 
 def _vector(line: str, bits: int) -> bool:
-    """Whether an instruction works on vectors of this width; 0 stands for a scalar in a vector register."""
+    """Whether an instruction uses vectors of this width; 0 means a scalar in a vector register."""
     widths = [_BITS[register] for register in _REGISTER.findall(line)]
     return bool(widths) and (0 if _SCALAR.match(line) else max(widths)) == bits
 

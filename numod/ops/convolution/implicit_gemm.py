@@ -260,7 +260,7 @@ def input_grid(
     LANES,
     PACKED,
 ):
-    """out = the gradient of the input. Its elements fall into phases by the stride; each phase has its own taps."""
+    """out = the gradient of the input. Its elements are divided into phases by the stride, with different taps."""
     taps = conv.kernel_d * conv.kernel_h * conv.kernel_w
     padded_rows = -(-conv.channels // TILE_ROWS) * TILE_ROWS
     plane = plan.grid_d * plan.grid_h * plan.stack * plan.grid_w
