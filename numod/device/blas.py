@@ -47,8 +47,9 @@ def _controls() -> tuple[Callable, Callable] | None:
 
 
 def limited(compute: Callable, arrays: list[np.ndarray], parameters: tuple = ()) -> object:
-    """compute(*arrays, *parameters), on one thread where the first array's matrices (..., M, N) are small, else on at
-    most as many as our kernels use.
+    """compute(*arrays, *parameters) with a limited number of threads.
+
+    One thread if the first array's matrices (..., M, N) are small, else at most as many as our kernels use.
     """
     global _before
     controls = _controls()

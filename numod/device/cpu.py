@@ -241,8 +241,9 @@ def compile(
     cache: object,
     alone: bool = False,
 ) -> Callable:
-    """The native form of the function that `make` returns, for one signature such as `float32[], int64`; from the cache
-    if it has an entry.
+    """The native form of the function that `make` returns, for a signature such as `float32[], int64`.
+
+    It is loaded from the cache if there is an entry.
 
     The result is the compiled entry point: it takes exactly these types, in half the time of Numba's dispatcher. It
     releases the GIL while it runs, unless it must run `alone`. Only machine code is kept: Numba's and LLVM's

@@ -1,8 +1,9 @@
-"""Four neighbouring elements at once, for kernels on a GPU: a warp's loads of 16 bytes a thread are a quarter of the
-instructions, and four times the bytes in flight.
+"""Loads and stores of four neighbouring elements for GPU kernels.
 
-`load_four(x, k)` gives x[k : k + 4] as a tuple, and `store_four(x, k, a, b, c, d)` writes it. An array that begins
-where such accesses may not, as a view can, is read and written one element after the other.
+A warp's loads of 16 bytes a thread need a quarter of the instructions, with four times the bytes in flight.
+
+`load_four(x, k)` returns x[k : k + 4] as a tuple, `store_four(x, k, a, b, c, d)` writes it. Unaligned arrays, such as
+some views, are accessed element by element.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def simulated() -> dict[str, Callable]:
 
 
 def extending() -> ModuleType:
-    """Where the package has what extends its compiler."""
+    """The module that extends the compiler's types and functions."""
     try:
         return importlib.import_module("numba.cuda.extending")
     except ImportError:
@@ -39,8 +40,9 @@ def intrinsics() -> dict[str, Callable]:
     from numba.core import cgutils
 
     def fours(context: object, builder: object, array: object, value: object, k: object) -> tuple:
-        """Pointers to the elements and to all of them as a vector, its alignment, and whether the array has that; None
-        where there is no such vector.
+        """(pointers to the elements, pointer to all of them as a vector, its alignment, whether the array is aligned).
+
+        The last three are None, 0, None if there is no such vector.
         """
         data = context.make_array(array)(context, builder, value).data
         pointers = [builder.gep(data, [builder.add(k, ir.Constant(k.type, j))]) for j in range(4)]

@@ -1,5 +1,6 @@
-"""`divide`, of which kernels make their parallel loops: a function over a range of turns, called once for all of them,
-or by threads for a share each (`workers`).
+"""`divide`, which runs kernels' parallel loops: a function over a range of iterations.
+
+It is called once for all of them, or by threads for a share each (`workers`).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from functools import cache
 from . import compiler, workers
 from .target import HALF_REGISTERS
 
-MARK = "part_of_a_loop"  # what marks the loops' functions, and what their names begin with
+MARK = "part_of_a_loop"  # the prefix of the names of the loops' functions
 
 
 def prepare(namespace: dict[str, object]) -> list[object]:

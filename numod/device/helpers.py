@@ -1,9 +1,9 @@
-"""Functions that LLVM's code calls where a processor has no instruction: a compiler's run-time library would have them.
+"""Functions that LLVM's code calls for missing instructions, as a compiler's run-time library provides them.
 
-Also memory's, where no C library is.
+Also memory functions, for targets without a C library.
 
-They are weak and hidden: a program's own are taken, and none is visible outside of a shared library. Floating point for
-processors without it is in `soft_float`.
+They are weak and hidden: a program's own definitions take precedence, and none is visible outside of a shared library.
+Software floating point is in `soft_float`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from collections.abc import Callable
 
 from . import soft_float
 
-_LOOP = '"no-builtins"'  # or LLVM makes a call of memset of the loop that is memset
+_LOOP = '"no-builtins"'  # otherwise LLVM would replace the loop in memset by a call of memset
 
 
 def text_of(name: str, bits: int) -> str | None:
-    """LLVM's text that defines a helper, and those that it calls; None if there is none of this name.
+    """The LLVM text of a helper and the helpers that it calls; None if the name is unknown.
 
     `bits`: size of an address.
     """
@@ -206,8 +206,9 @@ define weak hidden float @fmaf(float %x, float %y, float %z) nounwind {
 
 
 def _fused_double(name: str, size: str) -> str:
-    """fma: the product and the sum, each with its error. Dekker, A floating-point technique for extending the available
-    precision, 1971. Not for products that overflow.
+    """fma as the product and the sum, each with its rounding error; not for products that overflow.
+
+    Dekker, A floating-point technique for extending the available precision, 1971.
     """
 
     def split(x: str) -> str:
@@ -244,7 +245,7 @@ define weak hidden double @fma(double %x, double %y, double %z) nounwind {{
 
 
 def written_as_code(result: str, name: str, arguments: str, code: str, marks: str = "hidden") -> str:
-    """LLVM's text of a function whose machine code is given, in hexadecimal digits."""
+    """The LLVM text of a function with the given machine code, in hexadecimal digits."""
     data = bytes.fromhex(code)
     text = "".join(f"\\{byte:02x}" for byte in data)
     return f"""
@@ -287,7 +288,7 @@ MATH = frozenset({"fma", "fmaf", "sqrt", "sqrtf"})  # likewise
 
 
 def undefined_symbols(code: bytes) -> set[str]:
-    """The names that an ELF or COFF object file needs from others. Of other formats none are told."""
+    """The undefined symbols of an ELF or COFF object file; empty for other formats."""
     if code[:2] == b"\x64\x86":
         return _undefined_in_coff(code)
     if code[:4] != b"\x7fELF":

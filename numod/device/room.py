@@ -1,5 +1,4 @@
-"""How much memory this process may still take: limits on its address space (`ulimit -v`) and on its control group
-(containers). Not who holds it.
+"""Memory limits of this process: of its address space (`ulimit -v`) and its control group (containers).
 
 LLVM aborts the process when an allocation fails, so the room for a compilation is checked before it begins, and some of
 a limited address space is kept free for it: tensors cannot take that.
@@ -68,8 +67,9 @@ def _groups() -> Iterator[tuple[int, int]]:
 
 @cache
 def _group_folders() -> list[tuple[str, str, str, tuple[str, ...]]]:
-    """(folder, file of the limit, file of the memory in use, statistics of what can be dropped) of the groups around
-    this process, version 2 or 1.
+    """(folder, limit file, usage file, statistics of reclaimable memory) of the control groups around this process.
+
+    Version 2 or 1.
     """
     for line in (_read("/proc/self/cgroup") or "").splitlines():
         number, kinds, path = line.split(":", 2)
@@ -103,7 +103,7 @@ def _read(path: str) -> str | None:
 
 
 def on_shortage(release: Callable[[], None]) -> None:
-    """Have a function called when memory is short, to give back what it keeps for later."""
+    """Register a function to call when memory is short; it frees caches."""
     _releases.append(release)
 
 

@@ -1,9 +1,7 @@
-"""What Python calls to launch a kernel: machine code that takes flat arrays and numbers out of a tuple.
+"""The machine code that Python calls to launch a kernel: it unpacks flat arrays and numbers from a tuple.
 
-Not what the kernel does with them.
-
-Numba's own wrapper has a page of instructions for each argument, which took a sixth of the time that kernels need to
-compile. Here one function that all kernels share takes the arguments out, told their kinds by a string of bytes.
+Numba's wrapper has a page of instructions for each argument, which took a sixth of the compile time of kernels. Here
+one function, shared by all kernels, unpacks the arguments; a byte string describes their kinds.
 """
 
 from __future__ import annotations

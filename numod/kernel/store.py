@@ -1,4 +1,4 @@
-"""The folder of compiled kernels as files: what is in it, how to empty it, and how to carry it to another machine.
+"""The folder of compiled kernels as files: list it, empty it, and pack it for another machine.
 
 `cache` reads and writes entries.
 """
@@ -58,7 +58,7 @@ def size_of(kernel: Kernel) -> int:
 
 
 def clear(folder: str | None = None) -> int:
-    """Remove all entries and return their number. Running programs keep what they have loaded."""
+    """Remove all entries and return their number. Running programs keep their loaded kernels."""
     removed = 0
     for stored in entries(folder):
         try:
@@ -105,9 +105,10 @@ def _valid(path: str | None) -> Iterator[tuple[str, bytes]]:
 
 
 def unpack(archive: str, folder: str | None = None, trust: bool = False) -> tuple[int, int]:
-    """Put an archive's entries into the folder; returns how many were accepted, and how many were left out since they
-    do not have the seal of this folder. With `trust` all are accepted, and sealed: they are native code, so trust only
-    archives that you made.
+    """Add an archive's entries to the folder. Returns (accepted, rejected).
+
+    Entries without the seal of this folder are rejected. With `trust` all are accepted and sealed: they are native
+    code, so trust only archives that you made.
 
     Raises ValueError for a file that is not such an archive; then nothing is written. The archive is read twice, to
     know that before.

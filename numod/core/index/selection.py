@@ -71,8 +71,8 @@ def bounded(index: Tensor, low: int, size: int, error: type, text: str, ignored:
     """
     reports = index.device.backend.reports()
     report = wrap(Storage(reports.buffer), layout((reports.buffer.size,), dtypes.int64, index.device), 0)
-    result = apply(ix.bounded, (contiguous(index), report), (low, size, ignored, reports.place(error, text)))
-    reports.tell()
+    result = apply(ix.bounded, (contiguous(index), report), (low, size, ignored, reports.slot(error, text)))
+    reports.raise_reported()
     return result
 
 
