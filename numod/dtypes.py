@@ -104,10 +104,10 @@ on_default_change: list = []  # called after the default dtype has changed
 _OF_PYTHON = {bool: bool_, int: int64, float: float64, complex: complex128}
 
 
-def given(kind: object) -> object:
-    """`kind`, where users may also write a Python type:
+def as_dtype(kind: object) -> object:
+    """`kind` as a dtype, where users may write a Python type: `dtype=float` is float64, as in NumPy.
 
-    `dtype=float` is float64, as in NumPy. Raises TypeError for a name or what else is no dtype.
+    Raises TypeError for other objects; None is returned as it is.
     """
     kind = _OF_PYTHON.get(kind, kind) if kind.__class__ is type else kind
     if kind is not None and not isinstance(kind, dtype):
@@ -233,7 +233,7 @@ class _Info:
     """The limits of a dtype, with the names of `numpy.finfo` and `numpy.iinfo`."""
 
     def __init__(self, kind: dtype | None = None) -> None:
-        kind = given(kind)
+        kind = as_dtype(kind)
         kind = kind.real if kind else _default
         if ("f" if kind.is_floating_point else kind.name[0]) not in self._kinds:
             raise TypeError(f"{type(self).__name__} does not describe {kind!r}; use numod.{self._other}")
@@ -289,11 +289,10 @@ RANGES: dict[dtype, tuple[float, float]] = {  # the least and the greatest numbe
 
 
 def fitting(number: object, kind: dtype) -> object:
-    """A Python number as `kind` holds it: of complex ones without an imaginary part the real one.
+    """A Python number converted for `kind`: complex numbers without an imaginary part become real.
 
-    What is no Python number is given as it is.
-
-    Raises RuntimeError for a number beyond what `kind` holds; infinities and NaN are floats.
+    Other objects are returned unchanged. Raises RuntimeError for a number that `kind` cannot represent; infinities and
+    NaN are floats.
     """
     if number.__class__ is complex and number.imag == 0 and not kind.is_complex:
         number = number.real

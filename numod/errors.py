@@ -25,19 +25,19 @@ def plain(value: object) -> object:
     return operator.index(value) if value.__class__ is not int and isinstance(value, WHOLE) else value
 
 
-def normalize_dim(dim: int, ndim: int, what: str = "dim") -> int:
+def normalize_dim(dim: int, ndim: int, name: str = "dim") -> int:
     """`dim` counted from the front.
 
     Raises IndexError where it lies outside `[-ndim, ndim)`; a scalar counts as one dimension.
     """
     if dim.__class__ is not int:
         if dim.__class__ is bool or not isinstance(dim, WHOLE):
-            raise TypeError(f"{what} must be an int, got {type(dim).__name__}")
+            raise TypeError(f"{name} must be an int, got {type(dim).__name__}")
         dim = operator.index(dim)
     limit = ndim or 1
     if not -limit <= dim < limit:
         if not -1 << 63 <= dim < 1 << 63:
-            raise ValueError(f"Overflow when unpacking long long: {what} is {dim}")
+            raise ValueError(f"Overflow when unpacking long long: {name} is {dim}")
         raise IndexError(f"Dimension out of range (expected to be in range of [{-limit}, {limit - 1}], but got {dim})")
     return dim % limit
 
@@ -106,7 +106,7 @@ class NameOnly(type):
     There are no instances; attributes are placeholders too. Calling one raises NotImplementedError.
     """
 
-    def __call__(cls, *arguments: object, **named: object) -> None:
+    def __call__(cls, *arguments: object, **kwargs: object) -> None:
         raise NotImplementedError(f"numod has no {cls._path}: {cls._instead}")
 
     def __getattr__(cls, name: str) -> NameOnly:

@@ -516,7 +516,7 @@ def _converted(gradient: Tensor | None, layout: Layout) -> Tensor | None:
 
 def _run_prehooks(node: Node, grads: list[Tensor | None]) -> list[Tensor | None]:
     """The gradients after the node's prehooks, which run after the hooks of its results."""
-    count = node.shown_results() if node.hooks.before else 0
+    count = node.visible_results() if node.hooks.before else 0
     for hook in list(node.hooks.before.values()):
         replaced = hook(tuple(grads[:count]))
         if replaced is not None:
@@ -554,7 +554,11 @@ def _run_tensor_hooks(node: Node, grads: list[Tensor | None], walk: _BackwardPas
 def _run_posthooks(
     node: Node, grads: list, by_position: list[tuple[int, Tensor | None]]
 ) -> list[tuple[int, Tensor | None]]:
-    positions, by_position, grad_outputs = node.shown_inputs(), dict(by_position), tuple(grads[: node.shown_results()])
+    positions, by_position, grad_outputs = (
+        node.visible_inputs(),
+        dict(by_position),
+        tuple(grads[: node.visible_results()]),
+    )
     inputs: Sequence[Tensor | None] = [by_position.get(k) if node.edges[k] is not None else None for k in positions]
     for hook in list(node.hooks.after.values()):
         replaced = hook(tuple(inputs), grad_outputs)

@@ -271,7 +271,7 @@ class Function:
                 cls.setup_context(context, _with_defaults(cls.forward, arguments), outputs)
             else:
                 outputs = cls.forward(context, *arguments)
-        if any(each is leaf for each in context._dirty for leaf in leaves):
+        if any(tensor is leaf for tensor in context._dirty for leaf in leaves):
             raise RuntimeError(
                 "a leaf Variable that requires grad is being used in an in-place operation. Write under "
                 "numod.no_grad(), or to a clone()."
@@ -397,16 +397,17 @@ def once_differentiable(backward: Callable) -> Callable:
     @functools.wraps(backward)
     def once(ctx: Context, *gradients: Tensor) -> object:
         with no_grad():
-            found = backward(ctx, *gradients)
+            results = backward(ctx, *gradients)
         if not state.grad_enabled or not any(
             isinstance(gradient, Tensor) and gradient.requires_grad for gradient in gradients
         ):
-            return found
-        every = found if isinstance(found, tuple) else (found,)
+            return results
+        result_tuple = results if isinstance(results, tuple) else (results,)
         guarded = [
-            _Refusal.apply(each.detach().requires_grad_()) if isinstance(each, Tensor) else each for each in every
+            _Refusal.apply(result.detach().requires_grad_()) if isinstance(result, Tensor) else result
+            for result in result_tuple
         ]
-        return tuple(guarded) if isinstance(found, tuple) else guarded[0]
+        return tuple(guarded) if isinstance(results, tuple) else guarded[0]
 
     return once
 

@@ -89,7 +89,7 @@ def _differences(outputs: Callable, point: Tensor, direction: list[float], eps: 
         point.detach().copy_(_like(point, [value + shift * step for value, step in zip(values, direction)]))
         sides.append([_numbers(output) for output in outputs()])
     point.detach().copy_(_like(point, values))
-    return [[(up - down) / (2 * eps) for up, down in zip(*each)] for each in zip(*sides)]
+    return [[(up - down) / (2 * eps) for up, down in zip(*pair)] for pair in zip(*sides)]
 
 
 def _compare(outputs: Callable, inputs: tuple, position: int, eps: float, atol: float, rtol: float) -> None:
@@ -155,11 +155,11 @@ def _require_undefined_handled(results: list[Tensor], points: list[Tensor]) -> N
     gradients: list[Tensor | None] = []
     try:
         for left_out in range(len(results) if len(results) > 1 else 0):
-            others = results[:left_out] + results[left_out + 1 :]
+            remaining = results[:left_out] + results[left_out + 1 :]
             gradients += grad(
-                others,
+                remaining,
                 points,
-                [tensor.detach().new_zeros(tensor.shape) for tensor in others],
+                [tensor.detach().new_zeros(tensor.shape) for tensor in remaining],
                 retain_graph=True,
                 allow_unused=True,
             )

@@ -41,10 +41,10 @@ def scratch(parts: tuple[tuple[int, np.dtype], ...]) -> list[np.ndarray]:
     total = sum(sizes)
     if total < 1 << 15:
         return [empty(*part) for part in parts]
-    memory, ends = _memory(total)[None], list(itertools.accumulate(sizes))
+    memory, offsets = _memory(total)[None], list(itertools.accumulate(sizes))
     return [
         memory[end - size : end - size + count * dtype.itemsize].view(dtype)
-        for end, size, (count, dtype) in zip(ends, sizes, parts)
+        for end, size, (count, dtype) in zip(offsets, sizes, parts)
     ]
 
 

@@ -115,13 +115,13 @@ def ordered_strides(shape: tuple[int, ...], *strides: tuple[int, ...]) -> tuple[
     return tuple(result)
 
 
-def _compared(shape: tuple[int, ...], strides: tuple[tuple[int, ...], ...], near: int, far: int) -> int:
+def _compared(shape: tuple[int, ...], strides: tuple[tuple[int, ...], ...], inner: int, outer: int) -> int:
     """-1 if dimension `near` should have the smaller stride, 1 if `far` should, 0 if no tensor decides."""
     for stride in strides:
-        if stride[near] and stride[far]:
-            if stride[near] != stride[far]:
-                return -1 if stride[near] < stride[far] else 1
-            if shape[near] > shape[far]:
+        if stride[inner] and stride[outer]:
+            if stride[inner] != stride[outer]:
+                return -1 if stride[inner] < stride[outer] else 1
+            if shape[inner] > shape[outer]:
                 return 1
     return 0
 

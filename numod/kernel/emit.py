@@ -270,8 +270,8 @@ def _geometry_names(arrays: list[str], classes: str, rank: int) -> list[str]:
 
 def _dense_head(flat: bool) -> tuple[list[str], str, object, list[str]]:
     # GPU thread indices are signed, so that the sign of an index would be tested
-    place = "uintp(_index)" if flat else "_index"
-    return ["    for _index in parallel_range(_n):"], " " * 8, lambda name, kind: "0" if kind == "0" else place, []
+    index = "uintp(_index)" if flat else "_index"
+    return ["    for _index in parallel_range(_n):"], " " * 8, lambda name, kind: "0" if kind == "0" else index, []
 
 
 # the longest body, in lines, that is unrolled by four on GPUs: longer ones are compute-bound, and would compile slowly

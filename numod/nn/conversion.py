@@ -171,7 +171,7 @@ def parse_to(*args: Any, **kwargs: Any) -> dict[str, Any]:
                 f"to() got an unexpected keyword argument '{name}'; it takes device, dtype, tensor and non_blocking"
             )
         found.update(
-            _parts_of(value) if name == "tensor" else {name: dtypes.given(value) if name == "dtype" else value}
+            _parts_of(value) if name == "tensor" else {name: dtypes.as_dtype(value) if name == "dtype" else value}
         )
     found.pop("memory_format", None)  # a layout hint, without effect
     if isinstance(found.get("device"), str):
@@ -182,7 +182,7 @@ def parse_to(*args: Any, **kwargs: Any) -> dict[str, Any]:
 def _parts_of(value: Any) -> list[tuple[str, Any]]:
     if isinstance(value, Tensor):
         return [("device", value.device), ("dtype", value.dtype)]
-    value = dtypes.given(value) if isinstance(value, type) else value
+    value = dtypes.as_dtype(value) if isinstance(value, type) else value
     if isinstance(value, dtypes.dtype):
         return [("dtype", value)]
     if isinstance(value, bool):

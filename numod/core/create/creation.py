@@ -53,7 +53,7 @@ def factory(function: Callable) -> Callable:
             if kwargs.get("requires_grad", False).__class__ is not bool:
                 _expect_bool(function.__name__, "requires_grad", kwargs["requires_grad"])
             if kwargs.get("dtype").__class__ is type:
-                kwargs["dtype"] = dtypes.given(kwargs["dtype"])
+                kwargs["dtype"] = dtypes.as_dtype(kwargs["dtype"])
         if layout is not strided and layout is not None:
             raise TypeError(f"{function.__name__}(): argument 'layout' must be numod.strided, not {layout!r}")
         if out is not None:
@@ -131,7 +131,7 @@ def constant(
 
 
 def _dtype(dtype: DType | None) -> DType:
-    return dtypes.get_default_dtype() if dtype is None else dtypes.given(dtype)
+    return dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
 
 
 @factory

@@ -37,7 +37,9 @@ def asarray(
     if isinstance(obj, (bytes, bytearray, memoryview)):
         obj = frombuffer(obj, dtype=dtype or dtypes.get_default_dtype())
     if isinstance(obj, Storage):
-        obj = as_tensor(read_as(obj, np.dtype(np.uint8)).data).view(dtypes.given(dtype) or dtypes.get_default_dtype())
+        obj = as_tensor(read_as(obj, np.dtype(np.uint8)).data).view(
+            dtypes.as_dtype(dtype) or dtypes.get_default_dtype()
+        )
     elif is_exported(obj):
         obj = as_tensor(obj)
     result = as_tensor(obj, dtype=dtype, device=device)
@@ -137,7 +139,7 @@ def from_file(
     With `shared` writes go to the file, which is made where it is missing and as long as needed; otherwise they stay in
     memory. Raises RuntimeError for a file that cannot be opened or is too short.
     """
-    dtype = dtypes.given(dtype) or dtypes.get_default_dtype()
+    dtype = dtypes.as_dtype(dtype) or dtypes.get_default_dtype()
     if not size:
         return empty(0, dtype=dtype, requires_grad=requires_grad)
     length = size * dtype.itemsize

@@ -26,7 +26,7 @@ def arange(
 ) -> Tensor:
     """`start, start + step, ...` below `end`: arange(end), arange(start, end), arange(start, end, step)."""
     kind, start, step, count = _progression(
-        getattr(dtypes.given(dtype), "name", None), *(_bounds(bounds, kwargs) if kwargs else bounds)
+        getattr(dtypes.as_dtype(dtype), "name", None), *(_bounds(bounds, kwargs) if kwargs else bounds)
     )
     return constant(t.arange, (start, step), (count,), kind, device, requires_grad)
 

@@ -33,7 +33,7 @@ def tensor(
 
     Raises ValueError for ragged sequences.
     """
-    dtype = dtypes.given(dtype)
+    dtype = dtypes.as_dtype(dtype)
     # not its `__class__`, which what stands for a number has of it; of these the questions below need not be asked
     plain = type(data) in _PLAIN
     if not plain and (number := of_number(data, dtype, device)) is not None:
@@ -69,7 +69,7 @@ def of_number(value: object, dtype: DType | None, device: Device | str | None) -
     number = as_tensor_of(value)
     if number is None:
         return None
-    dtype = dtypes.given(dtype) or (dtypes.get_default_dtype() if number.is_floating_point() else number.dtype)
+    dtype = dtypes.as_dtype(dtype) or (dtypes.get_default_dtype() if number.is_floating_point() else number.dtype)
     same = dtype in (dtypes.float32, dtypes.float64) or dtype is number.dtype
     return number.to(device=default_device() if device is None else device, dtype=dtype) if same else None
 

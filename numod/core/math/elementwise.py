@@ -323,10 +323,12 @@ def _written_shape(op: Pointwise, layouts: tuple[Layout, ...], dtype: DType) -> 
     """The shape of the result if the kernel can write it to a tensor of this dtype, else None."""
     kinds = {layout.dtype for layout in layouts} | {dtype}
     # complex numbers become real ones
-    turned = any(kind.is_complex for kind in kinds) and (op.result == "bool" or not isinstance(op.complex_form, Op))
+    computed_by_parts = any(kind.is_complex for kind in kinds) and (
+        op.result == "bool" or not isinstance(op.complex_form, Op)
+    )
     if (
         not layouts
-        or turned
+        or computed_by_parts
         or ((op.defaults or any(layout.dtype.compute is not layout.dtype for layout in layouts)) and len(kinds) > 1)
     ):
         return None
@@ -469,7 +471,7 @@ def to(
         elif argument is not None:
             device = argument
     device = input.device if device is None else Device(device)
-    dtype = dtypes.given(dtype) or input.dtype
+    dtype = dtypes.as_dtype(dtype) or input.dtype
     if not isinstance(dtype, DType):
         raise TypeError(f"to(): dtype must be a numod dtype, got {dtype!r}")
     result = input if device is input.device else _moved(input, device, non_blocking)

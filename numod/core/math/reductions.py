@@ -49,7 +49,7 @@ def _reduce(op: r.Reduction, input: Tensor, dim: Dims, keepdim: bool, dtype: DTy
         for d in dims:
             if input.shape[d] == 0:
                 raise IndexError(f"{op.name}(): Expected reduction dim {d} to have non-zero size.")
-    return apply(op, (input,), (dims, keepdim, dtype if dtype is None else dtypes.given(dtype)))
+    return apply(op, (input,), (dims, keepdim, dtype if dtype is None else dtypes.as_dtype(dtype)))
 
 
 def _sorted(dim: Dims, ndim: int) -> tuple[int, ...]:

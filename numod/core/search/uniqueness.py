@@ -90,19 +90,19 @@ def _results(
     `numbers`: the run of each slice; `order`: the permutation that sorted the slices, if any.
     """
     count = int(numbers[-1]._observe()) + 1 if numbers.numel() else 0
-    begins = apply(runs.begins, (numbers,), (count,)) if count else zeros(1, dtype=numbers.dtype, device=input.device)
-    first = narrow(begins, 0, 0, count)
+    starts = apply(runs.begins, (numbers,), (count,)) if count else zeros(1, dtype=numbers.dtype, device=input.device)
+    first = narrow(starts, 0, 0, count)
     distinct = _at(slices, first if order is None else _at(order, first))
     if dim is not None:
         distinct = contiguous(transpose(distinct, 0, normalize_dim(dim, input.ndim)))
     results = [without_derivative(name, distinct, input)]
     if inverse:
-        own = (
+        input_runs = (
             numbers
             if order is None
             else zeros(order.shape, dtype=order.dtype, device=input.device).scatter_(0, order, numbers)
         )
-        results.append(reshape(own, input.shape) if dim is None else own)
+        results.append(reshape(input_runs, input.shape) if dim is None else input_runs)
     if counts:
-        results.append(narrow(begins, 0, 1, count) - first)
+        results.append(narrow(starts, 0, 1, count) - first)
     return tuple(results) if len(results) > 1 else distinct

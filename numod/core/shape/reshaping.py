@@ -80,7 +80,7 @@ def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
 def view(input: Tensor, *shape: int | DType, size: Sequence[int] | None = None, dtype: DType | None = None) -> Tensor:
     """The same memory in another shape, or read as another dtype."""
     if dtype is not None or (len(shape) == 1 and isinstance(shape[0], (DType, type))):
-        return _read_as(input, dtypes.given(dtype or shape[0]))
+        return _read_as(input, dtypes.as_dtype(dtype or shape[0]))
     return shapes.view(input, *shape, size=size)
 
 
