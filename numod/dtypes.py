@@ -256,7 +256,7 @@ def _limits(
     )
 
 
-_LIMITS = {  # of the formats that NumPy has not
+_LIMITS = {  # of formats that NumPy lacks
     "bfloat16": _limits(16, (2.0 - 2.0**-7) * 2.0**127, 2.0**-7, 2.0**-126, 0.01),
     "float8_e4m3fn": _limits(8, 448.0, 2.0**-3, 2.0**-6), "float8_e4m3fnuz": _limits(8, 240.0, 2.0**-3, 2.0**-7),
     "float8_e5m2": _limits(8, 57344.0, 2.0**-2, 2.0**-14), "float8_e5m2fnuz": _limits(8, 57344.0, 2.0**-2, 2.0**-15),

@@ -14,7 +14,7 @@ class _Single(type):
         return hasattr(value, "__index__") and getattr(value, "ndim", 1) == 0
 
 
-WHOLE = (int, _Single("Single", (), {}))  # types of what is one number where several may stand
+WHOLE = (int, _Single("Single", (), {}))  # types of a single number, where a sequence is also accepted
 
 
 def plain(value: object) -> object:
@@ -71,7 +71,7 @@ class LinAlgError(RuntimeError):
     `numod.linalg.LinAlgError`, as PyTorch has it.
     """
 
-    # called wherever one is made: what is recorded holds for such matrices only
+    # called wherever it is constructed: a recorded program is valid for such matrices only
     listeners: list[Callable[[], None]] = []
 
     def __init__(self, *arguments: object) -> None:

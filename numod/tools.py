@@ -105,7 +105,7 @@ def _threads(problems: list[str]) -> Iterator[str]:
     yield f"{config.num_threads()} threads in parallel kernels (NUMOD_NUM_THREADS, numod.set_num_threads)"
     try:
         yield f"tried now: {_tried_launches()}"
-    except Exception as error:  # whatever keeps kernels from being built or run
+    except Exception as error:  # anything that prevents building or running kernels
         yield f"a parallel kernel fails: {error}"
         problems.append(f"kernels do not run here: {error}")
     if hasattr(os, "getloadavg") and (load := os.getloadavg()[0]) > config.num_threads():
@@ -225,7 +225,7 @@ def _model(target: str, arguments: list[str], output: io.StringIO) -> int:
         if getattr(result, "requires_grad", False):
             result.sum().backward()
         return 0
-    except Exception as error:  # whatever the model raises is its own
+    except Exception as error:  # an error of the model
         print(f"warmup: {target} with an input of {shape}: {type(error).__name__}: {error}", file=sys.stderr)
         return 1
 

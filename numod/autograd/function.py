@@ -260,7 +260,7 @@ class Function:
         if alone:
             return forward(*arguments)
         if state.vmap_depth and state.grad_enabled:
-            extensions.check_leaves(arguments)  # those that it stands for would have no node
+            extensions.check_leaves(arguments)  # the tensors of the batch would have no node
         context = Context()
         edges = tuple(map(edge_to, arguments)) if state.grad_enabled else (None,) * len(arguments)
         context.needs_input_grad = tuple(edge is not None for edge in edges)
@@ -333,9 +333,8 @@ def _recorded(cls: type, context: Context, arguments: tuple, edges: tuple, resul
             and not any(original is one for one in context._no_gradient)
         ):
             if output._base is not None and id(original) not in dirty:
-                output._unrecorded = (
-                    True  # a gradient would pass the Function by after a write to it or to what it shows
-                )
+                # after a write to the view or its base, gradients would bypass the Function
+                output._unrecorded = True
             output._node, output._output, output._requires_grad = node, number, True
     return fresh
 

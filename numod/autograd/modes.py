@@ -76,7 +76,7 @@ def _around_steps(mode: _Mode, function: Callable) -> Callable:
                     with mode._again():
                         steps.close()
                     raise
-                except BaseException as error:  # whatever is thrown in belongs to the generator
+                except BaseException as error:  # thrown exceptions are passed to the generator
                     step = functools.partial(steps.throw, error)
         except StopIteration as stop:
             return stop.value

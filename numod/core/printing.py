@@ -94,7 +94,7 @@ def _body(tensor: Any, indent: int) -> str:
     source = tensor.detach().cpu()
     values = (source.float() if str(tensor.dtype).endswith("bfloat16") else source).numpy()  # NumPy has no bfloat16
     summarised = tensor.numel() > _options.threshold
-    if summarised:  # before any formatting, so that the cost is that of what is shown
+    if summarised:  # before formatting, so that only the shown elements cost time
         values = _keep_edges(values)
     texts, width = {"f": _float_texts, "c": _complex_texts}.get(values.dtype.kind, _exact_texts)(values)
     return _join(iter(texts), tuple(tensor.shape), _Layout(width, summarised), indent)

@@ -25,7 +25,7 @@ _NAMES = ("scipy_openblas_{}64_", "scipy_openblas_{}", "openblas_{}64_", "openbl
 _PTHREADS = 1
 _lock = threading.Lock()
 _inside: set[int] = set()  # threads whose calls now hold the number of threads
-_before = 0  # what it was
+_before = 0  # its previous value
 
 
 @cache
@@ -34,7 +34,7 @@ def _controls() -> tuple[Callable, Callable] | None:
     try:
         from numpy.linalg import _umath_linalg
 
-        library = ctypes.PyDLL(_umath_linalg.__file__)  # finds what it is linked to as well
+        library = ctypes.PyDLL(_umath_linalg.__file__)  # also finds symbols of its libraries
     except (ImportError, AttributeError, OSError):
         return None
     for name in _NAMES:

@@ -66,7 +66,7 @@ class Layout:
         "shape", "strides", "dtype", "device", "ndim", "size", "dense", "packed", "storage", "overlapping", "extent",
         "__weakref__",
     )  # fmt: skip
-    batch = None  # the batch of which the tensor stands for one example: see `func.examples`
+    batch = None  # the vmap batch that the tensor belongs to (see `func.examples`)
 
     def __init__(self, shape: Size, strides: tuple[int, ...], dtype: DType, device: Device) -> None:
         self.shape, self.strides, self.dtype, self.device = shape, strides, dtype, device

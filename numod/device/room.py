@@ -164,7 +164,7 @@ def compiling(size: int, purpose: str) -> Iterator[None]:
     except Exception as error:
         if isinstance(error, OutOfMemoryError) or not any(isinstance(cause, MemoryError) for cause in _chain(error)):
             raise
-        # Numba wraps what is raised while it compiles
+        # Numba wraps exceptions raised while it compiles
         raise OutOfMemoryError(f"not enough memory to {purpose}") from error
     finally:
         _compiling -= 1

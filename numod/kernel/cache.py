@@ -47,7 +47,7 @@ class KernelCache:
         entry = self._find("code")
         try:
             entry_point = self._entry_point(make, entry.parts, entry.names) if entry else None
-        except Exception as error:  # an entry that does not load is compiled again, whatever is wrong with it
+        except Exception as error:  # an entry that does not load is compiled again
             self.kernel.why = f"entry does not load: {type(error).__name__}"
             return None
         self.hit = entry_point is not None

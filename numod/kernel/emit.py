@@ -396,7 +396,7 @@ def _strided_head(arrays: list[str], classes: str, rank: int, flat: bool) -> tup
         lines += [" " * 8 + base for base in bases.values()]
         indent, along = 8, ""
     elif outer < 2 and not transposed:
-        # loop counters are uint64, for which Numba's // gives floats
+        # loop counters are uint64; Numba's // of them is a float
         lines = ["    for _place in parallel_range(_rows):", "        _row = int64(_place)"]
         lines += [f"        _base_{array} = {f'_row * _stride0_{array}' if outer else '0'}" for array in arrays] + [
             "        for _inner in range(_n):"

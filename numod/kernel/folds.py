@@ -61,7 +61,7 @@ def rows(
     loops over chunks and blocks are left out.
 
     Arguments: x, `partial` (totals of chunks) if these are to be `joined`, out, outs, n, chunk, chunks, count (elements
-    per output), rows, the sizes of `kept` and `reduced` outer dimensions (except the first of each), their strides, and
+    per output), rows, the sizes of the kept and reduced outer dimensions (except the first of each), their strides, and
     the inner stride in class "s".
     """
     names = _geometry_names(kept_dims, reduced) + (["_stride_x"] if inner == "s" else [])
@@ -277,7 +277,7 @@ def columns(fold: Fold, kept_dims: int, inner: str, few: int = 0) -> tuple[str, 
     than STREAMS, they are all read at once, and no totals are stored.
 
     Arguments: x, scratch (outs of `wide`), out, rows (outer outputs), n (neighbours), length, walk, tile, tiles, count,
-    sizes and strides of the `kept` outer dimensions, and the stride of neighbours in class "s".
+    sizes and strides of the kept outer dimensions, and the stride of neighbours in class "s".
     """
     names = [
         "_rows",

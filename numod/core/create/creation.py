@@ -48,7 +48,7 @@ def factory(function: Callable) -> Callable:
         **kwargs: object,
     ) -> Tensor:
         if kwargs:
-            if "size" in kwargs and takes_sizes:  # sizes given one by one may also come as one sequence, also by name
+            if "size" in kwargs and takes_sizes:  # sizes may be passed separately, as one sequence, or by name
                 arguments = (kwargs.pop("size"),)
             if kwargs.get("requires_grad", False).__class__ is not bool:
                 _expect_bool(function.__name__, "requires_grad", kwargs["requires_grad"])

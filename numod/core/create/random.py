@@ -105,7 +105,7 @@ class Generator:
         """(seed, offset) for a draw of `count` elements; advances the offset."""
         extensions.before_draw(self)
         seed, start = self._seed, self._offset
-        # as a kernel's int64 holds it; no call lies between, where another thread could draw the same numbers
+        # as a kernel's int64; there is no call in between, in which another thread could draw the same numbers
         self._offset = (start + count) % (1 << 63)
         offset = Draw(start)
         offset.generator, offset.count = self, count

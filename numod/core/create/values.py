@@ -34,7 +34,7 @@ def tensor(
     Raises ValueError for ragged sequences.
     """
     dtype = dtypes.as_dtype(dtype)
-    # not its `__class__`, which what stands for a number has of it; of these the questions below need not be asked
+    # by `type`, since lazy scalars have the `__class__` of their number; these types need no further checks
     plain = type(data) in _PLAIN
     if not plain and (number := of_number(data, dtype, device)) is not None:
         result = number.clone()
@@ -112,7 +112,7 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
     if type(array) is not np.ndarray:
         if not isinstance(array, np.ndarray):
             raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
-        array = np.asarray(array)  # of a subclass, or what stands for one while a compiled function is recorded
+        array = np.asarray(array)  # of a subclass, or a stand-in while a compiled function is recorded
     shape = _layout_of(array.shape, array.strides, array.dtype)
     if not array.flags.writeable:
         warnings.warn(

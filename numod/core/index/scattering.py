@@ -187,7 +187,11 @@ def segment_reduce(
     counted = reshape(lengths.to(data.dtype), (*lengths.shape, *(1,) * (data.ndim - axis - 1)))
     fold, start = _SEGMENTS[reduce]
     count = lengths.shape[-1]
-    shape = (*lengths.shape[:-1], count + 1, *data.shape[axis + 1 :])  # the last one for what lies in no segment
+    shape = (
+        *lengths.shape[:-1],
+        count + 1,
+        *data.shape[axis + 1 :],
+    )  # the last one collects elements outside of all segments
     result = full(shape, start if initial is None else initial, dtype=data.dtype, device=data.device)
     segments = reshape(
         _segments(lengths, offsets, data.shape[axis]), (*data.shape[: axis + 1], *(1,) * (data.ndim - axis - 1))

@@ -297,7 +297,9 @@ def _scatter(op: ix.Write, self: Tensor, dim: int, index: Tensor, src: Tensor) -
         normalize_dim(dim, self.ndim)
         return self
     if not places.ndim == self._layout.ndim == src._layout.ndim:
-        if max(places.ndim, self.ndim, src.ndim) == 1:  # a tensor without dimensions stands for a vector of one element
+        if (
+            max(places.ndim, self.ndim, src.ndim) == 1
+        ):  # a tensor without dimensions is treated as a vector of one element
             _scatter(op, reshape(self, -1), dim, reshape(index, -1), reshape(src, -1))
             return self
         name = "self" if index.ndim != self.ndim else "src"

@@ -17,7 +17,7 @@ from ..tensor import Tensor
 FUNCTIONS = "cdist pdist"
 
 _MODES = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist")
-_MANY = 25  # from so many rows on, Euclidean distances are computed by a matrix product, as in PyTorch
+_MANY = 25  # with more rows, Euclidean distances are computed by a matrix product, as in PyTorch
 
 
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = _MODES[0]) -> Tensor:
