@@ -158,7 +158,7 @@ _overrides.others += (
     autograd.grad,
     *[kind.forward for kind in (nn.RNNBase, nn.RNNCell, nn.LSTMCell, nn.GRUCell, nn.AdaptiveLogSoftmaxWithLoss)],
 )
-_LATER = {  # what is imported when it is first asked for, so that `import numod` stays quick: a name's home, or itself
+_LATER = {  # imported at first use, so that `import numod` stays fast: a name's module, or the module itself
     **dict.fromkeys(name for name in (*paths.HOMES, *paths.named.MODULES) if "." not in name and name != "_tensor"),
     **dict.fromkeys(("__future__", "amp", "backends", "distributions", "export", "func", "optim", "profiler", "random",
         "serialization", "testing", "utils")),

@@ -8,13 +8,13 @@ from functools import cache
 
 
 class _Single(type):
-    """Of what has no dimensions and can be an index: NumPy's integers, and tensors and arrays of one."""
+    """The type of zero-dimensional objects that can be an index: NumPy integers, tensors and arrays with one."""
 
     def __instancecheck__(cls, value: object) -> bool:
         return hasattr(value, "__index__") and getattr(value, "ndim", 1) == 0
 
 
-WHOLE = (int, _Single("Single", (), {}))  # types of what is one number where several may stand
+WHOLE = (int, _Single("Single", (), {}))  # types of a single number, where a sequence is also accepted
 
 
 def plain(value: object) -> object:
@@ -25,19 +25,19 @@ def plain(value: object) -> object:
     return operator.index(value) if value.__class__ is not int and isinstance(value, WHOLE) else value
 
 
-def normalize_dim(dim: int, ndim: int, what: str = "dim") -> int:
+def normalize_dim(dim: int, ndim: int, name: str = "dim") -> int:
     """`dim` counted from the front.
 
     Raises IndexError where it lies outside `[-ndim, ndim)`; a scalar counts as one dimension.
     """
     if dim.__class__ is not int:
         if dim.__class__ is bool or not isinstance(dim, WHOLE):
-            raise TypeError(f"{what} must be an int, got {type(dim).__name__}")
+            raise TypeError(f"{name} must be an int, got {type(dim).__name__}")
         dim = operator.index(dim)
     limit = ndim or 1
     if not -limit <= dim < limit:
         if not -1 << 63 <= dim < 1 << 63:
-            raise ValueError(f"Overflow when unpacking long long: {what} is {dim}")
+            raise ValueError(f"Overflow when unpacking long long: {name} is {dim}")
         raise IndexError(f"Dimension out of range (expected to be in range of [{-limit}, {limit - 1}], but got {dim})")
     return dim % limit
 
@@ -71,7 +71,7 @@ class LinAlgError(RuntimeError):
     `numod.linalg.LinAlgError`, as PyTorch has it.
     """
 
-    # called wherever one is made: what is recorded holds for such matrices only
+    # called wherever it is constructed: a recorded program is valid for such matrices only
     listeners: list[Callable[[], None]] = []
 
     def __init__(self, *arguments: object) -> None:
@@ -101,11 +101,12 @@ def absent(name: str) -> str:
 
 
 class NameOnly(type):
-    """The class of names of PyTorch's that stand for nothing here, in annotations, as base classes, keys and for
-    `isinstance`: there are no instances, and what is asked of one is another. Calling one raises NotImplementedError.
+    """A placeholder for an unsupported class of PyTorch, for annotations, base classes, keys and `isinstance`.
+
+    There are no instances; attributes are placeholders too. Calling one raises NotImplementedError.
     """
 
-    def __call__(cls, *arguments: object, **named: object) -> None:
+    def __call__(cls, *arguments: object, **kwargs: object) -> None:
         raise NotImplementedError(f"numod has no {cls._path}: {cls._instead}")
 
     def __getattr__(cls, name: str) -> NameOnly:

@@ -8,9 +8,7 @@ from ..dtypes import dtype as DType
 
 
 def of_device(device_type: str, usual: DType) -> tuple[type, type]:
-    """`autocast` and `GradScaler` of a type of device, without its name among their arguments; `usual` is the dtype
-    that autocast takes if none is given.
-    """
+    """`autocast` and `GradScaler` for one device type; `usual` is autocast's default dtype."""
 
     class autocast(_Autocast):
         def __init__(self, enabled: bool = True, dtype: DType = usual, cache_enabled: bool = True) -> None:
@@ -27,7 +25,7 @@ def of_device(device_type: str, usual: DType) -> tuple[type, type]:
         ) -> None:
             super().__init__(device_type, init_scale, growth_factor, backoff_factor, growth_interval, enabled)
 
-    for each in (autocast, GradScaler):
-        each.__module__, each.__qualname__ = f"numod.{device_type}.amp", each.__name__
-        each.__doc__ = f'`numod.amp.{each.__name__}("{device_type}", ...)`.'
+    for class_ in (autocast, GradScaler):
+        class_.__module__, class_.__qualname__ = f"numod.{device_type}.amp", class_.__name__
+        class_.__doc__ = f'`numod.amp.{class_.__name__}("{device_type}", ...)`.'
     return autocast, GradScaler

@@ -62,10 +62,10 @@ def backward(
     Raises RuntimeError if a tensor requires no gradient, is no scalar and has no weight, or if the graph was freed.
     """
     tensors = _tuple(tensors)
-    wanted = None if inputs is None else _tuple(inputs)
-    if wanted is not None and not wanted:
+    targets = None if inputs is None else _tuple(inputs)
+    if targets is not None and not targets:
         raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
-    for tensor in wanted or ():
+    for tensor in targets or ():
         if isinstance(tensor, Tensor):
             tensor.retain_grad()  # so that non-leaf tensors get `.grad`
     if create_graph:
@@ -78,7 +78,7 @@ def backward(
             stacklevel=3,
         )
     _walk(
-        tensors, grad_tensors, bool(create_graph if retain_graph is None else retain_graph), create_graph, wanted, True
+        tensors, grad_tensors, bool(create_graph if retain_graph is None else retain_graph), create_graph, targets, True
     )
 
 
@@ -260,11 +260,9 @@ class _BackwardPass:
         self.path: dict[Node, tuple[int, ...]] | None = None
 
     def find_path(self, roots: list[tuple], into_leaves: bool) -> None:
-        """Find the nodes that lead from `roots` to a captured tensor, or that computed one whose `.grad` is set. Only
-        these are processed.
-        """
+        """Find the nodes to process: those that lead from `roots` to a captured tensor or a tensor with `.grad` set."""
         capturing = {target for target, _ in self.capture_at} if into_leaves else set()
-        self.path, seen, stack = {}, set(), [(target, False) for target, _ in roots if isinstance(target, Node)]
+        self.path, visited, stack = {}, set(), [(target, False) for target, _ in roots if isinstance(target, Node)]
         while stack:
             node, ready = stack.pop()
             if ready:
@@ -278,8 +276,8 @@ class _BackwardPass:
                 ]
                 if has_hooks or positions:
                     self.path[node] = tuple(positions)
-            elif node not in seen:
-                seen.add(node)
+            elif node not in visited:
+                visited.add(node)
                 stack.append((node, True))
                 stack += [(edge[0], False) for edge in node.edges if edge is not None and isinstance(edge[0], Node)]
 
@@ -471,7 +469,7 @@ def _run_backward(
     weights: object,
     retain: bool,
     create_graph: bool,
-    wanted: tuple | None,
+    targets: tuple | None,
     into_leaves: bool,
     stop_at_inputs: bool = False,
 ) -> list[Tensor | None]:
@@ -480,19 +478,19 @@ def _run_backward(
     With `into_leaves`, gradients are added to `.grad` of these tensors, or of all leaves. With `stop_at_inputs`,
     gradients of `wanted` are not passed on.
     """
-    walk, walks = _BackwardPass(wanted or (), stop_at_inputs), running.walks
+    walk, walks = _BackwardPass(targets or (), stop_at_inputs), running.walks
     before = state.grad_enabled
     try:
         state.grad_enabled = create_graph
         walks.append(walk)
         seeds, roots = _seeds(tensors, weights), [_target(tensor) for tensor in tensors]
-        if wanted is not None:
+        if targets is not None:
             walk.find_path(roots, into_leaves)
         for root, seed in zip(roots, seeds):
             walk.shared_storages.add(id(seed._storage))
             walk.send(root, seed)
         walk.run(retain or state.vmap_depth > 0)
-        walk.finish(wanted if into_leaves else ())
+        walk.finish(targets if into_leaves else ())
         for call in walk.at_end:
             call()
     finally:
@@ -518,7 +516,7 @@ def _converted(gradient: Tensor | None, layout: Layout) -> Tensor | None:
 
 def _run_prehooks(node: Node, grads: list[Tensor | None]) -> list[Tensor | None]:
     """The gradients after the node's prehooks, which run after the hooks of its results."""
-    count = node.shown_results() if node.hooks.before else 0
+    count = node.visible_results() if node.hooks.before else 0
     for hook in list(node.hooks.before.values()):
         replaced = hook(tuple(grads[:count]))
         if replaced is not None:
@@ -556,7 +554,11 @@ def _run_tensor_hooks(node: Node, grads: list[Tensor | None], walk: _BackwardPas
 def _run_posthooks(
     node: Node, grads: list, by_position: list[tuple[int, Tensor | None]]
 ) -> list[tuple[int, Tensor | None]]:
-    positions, by_position, grad_outputs = node.shown_inputs(), dict(by_position), tuple(grads[: node.shown_results()])
+    positions, by_position, grad_outputs = (
+        node.visible_inputs(),
+        dict(by_position),
+        tuple(grads[: node.visible_results()]),
+    )
     inputs: Sequence[Tensor | None] = [by_position.get(k) if node.edges[k] is not None else None for k in positions]
     for hook in list(node.hooks.after.values()):
         replaced = hook(tuple(inputs), grad_outputs)

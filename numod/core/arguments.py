@@ -124,7 +124,7 @@ def _described(parts: list[str]) -> str:
 
 
 def _received(parts: list[str], value: object) -> str:
-    """The received type, or that of the element of a sequence that is no integer."""
+    """The type of a value, or of the first element of a sequence that is no integer."""
     if {"Sequence[int]", "Size"} & {*parts} and isinstance(value, (list, tuple)):
         k, element = next(
             (k, item)

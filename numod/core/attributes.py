@@ -114,7 +114,7 @@ def record_stream(self: Tensor, s: object) -> None:
 
 
 def copied(self: Tensor) -> Tensor:
-    """The result of `copy.copy`: another tensor of the same class over the same memory."""
+    """The result of `copy.copy`: another tensor of this class over the same memory."""
     result = object.__new__(type(self))
     fields_of(result).update(fields_of(self))
     return result

@@ -483,9 +483,9 @@ def has_torch_function(relevant_args: Iterable[Any]) -> bool:
     return bool((disabled < 2 and state.modes) or (not disabled and _overloaded(relevant_args)))
 
 
-def has_torch_function_unary(each: Any) -> bool:
+def has_torch_function_unary(argument: Any) -> bool:
     """`has_torch_function` for one argument."""
-    return has_torch_function((each,))
+    return has_torch_function((argument,))
 
 
 def has_torch_function_variadic(*arguments: Any) -> bool:

@@ -60,8 +60,8 @@ def set_printoptions(
     tensor.
     """
     chosen = asdict(_PROFILES.get(profile, _options))
-    given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
-    chosen.update({name: value for name, value in given.items() if value is not None}, sci_mode=sci_mode)
+    options = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
+    chosen.update({name: value for name, value in options.items() if value is not None}, sci_mode=sci_mode)
     for name, value in chosen.items():
         setattr(_options, name, value)
 
@@ -94,7 +94,7 @@ def _body(tensor: Any, indent: int) -> str:
     source = tensor.detach().cpu()
     values = (source.float() if str(tensor.dtype).endswith("bfloat16") else source).numpy()  # NumPy has no bfloat16
     summarised = tensor.numel() > _options.threshold
-    if summarised:  # before any formatting, so that the cost is that of what is shown
+    if summarised:  # before formatting, so that only the shown elements cost time
         values = _keep_edges(values)
     texts, width = {"f": _float_texts, "c": _complex_texts}.get(values.dtype.kind, _exact_texts)(values)
     return _join(iter(texts), tuple(tensor.shape), _Layout(width, summarised), indent)
@@ -123,8 +123,8 @@ def _suffixes(tensor: Any, default_dtype: str) -> list[str]:
 def _keep_edges(values: np.ndarray) -> np.ndarray:
     """The elements that a summary shows: both ends of each long dimension."""
     edge = _options.edgeitems
-    kept = [[*range(edge), *range(n - edge, n)] if n > 2 * edge else range(n) for n in values.shape]
-    return np.asarray(values[np.ix_(*kept)])
+    edge_indices = [[*range(edge), *range(n - edge, n)] if n > 2 * edge else range(n) for n in values.shape]
+    return np.asarray(values[np.ix_(*edge_indices)])
 
 
 def _exact_texts(values: np.ndarray) -> tuple[list[str], int]:
@@ -140,7 +140,7 @@ def _float_texts(values: np.ndarray) -> tuple[list[str], int]:
     style, whole = _float_style(np.abs(flat[measured]))
     # "1." and not "1": a whole number of a floating dtype has to look different from an integer.
     texts = [format(value, style) + ("." if whole and math.isfinite(value) else "") for value in flat.tolist()]
-    return texts, max((len(texts[place]) for place in np.flatnonzero(measured)), default=1)
+    return texts, max((len(texts[position]) for position in np.flatnonzero(measured)), default=1)
 
 
 def _complex_texts(values: np.ndarray) -> tuple[list[str], int]:

@@ -252,7 +252,7 @@ class Tensor(TensorBase):
     def grad_fn(self) -> object | None:
         """The node that computed this tensor, of a class such as `AddBackward0`; None for leaves."""
         node = self._made_by
-        return None if node is None else node.shown()
+        return None if node is None else node.with_class_name()
 
     @property
     def _made_by(self) -> object | None:

@@ -1,5 +1,4 @@
-"""Differences that Kullback-Leibler divergences are made of, in float64: each is computed without cancellation where
-its arguments are nearly equal.
+"""Terms of Kullback-Leibler divergences in float64, computed without cancellation for nearly equal arguments.
 
 Arguments named `rise` are a difference of two others, which the caller knows more precisely than their rounded values
 do.
