@@ -7,25 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import product
-from typing import NamedTuple
 
 import mpmath as mp
 
+from cases import Case
 from numod import Tensor, distributions as D, ones_like, stack, zeros_like
 
 log = mp.log
-
-
-class Case(NamedTuple):
-    """`call` of tensors and `exact` of mpmath numbers at `points`; the bars are in ulps of the value and of each
-    gradient, for float32 and float64.
-    """
-
-    call: Callable
-    exact: Callable
-    points: list
-    value: tuple[float, float] = (8, 8)
-    gradient: tuple[float, float] = (12, 12)
 
 
 def lgamma(x: mp.mpf) -> mp.mpf:

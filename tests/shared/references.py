@@ -401,10 +401,11 @@ CONSTANT = {
 }  # fmt: skip
 RANDOM = {"exponential", "bernoulli", "dropout"}
 # Helper rows: parts of other rows or of divergences. Each is listed with the case that compares it with mpmath: a name of
-# `accuracy.UNARY` (ops/test_accuracy) or of `divergences.CASES` (distributions/test_digits).
+# `accuracy.UNARY` or `two_inputs.BINARY` (ops/test_accuracy) or of `divergences.CASES` (distributions/test_digits).
 HELPERS = {
     "erfcx_slope": "erfcx",
     "log_ndtr_slope": "log_ndtr",
+    "incomplete_gamma_slope": "gammainc",
     "bessel_i_gap": "i0e",
     "bessel_k_gap": "scaled_modified_bessel_k0",
     "exp_excess": "Gumbel",
