@@ -1,5 +1,5 @@
-"""Exact divergences, entropies and distribution functions, by mpmath, at parameters where formulas lose digits: pairs
-that are nearly equal, probabilities that round to 0 or 1, tails. The reference of `distributions/test_digits`. A case's
+"""Exact divergences, entropies, densities and distribution functions, by mpmath, at parameters where formulas lose
+digits: pairs that are nearly equal, probabilities that round to 0 or 1, tails, large parameters. The reference of `distributions/test_digits`. A case's
 points are (parameters of p, parameters of q), or the arguments of `call`.
 """
 
@@ -136,6 +136,34 @@ TAILS = [(z, s) for z in (-1e30, -1e4, -10.0, -3.0, -1.0, -1e-6, 1e-6, 0.7, 10.0
 ABOVE = [(z, s) for z in (1e-30, 1e-6, 0.5, 3.0) for s in (1e-2, 1.0, 30.0)]
 SHARES = [(v, s) for v in (1e-30, 1e-10, 1e-3, 0.2, 0.3, 0.7, 0.9) for s in (1e-3, 8.0)]
 
+# parameters from small to so large that log gammas cancel, at points up to some deviations from the mean
+WEIGHTS = [
+    (a / r * (1 + k / mp.sqrt(a)), a, r)
+    for a, r, k in product((0.01, 0.7, 5.0, 40.0, 1e4, 1e6), (0.125, 3.0), (0.4, 2.5, -0.7))
+    if k > 0 or a > 1
+]
+PARTS = [
+    (float(x), a, b)
+    for a, b in product((0.02, 0.7, 6.0, 60.0, 3e4, 1e6), (0.5, 8.0, 1e5))
+    for x in (a / (a + b) * 1.01, 0.3 * a / (a + b))
+    if x < 0.999
+]
+FREEDOM = [(x, v) for x in (-30.0, -1.7, 0.4, 2.5) for v in (0.1, 3.0, 19.0, 25.0, 1e3, 1e6)]
+COUNTED = [(rate, k) for rate in (1e-3, 0.7, 20.0, 1e4, 1e6) for k in (0.0, 1.0, 9.0, 1.1e4, 1001000.0)]
+
+
+def log_gamma_density(x, a, r):
+    return a * log(r) + (a - 1) * log(x) - r * x - lgamma(a)
+
+
+def log_beta_density(x, a, b):
+    return (a - 1) * log(x) + (b - 1) * mp.log1p(-x) + lgamma(a + b) - lgamma(a) - lgamma(b)
+
+
+def log_student_density(x, v):
+    return lgamma((v + 1) / 2) - lgamma(v / 2) - log(v * mp.pi) / 2 - (v + 1) / 2 * mp.log1p(x * x / v)
+
+
 CASES: dict[str, Case] = {
     "Normal": Case(pair(D.Normal), normal, SHIFTED),
     "Laplace": Case(pair(D.Laplace), laplace, SHIFTED),
@@ -177,4 +205,11 @@ CASES: dict[str, Case] = {
     "icdf of Laplace": Case(lambda v, s: D.Laplace(0.0 * s, s).icdf(v), lambda v,
         s: s * log(2 * v) if v < 0.5 else -s * log(2 * (1 - v)), SHARES),
     "icdf of Cauchy": Case(lambda v, s: D.Cauchy(0.0 * s, s).icdf(v), lambda v, s: -s * mp.cot(mp.pi * v), SHARES),
+    "density of Gamma": Case(at(D.Gamma, "log_prob", "concentration", "rate"), log_gamma_density,
+        [tuple(map(float, row)) for row in WEIGHTS], (2, 128), (2, 1024)),
+    "density of Beta": Case(at(D.Beta, "log_prob", "concentration1", "concentration0"), log_beta_density, PARTS,
+        (2, 96), (2, 512)),
+    "density of StudentT": Case(at(D.StudentT, "log_prob", "df"), log_student_density, FREEDOM, (2, 8), (3, 32)),
+    "density of Poisson": Case(lambda rate, k: D.Poisson(rate, validate_args=False).log_prob(k),
+        lambda rate, k: k * log(rate) - rate - lgamma(k + 1), COUNTED, (2, 10), (2, 4), (1,)),
 }  # fmt: skip

@@ -422,6 +422,9 @@ HELPERS = {
     "failure_information": "entropy of Geometric by logits",
     "geometric_entropy": "entropy of Geometric by logits",
 }
+HELPERS |= {f"gamma_{name}": "density of Gamma" for name in "log_density value_slope shape_slope rate_slope".split()}
+HELPERS |= {f"beta_{name}": "density of Beta" for name in "log_density value_slope shape_slope rest_slope".split()}
+HELPERS |= {f"student_{name}": "density of StudentT" for name in ("log_density", "df_slope")}
 FIRST_IS_CONSTANT = {"polygamma", "zeta", "gammainc", "gammaincc"}  # no library has a gradient for their first input
 POINTS = ([-1.3, 0.4, 2.1], [0.7, -0.9, 1.2], [1.6, 0.8, -0.3])
 NAMES = list(REFERENCES)
