@@ -112,6 +112,8 @@ NEAR = (0.0009765625, 0.25, -0.5, 30.0)  # changes of a scale; float32 holds the
 SHIFTED = [
     (m, s, m + k * s, s * (1 + e)) for m, s, k, e in product((0.5,), (0.0078125, 8.0), (0.0009765625, 10.0), NEAR)
 ]
+FAR = [(0.5, 7.0, 0.5 + k, t) for k, t in product((0.0, 60.0, -5.0), (0.7, 0.5, 217.0, 2000.0))]
+FAR_SHARES = [(3.0, 2.0, 0.3, 30.0), (0.5, 8.0, 1000.0, 2000.0), (100.0, 0.01, 0.02, 5.0), (7.0, 7.0, 1e5, 2e5)]
 RATES = [(x, x * (1 + e)) for x in (1e-30, 1e-6, 0.3, 7.0, 1e6, 1e30) for e in (1e-6, 1e-3, 0.1, -0.3, 1.0, 100.0)]
 LOGITS = [
     (a, a + e)
@@ -168,11 +170,11 @@ CASES: dict[str, Case] = {
     "Normal": Case(pair(D.Normal), normal, SHIFTED),
     "Laplace": Case(pair(D.Laplace), laplace, SHIFTED),
     "Cauchy": Case(pair(D.Cauchy), cauchy, SHIFTED),
-    "Gumbel": Case(pair(D.Gumbel), gumbel, [each for each in SHIFTED if each[3] < 30 * each[1]], (32, 64), (32, 64)),
+    "Gumbel": Case(pair(D.Gumbel), gumbel, [*SHIFTED, *FAR], (2, 256), (2, 512)),
     "Exponential": Case(pair(D.Exponential), exponential, RATES),
     "Poisson": Case(pair(D.Poisson), poisson, RATES),
-    "Gamma": Case(pair(D.Gamma), gamma, SHAPES, (8, 32), (32, 32)),
-    "Beta": Case(pair(D.Beta), beta, SHARES_OF_ONE, (32, 256), (32, 64)),
+    "Gamma": Case(pair(D.Gamma), gamma, SHAPES, (4, 8), (24, 24)),
+    "Beta": Case(pair(D.Beta), beta, [*SHARES_OF_ONE, *FAR_SHARES], (160, 256), (48, 96)),
     "Pareto": Case(pair(D.Pareto), pareto,
         [(s * 1.25, a, s, a * (1 + e)) for s in (1e-3, 1e4) for a in (1e-2, 50.0) for e in NEAR]),
     "Bernoulli by logits": Case(pair(D.Bernoulli, by="logits"), of_logits, LOGITS),
