@@ -100,7 +100,7 @@ gumbel_divergence = pointwise(  # of Gumbel distributions whose locations are x 
 )
 
 
-# Second derivatives. The divergence depends on x / z and y / z only, so its derivatives are homogeneous of degree -1, and
+# Second derivatives. The divergence depends on x / z and y / z only, so its derivatives are homogeneous of degree -1:
 # their derivatives by z follow from those by x and y (Euler's theorem).
 
 
