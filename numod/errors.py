@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import operator
+import sys
+import warnings
 from collections.abc import Callable
 from functools import cache
 
@@ -63,6 +65,19 @@ def normalize_dim(dim: int, ndim: int, what: str = "dim") -> int:
             raise ValueError(f"Overflow when unpacking long long: {what} is {dim}")
         raise IndexError(f"Dimension out of range (expected to be in range of [{-limit}, {limit - 1}], but got {dim})")
     return dim % limit
+
+
+def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
+    """A warning at the line outside this package that the call came from."""
+    level, frame = 2, sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == __package__:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)
+
+
+def warn_deprecated(old: str, new: str) -> None:
+    """PyTorch's warning of a public function that has a successor."""
+    warn_caller(f"numod.{old} is deprecated in favor of numod.{new} and will be removed in a future release.")
 
 
 @cache
