@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import operator
+import sys
+import warnings
 from collections.abc import Callable
 from functools import cache
 
@@ -25,6 +27,29 @@ def plain(value: object) -> object:
     return operator.index(value) if value.__class__ is not int and isinstance(value, WHOLE) else value
 
 
+def plain_sizes(name: str, value: object, optional: bool = False) -> int | tuple:
+    """A size, or a tuple of sizes, with ints in the place of other integers; an entry may be None if `optional`.
+
+    Raises TypeError for floats, bools and what is no sequence. `name` is the argument's.
+    """
+    if value.__class__ is int or (value.__class__ is tuple and all([size.__class__ is int for size in value])):
+        return value
+    if hasattr(type(value), "__number__"):  # of a recording
+        return value
+    if value.__class__ is not bool and isinstance(value, WHOLE):
+        return operator.index(value)
+    if isinstance(value, str) or not hasattr(value, "__len__"):
+        raise TypeError(f"argument '{name}' must be int or tuple of ints, not {type(value).__name__}")
+    sizes = list(value)
+    for k, size in enumerate(sizes):
+        if size.__class__ is int or hasattr(type(size), "__number__") or (optional and size is None):
+            continue
+        if size.__class__ is bool or not isinstance(size, WHOLE):
+            raise TypeError(f"argument '{name}' must be tuple of ints, but found {type(size).__name__} at pos {k}")
+        sizes[k] = operator.index(size)
+    return tuple(sizes)
+
+
 def normalize_dim(dim: int, ndim: int, name: str = "dim") -> int:
     """`dim` counted from the front.
 
@@ -40,6 +65,19 @@ def normalize_dim(dim: int, ndim: int, name: str = "dim") -> int:
             raise ValueError(f"Overflow when unpacking long long: {name} is {dim}")
         raise IndexError(f"Dimension out of range (expected to be in range of [{-limit}, {limit - 1}], but got {dim})")
     return dim % limit
+
+
+def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
+    """A warning at the line outside this package that the call came from."""
+    level, frame = 2, sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == __package__:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)
+
+
+def warn_deprecated(old: str, new: str) -> None:
+    """PyTorch's warning of a public function that has a successor."""
+    warn_caller(f"numod.{old} is deprecated in favor of numod.{new} and will be removed in a future release.")
 
 
 @cache

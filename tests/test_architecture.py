@@ -162,10 +162,11 @@ def test_every_row_has_a_reference_in_the_tests() -> None:
     from accuracy import UNARY
     from divergences import CASES
     from references import HELPERS
+    from two_inputs import BINARY
     from numod.ops import pointwise
     from numod.ops.reduce import reduction
 
-    assert set(HELPERS.values()) <= UNARY.keys() | CASES.keys()
+    assert set(HELPERS.values()) <= UNARY.keys() | BINARY.keys() | CASES.keys()
     tests = Path(__file__).parent
     text = "".join(path.read_text() for path in (*(tests / "ops").rglob("*.py"), tests / "shared" / "references.py"))
     # norm1 and norm2 are reached through norm

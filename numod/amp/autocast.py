@@ -16,6 +16,7 @@ from ..core.apply import state
 from ..core.tensor import Tensor
 from ..device.device import Device
 from ..dtypes import bfloat16, float16
+from ..errors import warn_caller
 from ..dtypes import dtype as DType
 from . import casts
 
@@ -62,33 +63,43 @@ def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -
 # ---- deprecated names, each for one device
 
 
+def _warn_of(old: str, new: str) -> None:
+    warn_caller(f"numod.{old} is deprecated. Please use numod.{new} instead.", DeprecationWarning)
+
+
 def is_autocast_cpu_enabled() -> bool:
     """`is_autocast_enabled("cpu")`"""
+    _warn_of("is_autocast_cpu_enabled()", "is_autocast_enabled('cpu')")
     return is_autocast_enabled("cpu")
 
 
 def set_autocast_cpu_enabled(enabled: bool) -> None:
     """`set_autocast_enabled("cpu", enabled)`"""
+    _warn_of("set_autocast_cpu_enabled(enabled)", "set_autocast_enabled('cpu', enabled)")
     set_autocast_enabled("cpu", enabled)
 
 
 def get_autocast_cpu_dtype() -> DType:
     """`get_autocast_dtype("cpu")`"""
+    _warn_of("get_autocast_cpu_dtype()", "get_autocast_dtype('cpu')")
     return get_autocast_dtype("cpu")
 
 
 def set_autocast_cpu_dtype(dtype: DType) -> None:
     """`set_autocast_dtype("cpu", dtype)`"""
+    _warn_of("set_autocast_cpu_dtype(dtype)", "set_autocast_dtype('cpu', dtype)")
     set_autocast_dtype("cpu", dtype)
 
 
 def get_autocast_gpu_dtype() -> DType:
     """`get_autocast_dtype("cuda")`"""
+    _warn_of("get_autocast_gpu_dtype()", "get_autocast_dtype('cuda')")
     return get_autocast_dtype("cuda")
 
 
 def set_autocast_gpu_dtype(dtype: DType) -> None:
     """`set_autocast_dtype("cuda", dtype)`"""
+    _warn_of("set_autocast_gpu_dtype(dtype)", "set_autocast_dtype('cuda', dtype)")
     set_autocast_dtype("cuda", dtype)
 
 

@@ -10,6 +10,7 @@ from ..device import Storage
 from ..device.device import Device
 from ..device.layout import layout
 from ..dtypes import bool_, dtype as DType
+from ..errors import warn_caller
 from ..formats import memory_format as MemoryFormat, strided
 from .create import creation, memory, ranges, values
 from .convert.storages import TypedStorage
@@ -39,8 +40,17 @@ class PinnedStorage(Storage):
     __slots__ = ()
 
 
+def _warn_of_device(name: str, device: object) -> None:
+    if device is not None:
+        warn_caller(
+            f"The argument 'device' of Tensor.{name}() is deprecated. Please do not pass this argument.",
+            DeprecationWarning,
+        )
+
+
 def is_pinned(self: Tensor, device: object = None) -> bool:
     """Whether the tensor lies in page-locked host memory."""
+    _warn_of_device("is_pinned", device)
     return isinstance(self._storage, PinnedStorage)
 
 
@@ -49,6 +59,7 @@ def pin_memory(self: Tensor, device: object = None) -> Tensor:
 
     A pinned tensor is returned itself. Raises RuntimeError without a CUDA device.
     """
+    _warn_of_device("pin_memory", device)
     if self.device.type != "cpu":
         raise RuntimeError(f"cannot pin a tensor of {self.device}: only dense CPU tensors can be pinned")
     backend = Device("cuda").backend

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ... import dtypes
-from ...errors import LinAlgError
+from ...errors import LinAlgError, warn_deprecated
 from ...ops.linalg import factorization as op, gradients  # noqa: F401  gives the ops their gradients
 from ...ops.pointwise import broadcast_shapes
 from ...ops.linalg.triangular_solve import solve_triangular
@@ -328,16 +328,19 @@ def old_svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> return
 
 
 def old_qr(input: Tensor, some: bool = True) -> return_types.qr:
-    """(Q, R), reduced where `some`, else complete."""
+    """(Q, R), reduced where `some`, else complete. Deprecated in favor of `linalg.qr`."""
+    warn_deprecated("qr", "linalg.qr")
     return return_types.qr(qr(input, "reduced" if some else "complete"))
 
 
 def old_cholesky(input: Tensor, upper: bool = False) -> Tensor:
-    """The Cholesky factor of symmetric positive-definite matrices."""
+    """The Cholesky factor of symmetric positive-definite matrices. Deprecated in favor of `linalg.cholesky`."""
+    warn_deprecated("cholesky", "linalg.cholesky")
     return cholesky(input, upper=upper)
 
 
 def old_lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, ...]:
-    """(L and U in one matrix, pivots), and infos if requested; `numod.linalg.lu_factor_ex` is the newer form."""
+    """(L and U in one matrix, pivots), and infos if requested. Deprecated in favor of `linalg.lu_factor_ex`."""
+    warn_deprecated("lu", "linalg.lu_factor / numod.linalg.lu_factor_ex")
     results = tuple(lu_factor_ex(A, pivot=pivot))
     return results if get_infos else results[:2]

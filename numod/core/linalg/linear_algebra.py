@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from math import prod
 
 from ... import dtypes
-from ...errors import normalize_dim
+from ...errors import normalize_dim, warn_deprecated
 from ...ops.linalg import factorization as op, triangular_solve as substitution
 from ...ops import table as t
 from ...ops.pointwise import broadcast_shapes
@@ -135,7 +135,8 @@ def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, un
 def triangular_solve(
     b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> return_types.triangular_solve:
-    """(X with A X = b, a copy of A): the older form of `linalg.solve_triangular`."""
+    """(X with A X = b, a copy of A). Deprecated in favor of `linalg.solve_triangular`."""
+    warn_deprecated("triangular_solve", "linalg.solve_triangular")
     solution = solve_triangular(A.mT if transpose else A, b, upper=upper != transpose, unitriangular=unitriangular)
     return return_types.triangular_solve((solution, A.clone()))
 
