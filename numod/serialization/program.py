@@ -100,8 +100,12 @@ def read_program(filename: str | os.PathLike) -> tuple[Program, Any, dict[str, T
 
     Raises as `load_program` does.
     """
-    shown = os.fspath(filename) if isinstance(filename, (str, os.PathLike)) else "the file"
+    is_path = isinstance(filename, (str, os.PathLike))
+    shown = os.fspath(filename) if is_path else "the file"
+    start = None if is_path else filename.tell()
     text = load_metadata(filename).get(KEY)
+    if start is not None:
+        filename.seek(start)  # it is read twice
     if text is None:
         raise ValueError(f"load_program: {shown} holds no program")
     tensors = load_file(filename)
