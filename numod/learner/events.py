@@ -77,7 +77,7 @@ class Callback:
 
     order: float = 0
     learn: Loop | None = None
-    run = run_train = run_valid = True
+    run_train = run_valid = True
     only_fit = in_step = False
     needs_pred = True
 
@@ -86,7 +86,7 @@ class Callback:
         if unknown:
             raise TypeError(f"Callback: {sorted(unknown)[0]!r} is no event; events are {', '.join(EVENTS)}")
         for event, function in events.items():
-            setattr(self, event, function.__get__(self))
+            setattr(self, event, _method(self, event, function))
 
     def __getattr__(self, name: str) -> Any:
         learn = self.__dict__.get("learn")
@@ -96,6 +96,17 @@ class Callback:
 
     def __deepcopy__(self, memo: dict) -> Callback:
         return self  # a model with hooks of a callback can be copied without its Learner
+
+    @property
+    def run(self) -> bool:
+        """Whether the callback is called; may be set at any time."""
+        return self.__dict__.get("run", True)
+
+    @run.setter
+    def run(self, value: bool) -> None:
+        self.__dict__["run"] = value
+        if self.learn is not None:
+            self.learn._prepare_events()
 
     def __repr__(self) -> str:
         return type(self).__name__
@@ -116,27 +127,29 @@ class Callback:
             setattr(self, key, value)
 
 
-def handler(callback: Callback, event: str) -> Callable[[], object]:
-    """A call of the callback's method for an event. Exceptions say which callback raised them, and in which event."""
-    method = getattr(callback, event)
+def _method(self: Callback, event: str, function: Callable[[Any], object]) -> Callable[[], object]:
+    def call_function() -> object:
+        return function(self) if event else None  # `event` is what tell_callback reads
 
-    def call() -> None:
-        if callback.run:
-            try:
-                method()
-            except CANCELLED:
-                raise
-            except Exception as error:
-                error.add_note(f"raised by the callback {callback!r} in {event}")
-                raise
+    return call_function
 
-    return call
+
+def tell_callback(error: BaseException) -> None:
+    """Add to an exception which callback raised it, and in which event. Looking at the traceback costs nothing before."""
+    trace = error.__traceback__
+    while trace is not None:
+        name, values = trace.tb_frame.f_code.co_name, trace.tb_frame.f_locals
+        event = values.get("event") if name == "call_function" else name
+        if event in EVENTS and isinstance(values.get("self"), Callback):
+            error.add_note(f"raised by the callback {values['self']!r} in {event}")
+            return
+        trace = trace.tb_next
 
 
 class TrainEvalCallback(Callback):
-    """Counts epochs and batches and sets the training mode of the model. Every Learner has it."""
+    """Sets counters to their start, and the training mode of the model. Every Learner has it."""
 
-    order, run_valid, needs_pred = -10, False, False
+    order = -10
 
     def before_fit(self) -> None:
         """Counters start at 0; a model with a method `reset` is reset."""
@@ -151,12 +164,6 @@ class TrainEvalCallback(Callback):
         learn.pct_train = learn.epoch / learn.n_epoch if learn.n_epoch else 0.0
         learn.model.train()
         learn.training = True
-
-    def after_batch(self) -> None:
-        """Count a batch of training."""
-        learn = self.learn
-        learn.train_iter += 1
-        learn.pct_train += learn.pct_batch
 
     def before_validate(self) -> None:
         """Evaluation mode."""

@@ -352,7 +352,7 @@ class Learner(Loop):
     def summary(self) -> str:
         """The layers, the optimizer, the loss and the callbacks, as text."""
         self._prepare()
-        self._split(self.dls.one_batch())
+        self.xb, self.yb = self._split(self.dls.one_batch())
         layers = summary(self.model, input_data=self.xb, verbose=0, col_names=("output_size", "num_params", "trainable"))
         self._forget_batch()
         loss = getattr(self.loss_func, "__name__", None) or repr(self.loss_func)

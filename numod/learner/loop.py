@@ -25,8 +25,14 @@ from .events import (
     CancelStepException,
     CancelTrainException,
     CancelValidException,
-    handler,
+    tell_callback,
 )
+
+
+_AROUND = {
+    part: (f"before_{part}", f"after_cancel_{part}", f"after_{part}")
+    for part in ("fit", "epoch", "train", "validate")
+}
 
 
 class Loop:
@@ -75,38 +81,59 @@ class Loop:
 
     def _all_batches(self) -> None:
         self._count_batches()
-        step = self._training_step if self.training else self._validation_step
+        step, counted = (self._training_step, 1) if self.training else (self._validation_step, 0)
         with _ended(iter(self.dl)) as batches:
             for self.iter, batch in enumerate(batches, getattr(self.dl, "first", 0)):
-                self._split(batch)
-                self._with_events("batch", step, CancelBatchException)
+                self.xb, self.yb = self._split(batch)
+                try:
+                    for call in self._on["before_batch"]:
+                        call()
+                    step()
+                except CancelBatchException:
+                    self("after_cancel_batch")
+                self.train_iter += counted
+                self.pct_train += self.pct_batch
+                for call in self._on["after_batch"]:
+                    call()
 
     def _batch(self) -> None:
+        on = self._on  # read here and looped over in place, as a batch has many events and they should cost nothing
         self.pred = self.model(*self.xb)
-        self("after_pred")
+        for call in on["after_pred"]:
+            call()
         if self.yb:
-            self.loss_grad = self.loss_func(self.pred, *self.yb)
-            self.loss = self.loss_grad.detach()
-        self("after_loss")
-        if self.training and self.yb:
-            self._with_events("backward", self._backward, CancelBackwardException)
-            self._with_events("step", self._step, CancelStepException)
-            self.opt.zero_grad()
-
-    def _backward(self) -> None:
-        self.loss_grad.backward()
-
-    def _step(self) -> None:
-        self.opt.step()
+            self.loss = self.loss_grad = self.loss_func(self.pred, *self.yb)
+        for call in on["after_loss"]:
+            call()
+        if not self.training or not self.yb:
+            return
+        try:
+            for call in on["before_backward"]:
+                call()
+            self.loss_grad.backward()
+        except CancelBackwardException:
+            self("after_cancel_backward")
+        for call in on["after_backward"]:
+            call()
+        try:
+            for call in on["before_step"]:
+                call()
+            self.opt.step()
+        except CancelStepException:
+            self("after_cancel_step")
+        for call in on["after_step"]:
+            call()
+        self.opt.zero_grad()
 
     def _with_events(self, part: str, work: Callable[[], object], cancelled: type[Exception]) -> None:
         """The work between its events; the exception skips the rest of it."""
+        before, after_cancel, after = _AROUND[part]
         try:
-            self("before_" + part)
+            self(before)
             work()
         except cancelled:
-            self("after_cancel_" + part)
-        self("after_" + part)
+            self(after_cancel)
+        self(after)
 
     def __call__(self, event: str) -> None:
         """Call the callbacks of an event."""
@@ -120,6 +147,9 @@ class Loop:
         self._prepare()
         try:
             self._with_events("fit", work, CancelFitException)
+        except Exception as error:
+            tell_callback(error)
+            raise
         finally:
             for call in self._handlers[True]["cleanup_fit"]:
                 call()
@@ -127,7 +157,7 @@ class Loop:
                 callback.run = True
             if self.opt is not None:
                 self.opt.zero_grad()
-            self.training = False
+            self.training, self.dl = False, None
             self._forget_batch()
 
     def _prepare(self) -> None:
@@ -136,18 +166,20 @@ class Loop:
         self._training_step = self._validation_step = self._batch
         device = self.dls.device if self.dls.device is not None else self._model_device()
         self._device = None if device is None or device.type == "cpu" else device
+        self._is_plain = self._device is None and self.dls.n_inp is None
         if self.compile:
             self._training_step, self._validation_step = compiled_steps(self)
 
     def _prepare_events(self) -> None:
+        """Look up the handlers of all events, for training and validation."""
         self._handlers = {training: self._table(training) for training in (True, False)}
-        self._on = self._handlers[True]
+        self._on = self._handlers[self.training or self.dl is None]
 
     def _table(self, training: bool) -> dict[str, list[Callable]]:
-        active = [each for each in self.ordered_cbs() if not (self.probing and each.only_fit)]
+        active = [each for each in self.ordered_cbs() if each.run and not (self.probing and each.only_fit)]
         return {
             event: [
-                handler(each, event)
+                getattr(each, event)
                 for each in active
                 if hasattr(each, event) and (event not in OF_A_BATCH or (each.run_train if training else each.run_valid))
             ]
@@ -165,16 +197,19 @@ class Loop:
             self._seen = count
         self.n_iter = count if known else None
         expected = count if known else getattr(self, "_seen", 0)  # an unknown length is taken from the epoch before
-        self.pct_batch = 1.0 / (expected * self.n_epoch) if expected and self.n_epoch else 0.0
+        self.pct_batch = 1.0 / (expected * self.n_epoch) if expected and self.training and self.n_epoch else 0.0
 
-    def _split(self, batch: Any) -> None:
-        """Inputs and targets of a batch: all but the last, and the last, unless `dls.n_inp` says otherwise."""
+    def _split(self, batch: Any) -> tuple[tuple, tuple]:
+        """(inputs, targets) of a batch: all but the last, and the last, unless `dls.n_inp` says otherwise."""
+        if self._is_plain and len(batch) == 2 and type(batch) in (list, tuple):
+            x, y = batch
+            return (x,), (y,)
         if isinstance(batch, Tensor):
             batch = (batch,)
         if self._device is not None:
             batch = moved_to(batch, self._device)
         inputs = self.dls.n_inp or len(batch) - 1 or 1
-        self.xb, self.yb = tuple(batch[:inputs]), tuple(batch[inputs:])
+        return tuple(batch[:inputs]), tuple(batch[inputs:])
 
     def _forget_batch(self) -> None:
         self.xb = self.yb = ()

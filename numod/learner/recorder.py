@@ -61,13 +61,20 @@ class Recorder(Callback):
         """The last smoothed loss."""
         return self.losses[-1] if self.losses else None
 
+    def _wait(self, loss: Tensor) -> None:
+        """Keep a loss where it is: to read one from a GPU is to wait for it."""
+        self._waiting.append((loss if loss.dim() == 0 else loss.float().mean()).detach())
+        if len(self._waiting) > _PENDING or loss.device.type == "cpu":
+            self._read()
+
     def _read(self) -> None:
-        """Read waiting losses from the device at once."""
+        """Read waiting losses from the device at once, and smooth the new ones."""
         waiting, self._waiting = self._waiting, []
-        for loss in read(each if each.dim() == 0 else each.float().mean() for each in waiting):
-            self._raw.append(loss)
+        self._raw += read(waiting)
+        for count in range(len(self._losses), len(self._raw)):
+            loss = self._raw[count]
             self._smooth = loss + self.beta * (self._smooth - loss)
-            self._losses.append(self._smooth / (1 - self.beta ** len(self._raw)))
+            self._losses.append(self._smooth / (1 - self.beta ** (count + 1)))
 
     # ---- events
 
@@ -103,19 +110,18 @@ class Recorder(Callback):
     def after_batch(self) -> None:
         """Keep the loss and the learning rate, or add the batch to the metrics."""
         learn = self.learn
-        if not learn.training:
-            self._validated()
-        elif learn.yb and learn.loss is not None:
-            self._waiting.append(learn.loss)
+        if not learn.yb or learn.loss is None:
+            return
+        if learn.training:
             self.lrs.append(learn.opt.param_groups[-1]["lr"])
+            if learn._device is None and not learn.loss.dim():
+                self._raw.append(learn.loss.item())
+            else:
+                self._wait(learn.loss)
             if self.train_metrics:
                 _accumulate(learn.metrics, learn)
-            if len(self._waiting) > _PENDING:
-                self._read()
-
-    def _validated(self) -> None:
-        if self.valid_metrics and self.learn.yb and self.learn.loss is not None:
-            _accumulate((self.valid_loss, *self.learn.metrics), self.learn)
+        elif self.valid_metrics:
+            _accumulate((self.valid_loss, *learn.metrics), learn)
 
     def after_epoch(self) -> None:
         """Read the metrics, keep and log them."""

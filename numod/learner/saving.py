@@ -69,7 +69,7 @@ def export(learn: Any, fname: str | Path) -> Path:
 def _program(learn: Any) -> Any:
     """The model for one sample, as the bytes of a program's file; None if it cannot be captured."""
     learn._prepare()
-    learn._split(learn.dls.one_batch())
+    learn.xb, learn.yb = learn._split(learn.dls.one_batch())
     sample = tuple([each[:1].cpu() for each in learn.xb])
     learn._forget_batch()
     training, device = learn.model.training, learn._model_device()
