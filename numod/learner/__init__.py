@@ -24,6 +24,7 @@ from .events import (
     CancelValidException,
     TrainEvalCallback,
 )
+from .interpret import ClassificationInterpretation, Interpretation
 from .learner import Learner
 from .metrics import (
     AvgLoss,
@@ -75,3 +76,16 @@ from .tracker import (
     TrackerCallback,
 )
 from .training import EMA, SWA, GradientAccumulation, GradientClip, MixedPrecision, MixUp
+
+__all__ = [
+    "ActivationStats", "AvgLoss", "AvgMetric", "CSVLogger", "Callback", "CancelBackwardException",
+    "CancelBatchException", "CancelEpochException", "CancelFitException", "CancelStepException",
+    "CancelTrainException", "CancelValidException", "Checkpoint", "ClassificationInterpretation", "ConfusionMatrix",
+    "DataLoaders", "EMA", "EVENTS", "EarlyStoppingCallback", "F1Score", "FBeta", "GatherPreds", "GatherPredsCallback",
+    "GradientAccumulation", "GradientClip", "Interpretation", "LRFinder", "Learner", "Metric", "MixUp",
+    "MixedPrecision", "ParamScheduler", "Perplexity", "Precision", "ProgressCallback", "R2Score", "Recall",
+    "Recorder", "ReduceLROnPlateau", "RocAuc", "RocAucBinary", "SWA", "SaveModelCallback", "SchedCos", "SchedExp",
+    "SchedLin", "SchedNo", "SchedPoly", "TerminateOnNaNCallback", "TrackerCallback", "TrainEvalCallback",
+    "ValueMetric", "accuracy", "accuracy_multi", "combine_scheds", "combined_cos", "error_rate", "load_learner",
+    "mae", "minimum", "mse", "perplexity", "rmse", "slide", "steep", "top_k_accuracy", "valley",
+]  # fmt: skip

@@ -13,8 +13,8 @@ from .events import Callback
 
 
 class ActivationStats(Callback):
-    """Keep statistics of what layers give, every `every` batches of training: mean, standard deviation, share near zero,
-    and with `with_hist` a histogram.
+    """Keep statistics of what layers give, every `every` batches of training: mean, standard deviation, share near
+    zero, and with `with_hist` a histogram.
 
     `modules` are the layers, by default all without submodules; `mod_filter` chooses among them. `stats[layer][batch]`
     is a dict; numbers stay on the device until they are asked for by `layer_stats`.
@@ -30,7 +30,13 @@ class ActivationStats(Callback):
         mod_filter: Callable[[Module], bool] | None = None,
         hist: tuple[int, float, float] = (40, -10.0, 10.0),
     ) -> None:
-        self.with_hist, self.every, self.modules, self.mod_filter, self.hist_range = with_hist, every, modules, mod_filter, hist
+        self.with_hist, self.every, self.modules, self.mod_filter, self.hist_range = (
+            with_hist,
+            every,
+            modules,
+            mod_filter,
+            hist,
+        )
         self.stats: list[list[dict[str, Tensor]]] = []
         self.layers: list[tuple[str, Module]] = []
         self._hooks: list = []
@@ -39,7 +45,9 @@ class ActivationStats(Callback):
         """Hook the layers."""
         named = [(name, each) for name, each in self.learn.model.named_modules() if not list(each.children())]
         if self.modules is not None:
-            named = [(name, each) for name, each in self.learn.model.named_modules() if any(each is m for m in self.modules)]
+            named = [
+                (name, each) for name, each in self.learn.model.named_modules() if any(each is m for m in self.modules)
+            ]
         self.layers = [(name, each) for name, each in named if self.mod_filter is None or self.mod_filter(each)]
         self.stats = [[] for _ in self.layers]
         self._hooks = [each.register_forward_hook(partial(self._keep, k)) for k, (_, each) in enumerate(self.layers)]

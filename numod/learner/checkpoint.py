@@ -15,7 +15,8 @@ _FORMAT = 1
 
 
 class Checkpoint(Callback):
-    """Write the state of training to `path/model_dir/fname.pth` every `every` batches or `minutes`, and after each epoch.
+    """Write the state of training to `path/model_dir/fname.pth` every `every` batches or `minutes`, and after each
+    epoch.
 
     The state is weights, optimizer, callbacks (schedule, scaler, averages, trackers, recorder), random numbers, and the
     position in the epoch's batches. The file is replaced as a whole, so that one that was interrupted leaves the one

@@ -31,8 +31,8 @@ def _step(learn: Loop, training: bool) -> Callable[[], None]:
         if event is not None:
             if training:
                 warnings.warn(
-                    f"compile=True: the step runs eagerly, because {callback!r} listens to {event}, which happens inside "
-                    "it. Remove the callback, or set in_step=True on it if it only computes with tensors there",
+                    f"compile=True: the step runs eagerly, because {callback!r} listens to {event}, which happens "
+                    "inside it. Remove the callback, or set in_step=True on it if it only computes with tensors there",
                     stacklevel=6,
                 )
             return learn._batch

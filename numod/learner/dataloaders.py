@@ -110,9 +110,7 @@ def in_order(loader: Any) -> Any:
     """The loader, without shuffling and with the last batch, where it is a DataLoader over a map-style dataset."""
     if not isinstance(loader, DataLoader) or isinstance(loader.dataset, IterableDataset) or loader.batch_size is None:
         return loader
-    return DataLoader(
-        loader.dataset, loader.batch_size, num_workers=loader.num_workers, collate_fn=loader.collate_fn
-    )
+    return DataLoader(loader.dataset, loader.batch_size, num_workers=loader.num_workers, collate_fn=loader.collate_fn)
 
 
 def moved_to(batch: Any, device: Any) -> Any:

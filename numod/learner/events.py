@@ -135,7 +135,7 @@ def _method(self: Callback, event: str, function: Callable[[Any], object]) -> Ca
 
 
 def tell_callback(error: BaseException) -> None:
-    """Add to an exception which callback raised it, and in which event. Looking at the traceback costs nothing before."""
+    """Add to an exception which callback raised it, and in which event, by its traceback: that costs nothing before."""
     trace = error.__traceback__
     while trace is not None:
         name, values = trace.tb_frame.f_code.co_name, trace.tb_frame.f_locals

@@ -54,7 +54,7 @@ class Learner(Loop):
     - `path`, `model_dir`: folders of `save`, `export` and what callbacks write.
     - `compile`: a step (forward, loss, backward, optimizer) is one compiled function.
     - `wd`: weight decay; None leaves it to the optimizer. `moms`: momenta of `fit_one_cycle`.
-    - `train_bn`: frozen groups keep training their batch norms. `default_cbs`: False adds neither recorder nor progress.
+    - `train_bn`: frozen groups keep training their batch norms. `default_cbs`: False adds no recorder and no progress.
     """
 
     def __init__(
@@ -100,7 +100,11 @@ class Learner(Loop):
 
     def create_opt(self) -> None:
         """Make the optimizer, with a parameter group for each list of the splitter."""
-        split = [list(self.model.parameters())] if self.splitter is None else [list(each) for each in self.splitter(self.model)]
+        split = (
+            [list(self.model.parameters())]
+            if self.splitter is None
+            else [list(each) for each in self.splitter(self.model)]
+        )
         rates = per_group(self.lr, len(split))
         groups = [{"params": parameters, "lr": rate} for parameters, rate in zip(split, rates)]
         self.opt = self.opt_func(groups if len(groups) > 1 else split[0], lr=rates[-1])
@@ -153,7 +157,9 @@ class Learner(Loop):
         """
         with self.added_cbs(cbs):
             if resume and not hasattr(self, "checkpoint"):
-                raise ValueError("fit(resume=True) needs the callback Checkpoint: Learner(..., cbs=[Checkpoint(every=100)])")
+                raise ValueError(
+                    "fit(resume=True) needs the callback Checkpoint: Learner(..., cbs=[Checkpoint(every=100)])"
+                )
             if reset_opt or self.opt is None:
                 self.create_opt()
             wd = self.wd if wd is None else wd
@@ -184,7 +190,13 @@ class Learner(Loop):
         self.fit(n_epoch, lr_max, cbs=[ParamScheduler(scheds), *as_list(cbs)], **options)
 
     def fit_flat_cos(
-        self, n_epoch: int, lr: Any = None, div_final: float = 1e5, pct_start: float = 0.75, cbs: Any = None, **options: Any
+        self,
+        n_epoch: int,
+        lr: Any = None,
+        div_final: float = 1e5,
+        pct_start: float = 0.75,
+        cbs: Any = None,
+        **options: Any,
     ) -> None:
         """Train at a constant learning rate until `pct_start`, then let it fall along a cosine."""
         top = self._set_lr(lr)
@@ -234,8 +246,8 @@ class Learner(Loop):
         """Train a copy of the model with a growing learning rate, and suggest some: a named tuple with a field for each
         of `suggest_funcs` (`valley`, `slide`, `steep`, `minimum`).
 
-        The model, the optimizer and the random state stay as they are. `show_plot` draws the losses with matplotlib; else
-        they are in `lr_finder`, a Recorder.
+        The model, the optimizer and the random state stay as they are. The losses are in `lr_finder`, a
+        Recorder; `show_plot` draws them with matplotlib.
         """
         finder, recorder = LRFinder(start_lr, end_lr, num_it, stop_div), Recorder()
         model, opt = self.model, self.opt
@@ -353,11 +365,15 @@ class Learner(Loop):
         """The layers, the optimizer, the loss and the callbacks, as text."""
         self._prepare()
         self.xb, self.yb = self._split(self.dls.one_batch())
-        layers = summary(self.model, input_data=self.xb, verbose=0, col_names=("output_size", "num_params", "trainable"))
+        layers = summary(
+            self.model, input_data=self.xb, verbose=0, col_names=("output_size", "num_params", "trainable")
+        )
         self._forget_batch()
         loss = getattr(self.loss_func, "__name__", None) or repr(self.loss_func)
         cbs = "\n".join(f"  - {callback!r}" for callback in self.ordered_cbs())
-        return f"{layers}\nOptimizer: {getattr(self.opt_func, '__name__', self.opt_func)}\nLoss: {loss}\nCallbacks:\n{cbs}"
+        return (
+            f"{layers}\nOptimizer: {getattr(self.opt_func, '__name__', self.opt_func)}\nLoss: {loss}\nCallbacks:\n{cbs}"
+        )
 
     def show_training_loop(self) -> None:
         """Print the events in their order, with the callbacks that listen to them."""
@@ -403,7 +419,9 @@ class Learner(Loop):
             yield self
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({type(self.model).__name__}, callbacks: {', '.join(map(repr, self.ordered_cbs()))})"
+        return (
+            f"{type(self).__name__}({type(self.model).__name__}, callbacks: {', '.join(map(repr, self.ordered_cbs()))})"
+        )
 
 
 def as_dataloaders(dls: Any) -> DataLoaders:

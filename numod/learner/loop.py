@@ -30,8 +30,7 @@ from .events import (
 
 
 _AROUND = {
-    part: (f"before_{part}", f"after_cancel_{part}", f"after_{part}")
-    for part in ("fit", "epoch", "train", "validate")
+    part: (f"before_{part}", f"after_cancel_{part}", f"after_{part}") for part in ("fit", "epoch", "train", "validate")
 }
 
 
@@ -59,7 +58,8 @@ class Loop:
     # ---- the loop
 
     def _fit(self) -> None:
-        for self.epoch in range(self.start_epoch, self.n_epoch):
+        for epoch in range(self.start_epoch, self.n_epoch):
+            self.epoch = epoch
             self._with_epoch_events(self._one_epoch)
 
     def _with_epoch_events(self, work: Callable[[], object]) -> None:
@@ -83,7 +83,8 @@ class Loop:
         self._count_batches()
         step, counted = (self._training_step, 1) if self.training else (self._validation_step, 0)
         with _ended(iter(self.dl)) as batches:
-            for self.iter, batch in enumerate(batches, getattr(self.dl, "first", 0)):
+            for number, batch in enumerate(batches, getattr(self.dl, "first", 0)):
+                self.iter = number
                 self.xb, self.yb = self._split(batch)
                 try:
                     for call in self._on["before_batch"]:
@@ -181,7 +182,8 @@ class Loop:
             event: [
                 getattr(each, event)
                 for each in active
-                if hasattr(each, event) and (event not in OF_A_BATCH or (each.run_train if training else each.run_valid))
+                if hasattr(each, event)
+                and (event not in OF_A_BATCH or (each.run_train if training else each.run_valid))
             ]
             for event in EVENTS
         }
@@ -278,7 +280,9 @@ class Loop:
         """Context without some callbacks, or without all of a class."""
         wanted = as_list(cbs)
         removed = [
-            each for each in self.cbs if any(isinstance(each, cb) if isinstance(cb, type) else each is cb for cb in wanted)
+            each
+            for each in self.cbs
+            if any(isinstance(each, cb) if isinstance(cb, type) else each is cb for cb in wanted)
         ]
         self.remove_cbs(removed)
         try:

@@ -245,7 +245,9 @@ class RocAuc(_FromAll):
         if scores.dim() == 2 and scores.shape[1] > 2:
             areas = [_area(scores[:, k], targets == k) for k in range(scores.shape[1])]
             return stack(areas).mean()
-        return _area(scores.reshape(-1), targets.reshape(-1) > 0.5 if targets.is_floating_point() else targets.reshape(-1) > 0)
+        return _area(
+            scores.reshape(-1), targets.reshape(-1) > 0.5 if targets.is_floating_point() else targets.reshape(-1) > 0
+        )
 
     @property
     def name(self) -> str:

@@ -19,8 +19,8 @@ class Recorder(Callback):
     (`lrs`); per epoch the losses and metrics (`values`, by `metric_names` without "epoch" and "time") and the number of
     batches so far (`iters`).
 
-    Losses stay on the device until they are asked for or an epoch ends. `beta` is the weight of the past in the smoothed
-    loss.
+    Losses on a GPU stay there until they are asked for or an epoch ends. `beta` is the weight of the past in the
+    smoothed loss.
     """
 
     order, only_fit = 50, True

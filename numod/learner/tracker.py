@@ -39,7 +39,9 @@ class TrackerCallback(Callback):
         """Start anew. Raises ValueError where the recorder has no such name."""
         names = getattr(getattr(self.learn, "recorder", None), "metric_names", [])[1:]
         if self.monitor not in names:
-            raise ValueError(f"{self!r}: monitor={self.monitor!r} is not recorded; there are {', '.join(names) or 'none'}")
+            raise ValueError(
+                f"{self!r}: monitor={self.monitor!r} is not recorded; there are {', '.join(names) or 'none'}"
+            )
         if self.reset_on_fit or self.best is None:
             self.best = math.inf if self.less else -math.inf
 

@@ -117,7 +117,7 @@ class GradientClip(Callback):
 
 
 class GradientAccumulation(Callback):
-    """Take a step only after `n_acc` samples: the gradient is the sum of those of the batches, weighted by their size."""
+    """Take a step only after `n_acc` samples: the gradients of the batches are summed, weighted by their size."""
 
     order, run_valid = MixedPrecision.order - 4, False
 
