@@ -322,8 +322,7 @@ class Learner(Loop):
         act: Callable | None = None,
         cbs: Any = None,
     ) -> tuple:
-        """(inputs, predictions, targets, decoded, losses) of a loader in the dataset's order, without what was not asked
-        for.
+        """(inputs, predictions, targets, decoded, losses) of a loader in the dataset's order; only what is asked for.
 
         `act` is applied to what the model gives; by default softmax for a loss of class scores, sigmoid for one of
         logits. Decoded are the classes. Targets are None where batches have none.
@@ -371,9 +370,8 @@ class Learner(Loop):
         self._forget_batch()
         loss = getattr(self.loss_func, "__name__", None) or repr(self.loss_func)
         cbs = "\n".join(f"  - {callback!r}" for callback in self.ordered_cbs())
-        return (
-            f"{layers}\nOptimizer: {getattr(self.opt_func, '__name__', self.opt_func)}\nLoss: {loss}\nCallbacks:\n{cbs}"
-        )
+        optimizer = getattr(self.opt_func, "__name__", self.opt_func)
+        return f"{layers}\nOptimizer: {optimizer}\nLoss: {loss}\nCallbacks:\n{cbs}"
 
     def show_training_loop(self) -> None:
         """Print the events in their order, with the callbacks that listen to them."""
