@@ -141,11 +141,9 @@ def affine(
     height, width = image.shape[-2:]
     turn, lean = math.radians(angle), math.radians(shear)
     # the inverse of rotation · shear · scale, in pixels around the centre
-    a, b = math.cos(turn) / scale, math.sin(turn) / scale
-    c, d = (
-        (-math.sin(turn) + math.tan(lean) * math.cos(turn)) / scale,
-        (math.cos(turn) + math.tan(lean) * math.sin(turn)) / scale,
-    )
+    sine, cosine, skew = math.sin(turn), math.cos(turn), math.tan(lean)
+    a, b = (cosine - skew * sine) / scale, (sine + skew * cosine) / scale
+    c, d = -sine / scale, cosine / scale
     dx, dy = translate
     rows = [
         [a, b * height / width, -(a * dx + b * dy) * 2 / width],

@@ -123,3 +123,9 @@ def sample_losses(learn: Any, wanted: bool) -> Iterator[None]:
             yield
         finally:
             learn.loss_func = loss_func
+
+
+def predicted(learn: Any, tensor: Any) -> Any:
+    """A class's name, or the number itself."""
+    vocab = learn.dls.vocab
+    return vocab[int(tensor)] if vocab is not None and not tensor.is_floating_point() else tensor.item()
