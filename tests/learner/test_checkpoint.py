@@ -1,6 +1,6 @@
 """Checkpoint: training that is killed at any moment goes on to the same weights, bit for bit.
 
-Processes are killed with SIGKILL at random moments: three times in the default suite, twenty with the marker `resume`
+Processes are killed with SIGKILL at random moments: three times in the default suite, twenty with the marker `learner`
 (about two minutes).
 """
 
@@ -82,7 +82,7 @@ def test_killed_training_resumes_to_the_same_weights(tmp_path: Path) -> None:
     kill_and_resume(tmp_path, 3, seed=0)
 
 
-@pytest.mark.resume
+@pytest.mark.learner
 def test_killed_training_resumes_to_the_same_weights_twenty_times(tmp_path: Path) -> None:
     kill_and_resume(tmp_path, 20, seed=1)
 
