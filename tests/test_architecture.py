@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,8 @@ FREE = {
     "__init__",
     "__main__",
     "demo",
+    "docs",
+    "examples",
     "inventory",
     "tools",
     "linalg",
@@ -105,18 +108,33 @@ def test_lapack_is_called_in_one_place() -> None:
     assert [_name(path) for path in MODULES if "np.linalg" in path.read_text()] == ["ops/linalg/factorization.py"]
 
 
+# packages of optional extras, by the part of numod that imports them where they are needed
+EXTRAS = {"docs.py": {"sphinx"}}
+
+
+def _imported_packages(nodes: Iterable[ast.AST]) -> set[str]:
+    imports = [node for node in nodes if isinstance(node, (ast.Import, ast.ImportFrom))]
+    names = [
+        name
+        for node in imports
+        for name in (
+            [alias.name for alias in node.names]
+            if isinstance(node, ast.Import)
+            else [node.module]
+            if not node.level
+            else []
+        )
+    ]
+    return {name.split(".")[0] for name in names}
+
+
 def test_dependencies_are_numba_numpy_llvmlite() -> None:
     allowed = set(sys.stdlib_module_names) | {"numba", "numpy", "llvmlite", "numod"}
     for path in MODULES:
-        for node in ast.walk(ast.parse(path.read_text())):
-            roots = (
-                [a.name for a in node.names]
-                if isinstance(node, ast.Import)
-                else [node.module]
-                if isinstance(node, ast.ImportFrom) and not node.level
-                else []
-            )
-            assert {root.split(".")[0] for root in roots} <= allowed, path
+        tree = ast.parse(path.read_text())
+        extras = EXTRAS.get(_name(path), EXTRAS.get(_name(path).split("/")[0], set()))
+        assert _imported_packages(ast.walk(tree)) <= allowed | extras, path
+        assert not _imported_packages(tree.body) & extras, f"{path} imports an optional package before it is needed"
 
 
 def test_import_loads_neither_numba_nor_a_framework() -> None:
@@ -185,3 +203,42 @@ def test_every_kernel_of_the_registry_resolves() -> None:
 
     for function in scalar.functions.values():
         specialize.specialized(function)
+
+
+def test_no_module_of_graph_imports_itself_through_others() -> None:
+    def imports(path: Path) -> set[Path]:
+        tree = ast.parse(path.read_text())
+        annotations = [
+            node for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node)
+        ]
+        ignored = {id(node) for part in annotations for node in ast.walk(part)}
+        found = set()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.level and id(node) not in ignored:
+                base = path.parents[node.level - 1].joinpath(*(node.module or "").split("."))
+                found |= {base.with_suffix(".py"), *(base / f"{alias.name}.py" for alias in node.names)}
+        return found & set(modules)
+
+    modules = sorted((PACKAGE / "graph").rglob("*.py"))
+    remaining = {path: imports(path) for path in modules}
+    while leaves := [path for path, needed in remaining.items() if not needed & remaining.keys()]:
+        for path in leaves:
+            del remaining[path]
+    assert not remaining
+
+
+def test_no_class_of_graph_has_many_fields() -> None:
+    """A class with more fields does several things, and becomes several classes."""
+
+    def fields(kind: ast.ClassDef) -> set[str]:
+        return {
+            node.attr
+            for node in ast.walk(kind)
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and ast.unparse(node.value) == "self"
+        }
+
+    trees = [ast.parse(path.read_text()) for path in (PACKAGE / "graph").rglob("*.py")]
+    counts = {
+        node.name: len(fields(node)) for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)
+    }
+    assert counts["Compiled"] <= 10 and not {name: count for name, count in counts.items() if count > 25}

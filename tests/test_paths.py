@@ -241,7 +241,7 @@ def test_settings_of_compiling(monkeypatch: pytest.MonkeyPatch) -> None:
     function, other = numod.compile(double, name="twice"), numod.compile(double, recompile_limit=0)
     with pytest.warns(
         UserWarning,
-        match="twice was recorded 2 times, the last time because of argument 0: 'b' was recorded, 'c' came; it runs "
+        match="twice was recorded 2 times, the last time because of argument 0: 'b' was recorded, got 'c'; it runs "
         "eagerly from here",
     ):
         assert "".join(map(function, "abcd")) == "aabbccdd"

@@ -302,7 +302,8 @@ class _BackwardPass:
         """Whether a result of a node leads to a captured tensor."""
         positions = self.path.get(target)
         return positions is not None and (
-            target.uses is None or any(number in target.uses[position] for position in positions)
+            target.results_of_input is None
+            or any(number in target.results_of_input[position] for position in positions)
         )
 
     def pending_gradient(self, edge: tuple) -> Tensor | None:
@@ -397,7 +398,7 @@ class _BackwardPass:
 
     def finish(self, only: tuple[Tensor, ...] | None) -> None:
         """Accumulate the gradients of all leaves, or of the tensors in `only`."""
-        if state.examples:
+        if state.vmap_depth:
             extensions.check_leaves(self.leaves if only is None else [_target(tensor)[0] for tensor in only])
         for leaf, gradient in self.leaves.items():
             if leaf._hooks is not None and not self.stop_at_inputs:
@@ -490,7 +491,7 @@ def _run_backward(
         for root, seed in zip(roots, seeds):
             walk.shared_storages.add(id(seed._storage))
             walk.send(root, seed)
-        walk.run(retain or state.examples > 0)
+        walk.run(retain or state.vmap_depth > 0)
         walk.finish(wanted if into_leaves else ())
         for call in walk.at_end:
             call()
@@ -547,7 +548,7 @@ def _run_tensor_hooks(node: Node, grads: list[Tensor | None], walk: _BackwardPas
     for number, reference in node.hooks.retain.items():
         tensor = reference()
         if tensor is not None and grads[number] is not None:
-            if state.examples:
+            if state.vmap_depth:
                 extensions.check_leaves((tensor,))
             tensor._grad = grads[number].contiguous().clone() if tensor._grad is None else tensor._grad + grads[number]
 
@@ -580,7 +581,7 @@ def accumulate(leaf: Tensor, gradient: Tensor, shared_storages: set[int]) -> Non
     if leaf._grad_dtype is not None and leaf._grad_dtype[0] is not None:
         gradient = gradient.to(leaf._grad_dtype[0])
     if leaf._grad is not None:
-        leaf._grad = leaf._grad + gradient if state.grad_enabled or state.examples else leaf._grad.add_(gradient)
+        leaf._grad = leaf._grad + gradient if state.grad_enabled or state.vmap_depth else leaf._grad.add_(gradient)
         return
     if not state.grad_enabled:
         leaf_layout, storage = leaf._layout, gradient._storage

@@ -93,11 +93,11 @@ class FunctionNode(Node):
         """Save the tensors of the context; results without their node, which would otherwise keep itself alive."""
         ids = {id(result): k for k, result in enumerate(results) if result is not None}
         self.numbers = tuple(ids.get(id(tensor)) for tensor in self.context._saved)
-        self.kept = tuple(
+        self.saved = tuple(
             tensor if number is None else tensor.detach() for tensor, number in zip(self.context._saved, self.numbers)
         )
         self.versions = tuple(
-            None if tensor is None else (tensor._own or tensor._storage).version for tensor in self.kept
+            None if tensor is None else (tensor._own or tensor._storage).version for tensor in self.saved
         )
         self.context._saved = ()
         self.context._forward = tuple(
@@ -251,14 +251,14 @@ class Function:
     def apply(cls, *arguments: Any) -> Any:
         """Run `forward` without recording its operations, and record a single node for it."""
         forward, alone = (
-            state.examples
+            state.vmap_depth
             and cls.vmap is not Function.vmap
             and extensions.batched_function(cls, arguments)
             or (cls.forward, False)
         )
         if alone:
             return forward(*arguments)
-        if state.examples and state.grad_enabled:
+        if state.vmap_depth and state.grad_enabled:
             extensions.check_leaves(arguments)  # those that it stands for would have no node
         context = Context()
         edges = tuple(map(edge_to, arguments)) if state.grad_enabled else (None,) * len(arguments)

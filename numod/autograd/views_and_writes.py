@@ -37,9 +37,9 @@ def make_write_node(op: Op, inputs: tuple, layouts: list, attributes: tuple, tar
             "and let an autograd.Function that returns a view, or its input, return a clone()."
         )
     node = make_node(op, inputs, layouts, attributes, (target._layout,))
-    for position, saved in enumerate(node.kept):
+    for position, saved in enumerate(node.saved):
         if isinstance(saved, Tensor) and saved._storage is target._storage:
-            node.kept[position] = copy = saved.clone()
+            node.saved[position] = copy = saved.clone()
             node.versions[position] = copy._storage.version
     edge = edge_to(target)
     if edge is not None and not any(
@@ -64,7 +64,7 @@ def attach(node: Node, target: Tensor) -> None:
 
     The base of a view gets a node that routes the view's part of the gradient through the op.
     """
-    if node.recipe.keep_out:
+    if node.backward_plan.keep_out:
         node.out = ((target.detach(), (target._own or target._storage).version),)
     if tape.packing is not None:
         tape.packing(node)

@@ -37,7 +37,7 @@ class _State(threading.local):
     # op's time, so this class attribute is read first
     special = False
     autocast: tuple[tuple[str, DType], ...] = ()  # (device type, dtype) of `amp.autocast`
-    examples = 0  # the number of running calls of `func.vmap`, which may traverse one graph several times
+    vmap_depth = 0  # the number of running calls of `func.vmap`, which may traverse one graph several times
     checkpointing = False  # whether ops that run now will be rerun in backward, node by node
     acting = False  # whether a scheduler's step runs for a recorder, which must not record the ops in it
 
@@ -633,14 +633,14 @@ def _notify_other_threads(made: tuple) -> None:
             notice(made)
 
 
-def tell_made(tensor: Tensor, how: str) -> Tensor:
+def notify_created(tensor: Tensor, how: str) -> Tensor:
     """Notify listeners of a tensor that no op created: of "empty" memory, Python "values", or an "array"."""
     _notify("made", tensor, how)
     _notify_other_threads((tensor,))
     return tensor
 
 
-def tell_copied(
+def notify_copied(
     copy: Tensor,
     source: Tensor,
     again: Callable[[], Tensor],
@@ -667,7 +667,7 @@ def lies_dense(tensor: Tensor) -> bool:
     return tensor._layout.size < 2 or not any(storage in getattr(listener, "gapped", ()) for listener in listeners)
 
 
-def tell_overridden(function: str) -> None:
+def notify_overridden(function: str) -> None:
     """Notify listeners that a class or mode overrides a call of this function."""
     _notify("overridden", function)
 
@@ -681,7 +681,7 @@ def with_gradients(tensors: Iterable[Tensor]) -> list[Tensor]:
     return [tensor for tensor in tensors if tensor._grad is not None]
 
 
-def tell_dropped(leaf: Tensor) -> None:
+def notify_dropped(leaf: Tensor) -> None:
     """Notify listeners that a leaf's gradient is set to None."""
     _notify("dropped", leaf)
 

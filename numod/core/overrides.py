@@ -18,7 +18,7 @@ from functools import wraps
 from types import FunctionType, ModuleType
 from typing import Any, NoReturn
 
-from .apply import listeners, tell_overridden
+from .apply import listeners, notify_overridden
 from .recode import behind, original, recoded
 from .signatures import Documented
 from .tensor import Tensor, fields_of
@@ -126,7 +126,7 @@ def _call_override(
     if not modes and not overriding and plain is not None:
         return plain(*arguments, **kwargs)
     types = tuple(map(type, overriding))
-    tell_overridden(overridable.get(function, ""))
+    notify_overridden(overridable.get(function, ""))
     if modes:
         state.modes = modes[:-1]
         try:

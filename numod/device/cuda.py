@@ -457,14 +457,15 @@ def choose(make: Callable[[bool], object], work: int, divisible: bool, long: boo
     return launch_on(make(False), shape)
 
 
-def team(n: int, most: int = 256, each: int = 16) -> int:
-    """The number of threads that share a row of n elements: about `each` elements per thread, so that it has several
-    loads in flight. 4 in the simulator.
+def threads_per_row(n: int, most: int = 256, per_thread: int = 16) -> int:
+    """The number of threads that share a row of n elements; 4 in the simulator.
+
+    Each has about `per_thread` elements, so that several loads are in flight.
     """
-    return 4 if config.cuda_simulator() else min(most, max(32, 1 << max(n // each - 1, 0).bit_length()))
+    return 4 if config.cuda_simulator() else min(most, max(32, 1 << max(n // per_thread - 1, 0).bit_length()))
 
 
-def sorted_together() -> int:
+def block_sort_size() -> int:
     """The number of elements that a block sorts in shared memory (24 KiB). 16 in the simulator."""
     return 16 if config.cuda_simulator() else 2048
 

@@ -1,10 +1,9 @@
-"""Probability distributions: PyTorch's `torch.distributions`, a file per distribution.
+"""Probability distributions: PyTorch's `torch.distributions`, with a file per distribution.
 
-`distribution` is the base class; `probs_or_logits`, `location_scale`, `half`, `covariance` and `exp_family` hold what
-some of them share. `constraints` say which parameters and values are allowed, `constraint_registry` how to reach them
-from unconstrained numbers. `transform` is the base of transforms (`transforms`, `vector_transforms`,
-`combined_transforms`), `transformed_distribution` a distribution after them, and `kl` and `kl_pairs` are the
-divergences by formula.
+`distribution` has the base class; `probs_or_logits`, `location_scale`, `half`, `covariance` and `exp_family` have
+common base classes. `constraints` define valid parameters and values, and `constraint_registry` maps unconstrained
+numbers to them. `transform` is the base of transforms (`transforms`, `vector_transforms`, `combined_transforms`), and
+`transformed_distribution` applies them. `kl` and `kl_pairs` have divergences.
 """
 
 from __future__ import annotations

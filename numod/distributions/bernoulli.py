@@ -1,4 +1,4 @@
-"""The Bernoulli distribution, of one trial."""
+"""The Bernoulli distribution of one trial."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .probs_or_logits import ProbsOrLogits, bce
 
 
 class Bernoulli(ProbsOrLogits):
-    """1 with probability `probs`, else 0."""
+    """1 with probability `probs`, otherwise 0."""
 
     arg_constraints, support, has_enumerate_support = {"probs": c.unit_interval, "logits": c.real}, c.boolean, True
 
@@ -27,8 +27,8 @@ class Bernoulli(ProbsOrLogits):
 
     @property
     def mode(self) -> Tensor:
-        found = (self.probs >= 0.5).to(self.probs.dtype)
-        return f.where(self.probs == 0.5, found * float("nan"), found)
+        mode_ = (self.probs >= 0.5).to(self.probs.dtype)
+        return f.where(self.probs == 0.5, mode_ * float("nan"), mode_)
 
     @property
     def variance(self) -> Tensor:

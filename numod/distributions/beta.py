@@ -1,4 +1,4 @@
-"""The beta distribution, on the unit interval."""
+"""The beta distribution on the unit interval."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from .utils import broadcast_all
 
 
 class Beta(Distribution):
-    """Density ~ x^(concentration1 - 1) (1 - x)^(concentration0 - 1) on [0, 1]: the first entry of a Dirichlet of
-    two.
+    """Density ~ x^(concentration1 - 1) (1 - x)^(concentration0 - 1) on [0, 1].
+
+    It is the first entry of a Dirichlet of two.
     """
 
     arg_constraints = {"concentration1": c.positive, "concentration0": c.positive}

@@ -1,4 +1,4 @@
-"""The binomial distribution, of successes among trials."""
+"""The binomial distribution of the number of successes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .utils import broadcast_all
 
 
 class Binomial(ProbsOrLogits):
-    """The number of successes in `total_count` trials, of probability `probs` each."""
+    """The number of successes in `total_count` trials with probability `probs` each."""
 
     has_enumerate_support = True
     arg_constraints = {"total_count": c.nonnegative_integer, "probs": c.unit_interval, "logits": c.real}
@@ -54,11 +54,11 @@ class Binomial(ProbsOrLogits):
         ways = (n + 1).lgamma() - (value + 1).lgamma() - (n - value + 1).lgamma()
         return ways + value * logsigmoid(self.logits) + (n - value) * logsigmoid(-self.logits)
 
-    def _values(self, asked: str) -> Tensor:
-        """0 to total_count, (total_count + 1, 1, …), where all are the same."""
+    def _values(self, method: str) -> Tensor:
+        """0 to total_count, (total_count + 1, 1, ...), if all counts are equal."""
         most = int(self.total_count.max())
         if bool((self.total_count != most).any()):
-            raise NotImplementedError(f"Inhomogeneous total count not supported by `{asked}`.")
+            raise NotImplementedError(f"Inhomogeneous total count not supported by `{method}`.")
         return arange(most + 1, dtype=self._param.dtype, device=self._param.device).reshape(
             (-1,) + (1,) * len(self._batch_shape)
         )
@@ -68,5 +68,5 @@ class Binomial(ProbsOrLogits):
         return values.expand((-1, *self._batch_shape)) if expand else values
 
     def entropy(self) -> Tensor:
-        found = self.log_prob(self._values("entropy"))
-        return -(found.exp() * found).sum(0)
+        log_probs = self.log_prob(self._values("entropy"))
+        return -(log_probs.exp() * log_probs).sum(0)

@@ -1,4 +1,4 @@
-"""The categorical distribution, of one class of several."""
+"""The categorical distribution of a class index."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .probs_or_logits import ProbsOrLogits
 
 
 class Categorical(ProbsOrLogits):
-    """One of the classes 0 to K - 1, by `probs` or `logits` (..., K), which are normalised."""
+    """One of the classes 0 to K - 1, with `probs` or `logits` (..., K), which are normalized."""
 
     binary, has_enumerate_support = False, True
     arg_constraints = {"probs": c.simplex, "logits": c.real_vector}

@@ -10,7 +10,7 @@ from .location_scale import LocationScale
 
 
 class Cauchy(LocationScale):
-    """Density 1 / (pi scale (1 + ((x - loc) / scale)^2)): no mean, no variance."""
+    """Density 1 / (pi scale (1 + ((x - loc) / scale)^2)). It has no mean and an infinite variance."""
 
     @property
     def mean(self) -> Tensor:
@@ -29,7 +29,7 @@ class Cauchy(LocationScale):
 
     def cdf(self, value: Tensor) -> Tensor:
         self._validate_sample(value)
-        return atan2(self.scale, self.loc - value) / math.pi  # the small angle of the lower half, to all its digits
+        return atan2(self.scale, self.loc - value) / math.pi  # precise for the small angles of the lower half
 
     def icdf(self, value: Tensor) -> Tensor:
         central = (math.pi * (value - 0.5)).tan()

@@ -1,4 +1,4 @@
-"""Transforms made of others, and of shape: composed, over more dimensions, side by side, reshaped."""
+"""Transforms made of other transforms, and of shapes: composed, independent, concatenated, stacked, reshaped."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .utils import sum_rightmost
 
 
 class IndependentTransform(Transform):
-    """A transform with more dimensions at the right as parts of one event."""
+    """A transform with more dimensions on the right as parts of one event."""
 
     def __init__(self, base_transform: Transform, reinterpreted_batch_ndims: int, cache_size: int = 0) -> None:
         super().__init__(cache_size)
@@ -57,7 +57,7 @@ class IndependentTransform(Transform):
 
 
 class ComposeTransform(Transform):
-    """Transforms one after the other."""
+    """Transforms applied one after the other."""
 
     def __init__(self, parts: list[Transform], cache_size: int = 0) -> None:
         super().__init__(cache_size)
@@ -65,23 +65,23 @@ class ComposeTransform(Transform):
 
     @property
     def domain(self) -> c.Constraint:
-        """The first part's, over the event dimensions that later parts need."""
+        """The first part's domain, over the event dimensions that later parts need."""
         if not self.parts:
             return c.real
-        first, need = self.parts[0].domain, self.parts[-1].codomain.event_dim
+        first, needed = self.parts[0].domain, self.parts[-1].codomain.event_dim
         for part in reversed(self.parts):
-            need = max(need + part.domain.event_dim - part.codomain.event_dim, part.domain.event_dim)
-        return c.independent(first, need - first.event_dim) if need > first.event_dim else first
+            needed = max(needed + part.domain.event_dim - part.codomain.event_dim, part.domain.event_dim)
+        return c.independent(first, needed - first.event_dim) if needed > first.event_dim else first
 
     @property
     def codomain(self) -> c.Constraint:
-        """The last part's, over the event dimensions that earlier parts gave."""
+        """The last part's codomain, over the event dimensions that earlier parts produce."""
         if not self.parts:
             return c.real
-        last, given = self.parts[-1].codomain, self.parts[0].domain.event_dim
+        last, provided = self.parts[-1].codomain, self.parts[0].domain.event_dim
         for part in self.parts:
-            given = max(given + part.codomain.event_dim - part.domain.event_dim, part.codomain.event_dim)
-        return c.independent(last, given - last.event_dim) if given > last.event_dim else last
+            provided = max(provided + part.codomain.event_dim - part.domain.event_dim, part.codomain.event_dim)
+        return c.independent(last, provided - last.event_dim) if provided > last.event_dim else last
 
     bijective = property(lambda self: all(part.bijective for part in self.parts))
 
@@ -92,7 +92,7 @@ class ComposeTransform(Transform):
 
     def _reversed(self) -> ComposeTransform:
         result = ComposeTransform([part.inv for part in reversed(self.parts)])
-        result._reverse = lambda: self  # a reference of its own: who holds the inverse may ask for the whole
+        result._reverse = lambda: self  # a strong reference: the inverse keeps this transform alive
         return result
 
     def with_cache(self, cache_size: int = 1) -> ComposeTransform:
@@ -118,10 +118,10 @@ class ComposeTransform(Transform):
             return x.new_zeros(x.shape)
         event_dim, total = self.domain.event_dim, 0.0
         for part in self.parts:
-            following = y if part is self.parts[-1] else part(x)
-            total = total + sum_rightmost(part.log_abs_det_jacobian(x, following), event_dim - part.domain.event_dim)
+            next_x = y if part is self.parts[-1] else part(x)
+            total = total + sum_rightmost(part.log_abs_det_jacobian(x, next_x), event_dim - part.domain.event_dim)
             event_dim += part.codomain.event_dim - part.domain.event_dim
-            x = following
+            x = next_x
         return total
 
     def forward_shape(self, shape: tuple) -> tuple:
@@ -139,7 +139,7 @@ class ComposeTransform(Transform):
 
 
 class ReshapeTransform(Transform):
-    """The right end of the shape, `in_shape`, as `out_shape`."""
+    """Reshapes the right end of the shape from `in_shape` to `out_shape`."""
 
     bijective = True
 
@@ -165,13 +165,13 @@ class ReshapeTransform(Transform):
         return x.new_zeros(x.shape[: x.ndim - len(self.in_shape)])
 
     def forward_shape(self, shape: tuple) -> tuple:
-        return _exchanged(shape, self.in_shape, self.out_shape)
+        return _with_right_end(shape, self.in_shape, self.out_shape)
 
     def inverse_shape(self, shape: tuple) -> tuple:
-        return _exchanged(shape, self.out_shape, self.in_shape)
+        return _with_right_end(shape, self.out_shape, self.in_shape)
 
 
-def _exchanged(shape: tuple, old: tuple, new: tuple) -> tuple:
+def _with_right_end(shape: tuple, old: tuple, new: tuple) -> tuple:
     """A shape with its right end, which must be `old`, replaced by `new`."""
     if len(shape) < len(old):
         raise ValueError("Too few dimensions on input")
@@ -181,35 +181,38 @@ def _exchanged(shape: tuple, old: tuple, new: tuple) -> tuple:
     return (*shape[:cut], *new)
 
 
-class _SideBySide(Transform):
-    """Transforms of the parts of a tensor along `dim`. A subclass says how tensors are taken apart and joined."""
+class _Parallel(Transform):
+    """Transforms of the parts of a tensor along `dim`. Subclasses define how tensors are split and joined."""
 
     def __init__(self, tseq: Sequence[Transform], dim: int = 0, cache_size: int = 0) -> None:
         super().__init__(cache_size)
-        self.transforms, self.dim = [each.with_cache(cache_size) for each in tseq] if cache_size else list(tseq), dim
+        self.transforms, self.dim = (
+            [transform.with_cache(cache_size) for transform in tseq] if cache_size else list(tseq),
+            dim,
+        )
 
     bijective = property(lambda self: all(transform.bijective for transform in self.transforms))
 
-    def _each(self, change: Callable, *tensors: Tensor) -> Tensor:
+    def _map(self, change: Callable, *tensors: Tensor) -> Tensor:
         return self._join(
             [
                 change(transform, *parts)
-                for transform, *parts in zip(self.transforms, *(self._apart(x) for x in tensors))
+                for transform, *parts in zip(self.transforms, *(self._split(x) for x in tensors))
             ]
         )
 
     def _call(self, x: Tensor) -> Tensor:
-        return self._each(lambda each, part: each(part), x)
+        return self._map(lambda transform, part: transform(part), x)
 
     def _inverse(self, y: Tensor) -> Tensor:
-        return self._each(lambda each, part: each.inv(part), y)
+        return self._map(lambda transform, part: transform.inv(part), y)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        return self._each(lambda each, a, b: each.log_abs_det_jacobian(a, b), x, y)
+        return self._map(lambda transform, a, b: transform.log_abs_det_jacobian(a, b), x, y)
 
 
-class CatTransform(_SideBySide):
-    """Transforms of consecutive parts of given lengths along `dim`."""
+class CatTransform(_Parallel):
+    """Transforms of consecutive parts of the given lengths along `dim`."""
 
     def __init__(
         self, tseq: Sequence[Transform], dim: int = 0, lengths: Sequence[int] | None = None, cache_size: int = 0
@@ -231,7 +234,7 @@ class CatTransform(_SideBySide):
             else CatTransform(self.transforms, self.dim, self.lengths, cache_size)
         )
 
-    def _apart(self, x: Tensor) -> Sequence[Tensor]:
+    def _split(self, x: Tensor) -> Sequence[Tensor]:
         if x.shape[self.dim] != self.length:
             raise AssertionError(f"x.size({self.dim}) = {x.shape[self.dim]} must equal length {self.length}")
         return x.split(self.lengths, self.dim)
@@ -240,16 +243,17 @@ class CatTransform(_SideBySide):
         return f.cat(parts, self.dim)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        parts = zip(self.transforms, self._apart(x), self._apart(y))
-        found = [
-            sum_rightmost(each.log_abs_det_jacobian(a, b), self.event_dim - each.event_dim) for each, a, b in parts
+        parts = zip(self.transforms, self._split(x), self._split(y))
+        terms = [
+            sum_rightmost(transform.log_abs_det_jacobian(a, b), self.event_dim - transform.event_dim)
+            for transform, a, b in parts
         ]
         dim = (self.dim - x.ndim if self.dim >= 0 else self.dim) + self.event_dim
-        return f.cat(found, dim) if dim < 0 else sum(found[1:], found[0])  # a part of an event adds to the event's
+        return f.cat(terms, dim) if dim < 0 else sum(terms[1:], terms[0])  # parts of one event: their terms are added
 
 
-class StackTransform(_SideBySide):
-    """Transforms of the places along `dim`."""
+class StackTransform(_Parallel):
+    """Transforms of the slices along `dim`."""
 
     domain = property(lambda self: c.stack([transform.domain for transform in self.transforms], self.dim))
     codomain = property(lambda self: c.stack([transform.codomain for transform in self.transforms], self.dim))
@@ -257,7 +261,7 @@ class StackTransform(_SideBySide):
     def with_cache(self, cache_size: int = 1) -> StackTransform:
         return self if self._cache_size == cache_size else StackTransform(self.transforms, self.dim, cache_size)
 
-    def _apart(self, x: Tensor) -> Sequence[Tensor]:
+    def _split(self, x: Tensor) -> Sequence[Tensor]:
         if x.shape[self.dim] != len(self.transforms):
             raise AssertionError(
                 f"x.size({self.dim}) = {x.shape[self.dim]} must equal len(transforms) {len(self.transforms)}"

@@ -1,6 +1,4 @@
-"""Constraints on parameters and values: objects whose `check` tells, per element or per event, whether a tensor
-satisfies them.
-"""
+"""Constraints on parameters and values: `check` returns, per element or event, whether a tensor satisfies them."""
 
 from __future__ import annotations
 
@@ -41,26 +39,28 @@ def _all_last(test: Tensor, dims: int = 1) -> Tensor:
 
 
 class _Dependent(Constraint):
-    """A constraint that depends on other parameters, and cannot be checked by itself."""
+    """A constraint that depends on other parameters and cannot be checked by itself."""
 
     def __init__(self, *, is_discrete: bool | None = None, event_dim: int | None = None) -> None:
-        self._known = {"is_discrete": is_discrete, "event_dim": event_dim}
+        self._properties = {"is_discrete": is_discrete, "event_dim": event_dim}
 
     def _determined(self, name: str) -> Any:
-        if self._known[name] is None:
+        if self._properties[name] is None:
             raise NotImplementedError(f".{name} cannot be determined statically")
-        return self._known[name]
+        return self._properties[name]
 
     is_discrete = property(lambda self: self._determined("is_discrete"))
     event_dim = property(lambda self: self._determined("event_dim"))
 
     def __call__(self, *, is_discrete: bool | None = None, event_dim: int | None = None) -> _Dependent:
-        """The same with other properties."""
-        given = {"is_discrete": is_discrete, "event_dim": event_dim}
-        return _Dependent(**{name: self._known[name] if value is None else value for name, value in given.items()})
+        """A copy with other properties."""
+        changes = {"is_discrete": is_discrete, "event_dim": event_dim}
+        return _Dependent(
+            **{name: self._properties[name] if value is None else value for name, value in changes.items()}
+        )
 
     def check(self, value: Tensor) -> Tensor:
-        """Raises ValueError: there is no answer."""
+        """Raises ValueError, since the constraint cannot be checked."""
         raise ValueError("Cannot determine validity of dependent constraint")
 
 
@@ -72,7 +72,7 @@ class dependent_property(property, _Dependent):
         _Dependent.__init__(self, is_discrete=is_discrete, event_dim=event_dim)
 
     def __call__(self, fn: Any) -> dependent_property:
-        return dependent_property(fn, **self._known)
+        return dependent_property(fn, **self._properties)
 
 
 def is_dependent(constraint: object) -> bool:
@@ -83,25 +83,25 @@ def is_dependent(constraint: object) -> bool:
 # ---- bounds of elements
 
 
-class _Bounded(Constraint):
-    """A constraint by bounds, which its repr shows."""
+class _WithBounds(Constraint):
+    """A constraint with bounds, which its repr shows."""
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{name}={value}" for name, value in vars(self).items())
-        return f"{type(self).__name__.removeprefix('_')}({shown})"
+        bounds = ", ".join(f"{name}={value}" for name, value in vars(self).items())
+        return f"{type(self).__name__.removeprefix('_')}({bounds})"
 
 
-class _Above(_Bounded):
+class _Above(_WithBounds):
     def __init__(self, lower_bound: Any) -> None:
         self.lower_bound = lower_bound
 
 
-class _Below(_Bounded):
+class _Below(_WithBounds):
     def __init__(self, upper_bound: Any) -> None:
         self.upper_bound = upper_bound
 
 
-class _Between(_Bounded):
+class _Between(_WithBounds):
     def __init__(self, lower_bound: Any, upper_bound: Any) -> None:
         self.lower_bound, self.upper_bound = lower_bound, upper_bound
 
@@ -114,7 +114,7 @@ class _GreaterThan(_Above):
 
 
 class _GreaterThanEq(_Above):
-    """Not below a bound."""
+    """At or above a bound."""
 
     def check(self, value: Tensor) -> Tensor:
         return value >= self.lower_bound
@@ -128,21 +128,21 @@ class _LessThan(_Below):
 
 
 class _Interval(_Between):
-    """From the lower bound to the upper, both included."""
+    """From the lower bound to the upper bound, both inclusive."""
 
     def check(self, value: Tensor) -> Tensor:
         return (value >= self.lower_bound) & (value <= self.upper_bound)
 
 
 class _HalfOpenInterval(_Between):
-    """From the lower bound, included, to the upper."""
+    """From the lower bound, inclusive, to the upper bound, exclusive."""
 
     def check(self, value: Tensor) -> Tensor:
         return (value >= self.lower_bound) & (value < self.upper_bound)
 
 
 class _IntegerInterval(_Between):
-    """Whole numbers from the lower bound to the upper, both included."""
+    """Integers from the lower bound to the upper bound, both inclusive."""
 
     is_discrete = True
 
@@ -151,7 +151,7 @@ class _IntegerInterval(_Between):
 
 
 class _IntegerGreaterThan(_Above):
-    """Whole numbers from the lower bound."""
+    """Integers from the lower bound."""
 
     is_discrete = True
 
@@ -160,7 +160,7 @@ class _IntegerGreaterThan(_Above):
 
 
 class _Real(Constraint):
-    """Anything but nan."""
+    """All values except nan."""
 
     def check(self, value: Tensor) -> Tensor:
         return value == value
@@ -188,7 +188,7 @@ class _Simplex(Constraint):
 
 
 class _OneHot(Constraint):
-    """One 1 among zeros."""
+    """One 1, otherwise zeros."""
 
     is_discrete, event_dim = True, 1
 
@@ -197,7 +197,7 @@ class _OneHot(Constraint):
 
 
 class _Multinomial(Constraint):
-    """Counts whose sum is not above a bound."""
+    """Counts whose sum is at most a bound."""
 
     is_discrete, event_dim = True, 1
 
@@ -280,7 +280,7 @@ class _CorrCholesky(_LowerCholesky):
 
 
 class _IndependentConstraint(Constraint):
-    """A constraint for all elements of some dimensions at the right."""
+    """A constraint for all elements of the last dimensions."""
 
     def __init__(self, base_constraint: Constraint, reinterpreted_batch_ndims: int) -> None:
         self.base_constraint, self.reinterpreted_batch_ndims = base_constraint, reinterpreted_batch_ndims
@@ -296,43 +296,47 @@ class _IndependentConstraint(Constraint):
         return f"{type(self).__name__[1:]}({self.base_constraint!r}, {self.reinterpreted_batch_ndims})"
 
 
-class _Parts(Constraint):
-    """Constraints of the parts of a tensor along a dimension."""
+class _PartConstraints(Constraint):
+    """Constraints for the parts of a tensor along a dimension."""
 
     def __init__(self, cseq: Sequence[Constraint], dim: int = 0) -> None:
         self.cseq, self.dim = list(cseq), dim
         self.is_discrete, self.event_dim = (
-            any(each.is_discrete for each in self.cseq),
-            max(each.event_dim for each in self.cseq),
+            any(constraint.is_discrete for constraint in self.cseq),
+            max(constraint.event_dim for constraint in self.cseq),
         )
 
 
-class _Cat(_Parts):
-    """Parts of given lengths."""
+class _Cat(_PartConstraints):
+    """Parts of the given lengths."""
 
     def __init__(self, cseq: Sequence[Constraint], dim: int = 0, lengths: Sequence[int] | None = None) -> None:
         super().__init__(cseq, dim)
         self.lengths = [1] * len(self.cseq) if lengths is None else list(lengths)
 
     def check(self, value: Tensor) -> Tensor:
-        return f.cat([each.check(part) for each, part in zip(self.cseq, value.split(self.lengths, self.dim))], self.dim)
+        return f.cat(
+            [constraint.check(part) for constraint, part in zip(self.cseq, value.split(self.lengths, self.dim))],
+            self.dim,
+        )
 
 
-class _Stack(_Parts):
-    """Parts of length 1, without the dimension."""
+class _Stack(_PartConstraints):
+    """Slices along the dimension."""
 
     def __init__(self, cseq: Sequence[Constraint], dim: int = 0) -> None:
         super().__init__(cseq, dim)
         self.event_dim += self.dim + self.event_dim < 0  # the stacked dimension is then one of the event's
 
     def check(self, value: Tensor) -> Tensor:
-        return f.stack([each.check(value.select(self.dim, place)) for place, each in enumerate(self.cseq)], self.dim)
+        return f.stack(
+            [constraint.check(value.select(self.dim, position)) for position, constraint in enumerate(self.cseq)],
+            self.dim,
+        )
 
 
 class MixtureSameFamilyConstraint(Constraint):
-    """A constraint of a mixture's components, all of which must allow a value (..., without the components'
-    dimension).
-    """
+    """A constraint that all of a mixture's components must allow for a value (without the components' dimension)."""
 
     def __init__(self, base_constraint: Constraint) -> None:
         self.base_constraint = base_constraint

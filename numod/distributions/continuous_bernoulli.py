@@ -12,11 +12,10 @@ from .utils import broadcast_all, clamp_probs, lazy_property, logits_to_probs, p
 
 
 class ContinuousBernoulli(Distribution):
-    """Numbers x in [0, 1] of density ~ probs^x (1 - probs)^(1 - x).
+    """Numbers x in [0, 1] with density ~ probs^x (1 - probs)^(1 - x).
 
-    Loaiza-Ganem and Cunningham, The continuous Bernoulli, 2019.
-
-    Between `lims`, around probs = 1/2, where the formulas divide 0 by 0, their Taylor series stand.
+    Between `lims`, around probs = 1/2, the formulas are 0 / 0 and Taylor series replace them. Loaiza-Ganem and
+    Cunningham, The continuous Bernoulli, 2019.
     """
 
     arg_constraints = {"probs": c.unit_interval, "logits": c.real}
@@ -48,7 +47,7 @@ class ContinuousBernoulli(Distribution):
 
     @lazy_property
     def probs(self) -> Tensor:
-        """The sigmoid of the logits; not the mean."""
+        """The sigmoid of the logits. It is not the mean."""
         return clamp_probs(logits_to_probs(self.logits, is_binary=True))
 
     @property

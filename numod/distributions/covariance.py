@@ -1,4 +1,4 @@
-"""What MultivariateNormal and Wishart share: a covariance given as itself, by its inverse, or by its Cholesky factor.
+"""Base class of MultivariateNormal and Wishart: a covariance, its inverse, or its Cholesky factor as parameter.
 
 Not a distribution.
 """
@@ -24,11 +24,11 @@ class WithCovariance(Distribution):
 
     @staticmethod
     def _matrix(error: type[Exception], **forms: Tensor | None) -> tuple[str, Tensor]:
-        """The name and value of the one form that is given. Raises `error` unless there is just one."""
-        given = [(name, value) for name, value in forms.items() if value is not None]
-        if len(given) != 1:
+        """The name and value of the specified form. Raises `error` unless there is exactly one."""
+        specified = [(name, value) for name, value in forms.items() if value is not None]
+        if len(specified) != 1:
             raise error("Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified.")
-        ((name, matrix),) = given
+        ((name, matrix),) = specified
         if matrix.ndim < 2:
             raise ValueError(f"{name} must be at least two-dimensional, with optional leading batch dimensions")
         return name, matrix

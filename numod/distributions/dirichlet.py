@@ -1,4 +1,4 @@
-"""The Dirichlet distribution, on the simplex."""
+"""The Dirichlet distribution on the simplex."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .distribution import Distribution
 
 
 class Dirichlet(Distribution):
-    """Vectors on the simplex (..., K), of density ~ the product of x_i^(concentration_i - 1)."""
+    """Vectors on the simplex (..., K) with density ~ the product of x_i^(concentration_i - 1)."""
 
     arg_constraints, support, has_rsample = {"concentration": c.independent(c.positive, 1)}, c.simplex, True
 
@@ -32,9 +32,9 @@ class Dirichlet(Distribution):
     @property
     def mode(self) -> Tensor:
         above = (self.concentration - 1).clamp(min=0.0)
-        found = above / above.sum(-1, True)
-        corner = one_hot(found.argmax(-1), found.shape[-1]).to(found.dtype)
-        return f.where((self.concentration < 1).all(-1, keepdim=True), corner, found)
+        normalized = above / above.sum(-1, True)
+        corner = one_hot(normalized.argmax(-1), normalized.shape[-1]).to(normalized.dtype)
+        return f.where((self.concentration < 1).all(-1, keepdim=True), corner, normalized)
 
     def rsample(self, sample_shape: tuple = ()) -> Tensor:
         return dirichlet(self.concentration.expand(self._extended_shape(sample_shape)))

@@ -1,4 +1,4 @@
-"""The base class of distributions: shapes, validation, sampling, and methods derived from those of a subclass."""
+"""The base class of distributions: shapes, validation, sampling, and methods derived from those of subclasses."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from .utils import lazy_property
 
 
 class Distribution:
-    """`batch_shape` distributions side by side over events of `event_shape`.
+    """A batch of `batch_shape` distributions over events of `event_shape`.
 
-    Subclasses define `sample` or `rsample`, `log_prob` and the rest they can.
-
-    Raises ValueError for parameters and values outside their constraints, unless `validate_args=False`.
+    Subclasses define `sample` or `rsample`, `log_prob`, and the other methods they support. Raises ValueError for
+    parameters and values outside their constraints, unless `validate_args=False`.
     """
 
     has_rsample = False
@@ -36,7 +35,7 @@ class Distribution:
     def __init__(
         self, batch_shape: tuple = Size(()), event_shape: tuple = Size(()), validate_args: bool | None = None
     ) -> None:
-        super().__init__()  # of a class that is a Module too
+        super().__init__()  # for subclasses that are Modules too
         self._batch_shape, self._event_shape = Size(batch_shape), Size(event_shape)
         if validate_args is not None:
             self._validate_args = validate_args
@@ -47,7 +46,7 @@ class Distribution:
                     or name not in self.__dict__
                     and isinstance(getattr(type(self), name), lazy_property)
                 ):
-                    continue  # lazy properties are computed from parameters that are checked
+                    continue  # lazy properties are computed from checked parameters
                 value = getattr(self, name)
                 if isinstance(value, Tensor) and not constraint.check(value.detach()).all()._observe():
                     raise ValueError(
@@ -83,20 +82,20 @@ class Distribution:
 
     @property
     def stddev(self) -> Tensor:
-        """The root of the variance."""
+        """The square root of the variance."""
         return self.variance.sqrt()
 
     def sample(self, sample_shape: tuple = ()) -> Tensor:
-        """Values of shape sample_shape + batch_shape + event_shape, without gradients."""
+        """Draw values of shape sample_shape + batch_shape + event_shape, without gradients."""
         with no_grad():
             return self.rsample(sample_shape)
 
     def rsample(self, sample_shape: tuple = ()) -> Tensor:
-        """Reparameterized samples, whose gradients flow to the parameters."""
+        """Draw reparameterized samples, through which gradients flow to the parameters."""
         raise NotImplementedError(f"{type(self).__name__} has no rsample; use sample()")
 
     def sample_n(self, n: int) -> Tensor:
-        """`n` values."""
+        """Draw `n` values."""
         warnings.warn("sample_n will be deprecated. Use .sample((n,)) instead", UserWarning, stacklevel=2)
         return self.sample((n,))
 
@@ -125,12 +124,13 @@ class Distribution:
         return self.entropy().exp()
 
     def expand(self, batch_shape: tuple, _instance: Any = None) -> Distribution:
-        """The same distribution with its parameters broadcast to another batch shape."""
+        """This distribution with its parameters broadcast to another batch shape."""
         return self._expanded(batch_shape, _instance)
 
     def _get_checked_instance(self, cls: type, _instance: Any = None) -> Any:
-        """An empty distribution of the same class, which the `expand` of `cls` fills; libraries' own distributions call
-        it. Raises NotImplementedError for a subclass with an `__init__` of its own, which has to define `expand`.
+        """An empty distribution of this class, for `expand` of `cls` to fill; other libraries' distributions call it.
+
+        Raises NotImplementedError for a subclass that overrides `__init__`; such a class must define `expand`.
         """
         if _instance is None and type(self).__init__ is not cls.__init__:
             raise NotImplementedError(
@@ -140,11 +140,12 @@ class Distribution:
         return object.__new__(type(self)) if _instance is None else _instance
 
     def _expanded(self, batch_shape: tuple, _instance: Any = None) -> Any:
-        """A copy whose tensors and distributions are expanded to another batch shape, without validation; or
-        `_instance`, filled where it has nothing yet.
+        """A copy whose tensors and distributions are expanded to another batch shape, without validation.
+
+        With `_instance`, its missing attributes are filled instead.
         """
         batch_shape, result = Size(batch_shape), object.__new__(type(self)) if _instance is None else _instance
-        for name, value in {each: value for each, value in vars(self).items() if each not in vars(result)}.items():
+        for name, value in {name_: value for name_, value in vars(self).items() if name_ not in vars(result)}.items():
             if isinstance(value, Tensor):
                 value = value.expand((*batch_shape, *value.shape[len(self._batch_shape) :]))
             elif isinstance(value, Distribution):
@@ -157,7 +158,7 @@ class Distribution:
         return Size((*sample_shape, *self._batch_shape, *self._event_shape))
 
     def _validate_sample(self, value: Tensor) -> None:
-        """Raise ValueError for a value of another shape, or outside the support."""
+        """Raise ValueError for a value of a wrong shape or outside the support."""
         if not self._validate_args:
             return
         if not isinstance(value, Tensor):
@@ -182,8 +183,8 @@ class Distribution:
 
     def __repr__(self) -> str:
         names = [name for name in self.arg_constraints if name in self.__dict__]
-        shown = [
+        parameters = [
             f"{name}: {getattr(self, name) if getattr(self, name).numel() == 1 else getattr(self, name).size()}"
             for name in names
         ]
-        return f"{type(self).__name__}({', '.join(shown)})"
+        return f"{type(self).__name__}({', '.join(parameters)})"

@@ -1,6 +1,4 @@
-"""The base of exponential families written by users: entropy from the log normaliser. numod's own distributions have
-formulas of their own.
-"""
+"""The base class of users' exponential families, with an entropy from the log normalizer."""
 
 from __future__ import annotations
 
@@ -12,7 +10,8 @@ from .distribution import Distribution
 class ExponentialFamily(Distribution):
     """Densities exp(<t(x), theta> - F(theta) + k(x)).
 
-    A subclass gives `_natural_params` theta, `_log_normalizer` F and the mean of k.
+    A subclass defines `_natural_params` theta, `_log_normalizer` F, and the mean of k. numod's own distributions have
+    explicit formulas.
     """
 
     @property
@@ -21,7 +20,7 @@ class ExponentialFamily(Distribution):
         raise NotImplementedError
 
     def _log_normalizer(self, *natural_params: Tensor) -> Tensor:
-        """The logarithm of what makes the density integrate to 1."""
+        """The logarithm of the normalization constant."""
         raise NotImplementedError
 
     @property
@@ -37,8 +36,8 @@ class ExponentialFamily(Distribution):
         with enable_grad():
             theta = [natural_param.detach().requires_grad_() for natural_param in self._natural_params]
             normaliser = self._log_normalizer(*theta)
-            slopes = grad(normaliser.sum(), theta, create_graph=True)
+            gradients = grad(normaliser.sum(), theta, create_graph=True)
         result = normaliser - self._mean_carrier_measure
-        for each, slope in zip(theta, slopes):
-            result = result - (each * slope).reshape((*self._batch_shape, -1)).sum(-1)
+        for param, gradient in zip(theta, gradients):
+            result = result - (param * gradient).reshape((*self._batch_shape, -1)).sum(-1)
         return result

@@ -1,4 +1,4 @@
-"""The exponential distribution, of waiting times."""
+"""The exponential distribution of waiting times."""
 
 from __future__ import annotations
 

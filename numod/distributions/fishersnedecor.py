@@ -11,13 +11,13 @@ from .utils import broadcast_all
 
 
 class FisherSnedecor(Distribution):
-    """The ratio of two chi-squared random variables, each divided by its degrees of freedom, `df1` and `df2`."""
+    """The ratio of two chi-squared variables, each divided by its degrees of freedom, `df1` and `df2`."""
 
     arg_constraints, support, has_rsample = {"df1": c.positive, "df2": c.positive}, c.positive, True
 
     def __init__(self, df1: Tensor | float, df2: Tensor | float, validate_args: bool | None = None) -> None:
         self.df1, self.df2 = broadcast_all(df1, df2)
-        self._gamma1, self._gamma2 = (Gamma(each * 0.5, each) for each in (self.df1, self.df2))
+        self._gamma1, self._gamma2 = (Gamma(df * 0.5, df) for df in (self.df1, self.df2))
         super().__init__(self.df1.shape, validate_args=validate_args)
 
     @property

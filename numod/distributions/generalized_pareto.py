@@ -1,4 +1,4 @@
-"""The generalised Pareto distribution, of what exceeds a threshold."""
+"""The generalized Pareto distribution of excesses over a threshold."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from .utils import broadcast_all
 
 
 class GeneralizedPareto(Distribution):
-    """P(x > loc + scale z) = (1 + concentration z)^(-1 / concentration): exponential for concentration 0, uniform for
-    -1, Pareto above 0.
+    """P(x > loc + scale z) = (1 + concentration z)^(-1 / concentration).
+
+    It is exponential for concentration 0, uniform for -1, and Pareto above 0.
     """
 
     arg_constraints = {"loc": c.real, "scale": c.positive, "concentration": c.real}
@@ -32,13 +33,13 @@ class GeneralizedPareto(Distribution):
 
     @c.dependent_property
     def support(self) -> Any:
-        """From loc on, for negative concentrations to loc - scale / concentration."""
+        """From loc, and for negative concentrations up to loc - scale / concentration."""
         return c.interval(
             self.loc, f.where(self.concentration < 0, self.loc - self.scale / self.concentration, math.inf)
         )
 
-    def _flat(self) -> tuple[Tensor, Tensor]:
-        """(where the concentration counts as 0, the concentration, there 1)."""
+    def _zero_and_concentration(self) -> tuple[Tensor, Tensor]:
+        """(whether the concentration is close to 0, the concentration or 1 in its place)."""
         zero = f.isclose(self.concentration, zeros_like(self.concentration))
         return zero, f.where(zero, 1.0, self.concentration)
 
@@ -47,14 +48,14 @@ class GeneralizedPareto(Distribution):
 
     def log_prob(self, value: Tensor) -> Tensor:
         self._validate_sample(value)
-        z, (zero, k) = (value - self.loc) / self.scale, self._flat()
+        z, (zero, k) = (value - self.loc) / self.scale, self._zero_and_concentration()
         power = 1 / k + ones_like(z)
         return -self.scale.log() - f.where(zero, z, f.where(power == 0, power, power * (k * z).log1p()))
 
     def log_survival_function(self, value: Tensor) -> Tensor:
         """log P(x > value)."""
         self._validate_sample(value)
-        z, (zero, k) = (value - self.loc) / self.scale, self._flat()
+        z, (zero, k) = (value - self.loc) / self.scale, self._zero_and_concentration()
         return f.where(zero, -z, -(k * z).log1p() / k)
 
     def log_cdf(self, value: Tensor) -> Tensor:
@@ -65,13 +66,13 @@ class GeneralizedPareto(Distribution):
         return self.log_cdf(value).exp()
 
     def icdf(self, value: Tensor) -> Tensor:
-        above, (zero, k) = (-value).log1p(), self._flat()
+        above, (zero, k) = (-value).log1p(), self._zero_and_concentration()
         return f.where(zero, self.loc - self.scale * above, self.loc + self.scale / k * (-k * above).expm1())
 
     @property
     def mean(self) -> Tensor:
-        held = self.concentration < 1
-        return f.where(held, self.loc + self.scale / (1 - f.where(held, self.concentration, 0.5)), math.nan)
+        exists = self.concentration < 1
+        return f.where(exists, self.loc + self.scale / (1 - f.where(exists, self.concentration, 0.5)), math.nan)
 
     @property
     def mode(self) -> Tensor:
@@ -79,9 +80,9 @@ class GeneralizedPareto(Distribution):
 
     @property
     def variance(self) -> Tensor:
-        held = self.concentration < 0.5
-        k = f.where(held, self.concentration, 0.25)
-        return f.where(held, self.scale**2 / ((1 - k) ** 2 * (1 - 2 * k)), math.nan)
+        exists = self.concentration < 0.5
+        k = f.where(exists, self.concentration, 0.25)
+        return f.where(exists, self.scale**2 / ((1 - k) ** 2 * (1 - 2 * k)), math.nan)
 
     def entropy(self) -> Tensor:
         return self.scale.log() + self.concentration + 1

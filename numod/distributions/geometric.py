@@ -1,4 +1,4 @@
-"""The geometric distribution, of failures before a success."""
+"""The geometric distribution of the number of failures before a success."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .probs_or_logits import ProbsOrLogits
 
 
 class Geometric(ProbsOrLogits):
-    """The number of failures before the first success, of probability `probs` in each trial."""
+    """The number of failures before the first success, with probability `probs` in each trial."""
 
     arg_constraints, support = {"probs": c.unit_interval, "logits": c.real}, c.nonnegative_integer
 
@@ -52,7 +52,7 @@ class Geometric(ProbsOrLogits):
         return value * f.where((failure == -math.inf) & (value == 0), failure.new_zeros(()), failure) + success
 
     def entropy(self) -> Tensor:
-        logits = self.logits  # cached from now on, as PyTorch's entropy does
+        logits = self.logits  # this caches the logits, as PyTorch's entropy does
         if self._by_logits:
             return geometric_entropy(logits)
         return -self.probs.log() - xlog1py(1 - self.probs, -self.probs) / self.probs

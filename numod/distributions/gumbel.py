@@ -1,4 +1,4 @@
-"""The Gumbel distribution, of maxima."""
+"""The Gumbel distribution of maxima."""
 
 from __future__ import annotations
 

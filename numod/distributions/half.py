@@ -1,4 +1,4 @@
-"""What HalfNormal and HalfCauchy share: the absolute value of a random variable that is symmetric around 0."""
+"""Base class of HalfNormal and HalfCauchy: the absolute value of a random variable symmetric around 0."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .transforms import AbsTransform
 
 
 class Half(TransformedDistribution):
-    """The absolute value of a random variable of distribution `base`, which is symmetric around 0 and has a `scale`."""
+    """The absolute value of a random variable whose distribution `base` is symmetric around 0 and has a `scale`."""
 
     arg_constraints, support, has_rsample = {"scale": c.positive}, c.nonnegative, True
 

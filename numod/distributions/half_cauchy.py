@@ -10,7 +10,7 @@ from .half import Half
 
 
 class HalfCauchy(Half):
-    """The absolute value of a Cauchy random variable around 0: mean and variance are infinite."""
+    """The absolute value of a Cauchy variable around 0. Mean and variance are infinite."""
 
     def __init__(self, scale: Tensor | float, validate_args: bool | None = None) -> None:
         super().__init__(Cauchy(0, scale, validate_args=False), validate_args)

@@ -10,7 +10,7 @@ from .normal import Normal
 
 
 class HalfNormal(Half):
-    """The absolute value of a normal random variable of mean 0 and standard deviation `scale`."""
+    """The absolute value of a normal variable with mean 0 and standard deviation `scale`."""
 
     def __init__(self, scale: Tensor | float, validate_args: bool | None = None) -> None:
         super().__init__(Normal(0, scale, validate_args=False), validate_args)

@@ -1,4 +1,4 @@
-"""Batch dimensions of a distribution seen as one event."""
+"""Batch dimensions of a distribution as parts of one event."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .distribution import Distribution
 
 
 class Independent(Distribution):
-    """The last `reinterpreted_batch_ndims` batch dimensions of a distribution as one event."""
+    """A distribution whose last `reinterpreted_batch_ndims` batch dimensions are parts of one event."""
 
     def __init__(
         self, base_distribution: Distribution, reinterpreted_batch_ndims: int, validate_args: bool | None = None
@@ -32,7 +32,7 @@ class Independent(Distribution):
 
     @c.dependent_property
     def support(self) -> Any:
-        """That of the base, for whole events."""
+        """The base distribution's support, for whole events."""
         base = self.base_dist.support
         return None if base is None else c.independent(base, self.reinterpreted_batch_ndims)
 
@@ -54,7 +54,7 @@ class Independent(Distribution):
     def enumerate_support(self, expand: bool = True) -> Tensor:
         if self.reinterpreted_batch_ndims > 0:
             raise NotImplementedError(
-                "the values of an Independent would be a cartesian product, which is not enumerated; enumerate the "
+                "the values of an Independent are a cartesian product, which is not supported; enumerate the "
                 "base distribution"
             )
         return self.base_dist.enumerate_support(expand=expand)

@@ -12,7 +12,7 @@ from .transforms import PowerTransform
 
 
 class InverseGamma(TransformedDistribution):
-    """The reciprocal of a gamma distributed random variable."""
+    """The reciprocal of a gamma distributed variable."""
 
     arg_constraints, support, has_rsample = {"concentration": c.positive, "rate": c.positive}, c.positive, True
 
@@ -26,13 +26,13 @@ class InverseGamma(TransformedDistribution):
 
     @property
     def mean(self) -> Tensor:
-        found = self.rate / (self.concentration - 1)
-        return f.where(self.concentration > 1, found, found.new_full((), math.inf))
+        mean_ = self.rate / (self.concentration - 1)
+        return f.where(self.concentration > 1, mean_, mean_.new_full((), math.inf))
 
     @property
     def variance(self) -> Tensor:
-        found = self.rate.square() / ((self.concentration - 1).square() * (self.concentration - 2))
-        return f.where(self.concentration > 2, found, found.new_full((), math.inf))
+        variance_ = self.rate.square() / ((self.concentration - 1).square() * (self.concentration - 2))
+        return f.where(self.concentration > 2, variance_, variance_.new_full((), math.inf))
 
     def entropy(self) -> Tensor:
         a = self.concentration

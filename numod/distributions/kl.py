@@ -1,4 +1,4 @@
-"""Kullback-Leibler divergences between distributions of one kind, by formula. Between different kinds: `kl_pairs`."""
+"""Kullback-Leibler divergences between distributions of the same kind. `kl_pairs` has those of different kinds."""
 
 from __future__ import annotations
 
@@ -40,29 +40,29 @@ _formulas: dict[tuple[type, type], Callable] = {}
 
 
 def register_kl(type_p: type, type_q: type) -> Callable[[Callable], Callable]:
-    """Decorator: the formula for a pair of distributions."""
-    if not (isinstance(type_p, type) and isinstance(type_q, type)):  # of a library's own distributions too
+    """Decorator that registers the formula for a pair of distributions."""
+    if not (isinstance(type_p, type) and isinstance(type_q, type)):  # also for distributions of other libraries
         raise TypeError(f"Expected types to be Distribution subclasses but got {type_p} and {type_q}")
 
-    def keep(function: Callable) -> Callable:
+    def register(function: Callable) -> Callable:
         _formulas[type_p, type_q] = function
         return function
 
-    return keep
+    return register
 
 
 def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
     """The expectation under p of log p - log q. Raises NotImplementedError for pairs without a formula."""
-    found = [
+    candidates = [
         (type(p).__mro__.index(a) + type(q).__mro__.index(b), function)
         for (a, b), function in _formulas.items()
         if isinstance(p, a) and isinstance(q, b)
     ]
-    if not found:
+    if not candidates:
         raise NotImplementedError(
             f"No KL(p || q) is implemented for p type {type(p).__name__} and q type {type(q).__name__}"
         )
-    return min(found, key=lambda each: each[0])[1](p, q)
+    return min(candidates, key=lambda candidate: candidate[0])[1](p, q)
 
 
 @register_kl(Normal, Normal)
@@ -88,7 +88,7 @@ def _half_normal(p: HalfNormal, q: HalfNormal) -> Tensor:
 
 @register_kl(Cauchy, Cauchy)
 def _cauchy(p: Cauchy, q: Cauchy) -> Tensor:
-    squares = [(each / p.scale) * (each / q.scale) for each in (p.scale - q.scale, p.loc - q.loc)]
+    squares = [(difference / p.scale) * (difference / q.scale) for difference in (p.scale - q.scale, p.loc - q.loc)]
     return (0.25 * (squares[0] + squares[1])).log1p()
 
 
@@ -130,7 +130,7 @@ def _continuous_bernoulli(p: ContinuousBernoulli, q: ContinuousBernoulli) -> Ten
 
 @register_kl(ExponentialFamily, ExponentialFamily)
 def _exponential_family(p: ExponentialFamily, q: ExponentialFamily) -> Tensor:
-    """By Bregman's divergence of the log normaliser."""
+    """The Bregman divergence of the log normalizer."""
     if type(p) is not type(q):
         raise NotImplementedError(
             "The cross KL-divergence between different exponential families cannot be computed using Bregman "
@@ -139,8 +139,8 @@ def _exponential_family(p: ExponentialFamily, q: ExponentialFamily) -> Tensor:
     theta = [natural_param.detach().requires_grad_() for natural_param in p._natural_params]
     normaliser = p._log_normalizer(*theta)
     result = q._log_normalizer(*q._natural_params) - normaliser
-    for mine, other, slope in zip(theta, q._natural_params, grad(normaliser.sum(), theta, create_graph=True)):
-        result = result - ((other - mine) * slope).reshape((*normaliser.shape, -1)).sum(-1)
+    for p_param, q_param, gradient in zip(theta, q._natural_params, grad(normaliser.sum(), theta, create_graph=True)):
+        result = result - ((q_param - p_param) * gradient).reshape((*normaliser.shape, -1)).sum(-1)
     return result
 
 
@@ -166,7 +166,7 @@ def _bernoulli(p: ProbsOrLogits, q: ProbsOrLogits) -> Tensor:
 
 
 def _rise(p: ProbsOrLogits, q: ProbsOrLogits) -> Tensor:
-    """The difference of two probabilities, or of their complements where these are smaller and so more precise."""
+    """The difference of two probabilities, or of their complements if these are smaller and so more precise."""
     return f.where(p.probs + q.probs < 1, q.probs - p.probs, p._complement() - q._complement())
 
 
@@ -174,8 +174,8 @@ def _rise(p: ProbsOrLogits, q: ProbsOrLogits) -> Tensor:
 def _binomial(p: Binomial, q: Binomial) -> Tensor:
     if bool((p.total_count < q.total_count).any()):
         raise NotImplementedError("KL between Binomials where q.total_count > p.total_count is not implemented")
-    found = p.total_count * _bernoulli(p, q)
-    return f.where(p.total_count > q.total_count, found.new_full((), math.inf), found)
+    divergence = p.total_count * _bernoulli(p, q)
+    return f.where(p.total_count > q.total_count, divergence.new_full((), math.inf), divergence)
 
 
 @register_kl(Geometric, Geometric)
@@ -192,8 +192,9 @@ def _poisson(p: Poisson, q: Poisson) -> Tensor:
 
 @register_kl(Categorical, Categorical)
 def _categorical(p: Categorical, q: Categorical) -> Tensor:
-    """The sum of terms p log(p / q) - p + q, none of which is negative; near each other they are p (exp(x) - 1 - x)
-    with x = log(q / p).
+    """The sum of the non-negative terms p log(p / q) - p + q.
+
+    If p and q are close, a term is p (exp(x) - 1 - x) with x = log(q / p).
     """
     rise = q.logits - p.logits
     term = f.where(rise < 1, p.probs * d.exp_excess(rise.clamp_max(1)), q.probs - p.probs - p.probs * rise)

@@ -1,5 +1,6 @@
-"""Kullback-Leibler divergences between different kinds of distributions: the expectation under p of -log q, less p's
-entropy. Of one kind: `kl`.
+"""Kullback-Leibler divergences between different kinds of distributions: E_p[-log q] minus the entropy of p.
+
+`kl` has those of the same kind.
 """
 
 from __future__ import annotations
@@ -23,24 +24,24 @@ from .poisson import Poisson
 from .uniform import Uniform
 
 
-def _unless(impossible: Tensor, value: Tensor) -> Tensor:
-    """`value`; infinity where p has values that q cannot have, or a moment that is infinite."""
+def _infinite_where(impossible: Tensor, value: Tensor) -> Tensor:
+    """`value`, or infinity where p has values that q cannot have, or an infinite moment."""
     return f.where(impossible, math.inf, value)
 
 
 def _infinite(p: Distribution, q: Distribution) -> Tensor:
-    """p has values that q cannot have."""
+    """Infinity, since p has values that q cannot have."""
     return p.mean.new_full(p.batch_shape, math.inf)
 
 
-_UNIT = (Beta, ContinuousBernoulli, Uniform)  # between limits
-for _type, _narrower in {
+_UNIT = (Beta, ContinuousBernoulli, Uniform)  # distributions on bounded intervals
+for _type_p, _narrower in {
     **dict.fromkeys((Normal, Laplace, Gumbel), (*_UNIT, Exponential, Gamma, Pareto)),
     **dict.fromkeys((Exponential, Gamma), (*_UNIT, Pareto)),
     Pareto: _UNIT, **dict.fromkeys((Beta, ContinuousBernoulli), (Pareto,)), Poisson: (Bernoulli, Binomial),
 }.items():  # fmt: skip
-    for _other in _narrower:
-        register_kl(_type, _other)(_infinite)
+    for _type_q in _narrower:
+        register_kl(_type_p, _type_q)(_infinite)
 
 
 def _x_log_x(x: Tensor) -> Tensor:
@@ -74,7 +75,7 @@ def _to_normal(p: Distribution, q: Normal) -> Tensor:
 
 @register_kl(Pareto, Normal)
 def _pareto_normal(p: Pareto, q: Normal) -> Tensor:
-    return _unless(p.alpha <= 2, _to_normal(p, q))
+    return _infinite_where(p.alpha <= 2, _to_normal(p, q))
 
 
 @register_kl(Normal, Laplace)
@@ -94,12 +95,12 @@ def _to_exponential(p: Distribution, q: Exponential) -> Tensor:
 
 @register_kl(Uniform, Exponential)
 def _uniform_exponential(p: Uniform, q: Exponential) -> Tensor:
-    return _unless(p.low < 0, _to_exponential(p, q))
+    return _infinite_where(p.low < 0, _to_exponential(p, q))
 
 
 @register_kl(Pareto, Exponential)
 def _pareto_exponential(p: Pareto, q: Exponential) -> Tensor:
-    return _unless(p.alpha <= 1, _to_exponential(p, q))
+    return _infinite_where(p.alpha <= 1, _to_exponential(p, q))
 
 
 @register_kl(Exponential, Gamma)
@@ -113,8 +114,12 @@ def _exponential_gamma(p: Exponential, q: Gamma) -> Tensor:
 @register_kl(Pareto, Gamma)
 def _to_gamma(p: Distribution, q: Gamma) -> Tensor:
     a, b = q.concentration, q.rate
-    found = -p.entropy() + a.lgamma() - a * b.log() - (a - 1) * _mean_log(p) + b * p.mean
-    return found if isinstance(p, Beta) else _unless(p.alpha <= 1 if isinstance(p, Pareto) else p.low < 0, found)
+    divergence = -p.entropy() + a.lgamma() - a * b.log() - (a - 1) * _mean_log(p) + b * p.mean
+    return (
+        divergence
+        if isinstance(p, Beta)
+        else _infinite_where(p.alpha <= 1 if isinstance(p, Pareto) else p.low < 0, divergence)
+    )
 
 
 def _to_gumbel(p: Distribution, q: Gumbel, log_mean_decay: Tensor) -> Tensor:
@@ -146,21 +151,21 @@ def _uniform_gumbel(p: Uniform, q: Gumbel) -> Tensor:
 @register_kl(Beta, ContinuousBernoulli)
 @register_kl(Uniform, ContinuousBernoulli)
 def _to_continuous_bernoulli(p: Distribution, q: ContinuousBernoulli) -> Tensor:
-    found = -p.entropy() - p.mean * q.logits - (-q.probs).log1p() - q._log_norm()
-    return found if isinstance(p, Beta) else _unless((p.high > 1) | (p.low < 0), found)
+    divergence = -p.entropy() - p.mean * q.logits - (-q.probs).log1p() - q._log_norm()
+    return divergence if isinstance(p, Beta) else _infinite_where((p.high > 1) | (p.low < 0), divergence)
 
 
 @register_kl(Beta, Uniform)
 @register_kl(ContinuousBernoulli, Uniform)
 def _to_uniform(p: Distribution, q: Uniform) -> Tensor:
-    return _unless((q.low > 0) | (q.high < 1), -p.entropy() + (q.high - q.low).log())
+    return _infinite_where((q.low > 0) | (q.high < 1), -p.entropy() + (q.high - q.low).log())
 
 
 @register_kl(Uniform, Beta)
 def _uniform_beta(p: Uniform, q: Beta) -> Tensor:
     a, b = q.concentration1, q.concentration0
     mirrored = Uniform(1 - p.high, 1 - p.low, validate_args=False)
-    found = (
+    divergence = (
         -p.entropy()
         - (a - 1) * _mean_log(p)
         - (b - 1) * _mean_log(mirrored)
@@ -168,12 +173,12 @@ def _uniform_beta(p: Uniform, q: Beta) -> Tensor:
         + b.lgamma()
         - (a + b).lgamma()
     )
-    return _unless((p.high > 1) | (p.low < 0), found)
+    return _infinite_where((p.high > 1) | (p.low < 0), divergence)
 
 
 @register_kl(Uniform, Pareto)
 def _uniform_pareto(p: Uniform, q: Pareto) -> Tensor:
-    return _unless(
+    return _infinite_where(
         p.low < q.scale, -p.entropy() - q.alpha.log() - q.alpha * q.scale.log() + (q.alpha + 1) * _mean_log(p)
     )
 

@@ -12,7 +12,7 @@ from .utils import broadcast_all
 
 
 class Kumaraswamy(TransformedDistribution):
-    """Numbers in [0, 1] like Beta's, of P(x <= t) = 1 - (1 - t^concentration1)^concentration0."""
+    """Numbers in [0, 1] with P(x <= t) = 1 - (1 - t^concentration1)^concentration0, similar to Beta."""
 
     arg_constraints = {"concentration1": c.positive, "concentration0": c.positive}
     support = c.unit_interval
@@ -51,8 +51,8 @@ class Kumaraswamy(TransformedDistribution):
     @property
     def mode(self) -> Tensor:
         a, b = self.concentration1, self.concentration0
-        found = (b.reciprocal() * (-b).log1p() - (-b * a).log1p()).exp()
-        return f.where((a < 1) | (b < 1), float("nan"), found)
+        mode_ = (b.reciprocal() * (-b).log1p() - (-b * a).log1p()).exp()
+        return f.where((a < 1) | (b < 1), float("nan"), mode_)
 
     @property
     def variance(self) -> Tensor:

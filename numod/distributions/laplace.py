@@ -25,7 +25,7 @@ class Laplace(LocationScale):
     def cdf(self, value: Tensor) -> Tensor:
         self._validate_sample(value)
         z = (value - self.loc) / self.scale
-        tail = 0.5 * (-z.abs()).exp()  # by which the lower half is known to all its digits
+        tail = 0.5 * (-z.abs()).exp()  # precise in the lower half
         return f.where(z < 0, tail, 1 - tail)
 
     def icdf(self, value: Tensor) -> Tensor:

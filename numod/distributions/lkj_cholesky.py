@@ -1,4 +1,4 @@
-"""The LKJ distribution of correlation matrices, by their Cholesky factors."""
+"""The LKJ distribution of the Cholesky factors of correlation matrices."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from .utils import broadcast_all
 
 
 class LKJCholesky(Distribution):
-    """Lower Cholesky factors (dim, dim) of correlation matrices M of density ~ det(M)^(concentration - 1); uniform for
-    concentration 1.
+    """Lower Cholesky factors (dim, dim) of correlation matrices M with density ~ det(M)^(concentration - 1).
 
-    Lewandowski, Kurowicka and Joe, Generating random correlation matrices based on vines and extended onion method,
-    2009.
+    It is uniform for concentration 1. Lewandowski, Kurowicka and Joe, Generating random correlation matrices based on
+    vines and extended onion method, 2009.
     """
 
     arg_constraints, support = {"concentration": c.positive}, c.corr_cholesky
@@ -40,7 +39,7 @@ class LKJCholesky(Distribution):
         return result
 
     def sample(self, sample_shape: tuple = ()) -> Tensor:
-        """The onion method, all rows at once: each is a random direction times the root of a Beta random variable."""
+        """The onion method for all rows at once: a row is a random direction times the root of a Beta variable."""
         with no_grad():
             length = self._beta.sample(sample_shape).unsqueeze(-1)
             direction = randn(self._extended_shape(sample_shape), dtype=length.dtype, device=length.device).tril(-1)
@@ -49,15 +48,13 @@ class LKJCholesky(Distribution):
             return below + (1 - (below**2).sum(-1)).clamp_min(finfo(below.dtype).tiny).sqrt().diag_embed()
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """The sum of (2 (concentration - 1) + dim - i) log L_ii, and what makes it integrate to 1 (page 1999 of the
-        paper).
-        """
+        """The sum of (2 (concentration - 1) + dim - i) log L_ii, minus the log normalizer (page 1999 of the paper)."""
         self._validate_sample(value)
         order = (
             2 * (self.concentration - 1).unsqueeze(-1)
             + self.dim
             - arange(2, self.dim + 1, device=self.concentration.device)
         )
-        found, rest = (order * value.diagonal(0, -2, -1)[..., 1:].log()).sum(-1), self.dim - 1
+        log_density, rest = (order * value.diagonal(0, -2, -1)[..., 1:].log()).sum(-1), self.dim - 1
         alpha = self.concentration + 0.5 * rest
-        return found - (0.5 * rest * math.log(math.pi) + f.mvlgamma(alpha - 0.5, rest) - alpha.lgamma() * rest)
+        return log_density - (0.5 * rest * math.log(math.pi) + f.mvlgamma(alpha - 0.5, rest) - alpha.lgamma() * rest)

@@ -1,4 +1,4 @@
-"""What distributions with a location and a scale share. Not a distribution."""
+"""Base class of distributions with a location and a scale."""
 
 from __future__ import annotations
 
@@ -30,6 +30,6 @@ class LocationScale(Distribution):
         return self.loc
 
     def _unit(self, shape: tuple) -> Tensor:
-        """Uniform numbers above 0 and below 1."""
+        """Uniform numbers greater than 0 and less than 1."""
         eps = finfo(self.loc.dtype).tiny
         return rand(shape, dtype=self.loc.dtype, device=self.loc.device).clamp(eps, 1 - finfo(self.loc.dtype).eps)

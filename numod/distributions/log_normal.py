@@ -10,7 +10,7 @@ from .transforms import ExpTransform
 
 
 class LogNormal(TransformedDistribution):
-    """exp of a normal random variable of mean `loc` and standard deviation `scale`."""
+    """exp of a normal variable with mean `loc` and standard deviation `scale`."""
 
     arg_constraints, support, has_rsample = {"loc": c.real, "scale": c.positive}, c.positive, True
 

@@ -1,4 +1,4 @@
-"""The logistic normal distribution, on the simplex."""
+"""The logistic normal distribution on the simplex."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .transforms import StickBreakingTransform
 
 
 class LogisticNormal(TransformedDistribution):
-    """Normal vectors (..., K - 1), put on the simplex (..., K) by breaking a stick."""
+    """Normal vectors (..., K - 1), mapped to the simplex (..., K) by stick breaking."""
 
     arg_constraints, support, has_rsample = {"loc": c.real, "scale": c.positive}, c.simplex, True
 

@@ -1,4 +1,4 @@
-"""The normal distribution of vectors whose covariance is a diagonal and a few directions."""
+"""The normal distribution of vectors whose covariance is diagonal plus low rank."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from .utils import lazy_property
 
 
 class LowRankMultivariateNormal(Distribution):
-    """Normal vectors of mean `loc` (..., K) and covariance W W^T + D:
+    """Normal vectors with mean `loc` (..., K) and covariance W W^T + D.
 
-    `cov_factor` W (..., K, M), `cov_diag` the diagonal of D (..., K).
-
-    By Woodbury's identity only a matrix M by M, I + W^T D^-1 W, is factored.
+    W is `cov_factor` (..., K, M), and D has the diagonal `cov_diag` (..., K). By the Woodbury identity only the M x M
+    matrix I + W^T D^-1 W is factored.
     """
 
     arg_constraints = {

@@ -9,7 +9,7 @@ from .distribution import Distribution
 
 
 class MixtureSameFamily(Distribution):
-    """One of the last batch dimension's components, chosen by a Categorical."""
+    """A mixture of the components in the last batch dimension, chosen by a Categorical."""
 
     def __init__(
         self, mixture_distribution: Categorical, component_distribution: Distribution, validate_args: bool | None = None
@@ -35,7 +35,7 @@ class MixtureSameFamily(Distribution):
 
     @c.dependent_property
     def support(self) -> c.Constraint:
-        """What all components allow."""
+        """The values that all components allow."""
         return c.MixtureSameFamilyConstraint(self._component_distribution.support)
 
     def _spread(self, value: Tensor) -> Tensor:
@@ -57,12 +57,12 @@ class MixtureSameFamily(Distribution):
 
     def sample(self, sample_shape: tuple = ()) -> Tensor:
         index = self._mixture_distribution.sample(sample_shape)
-        every = self._component_distribution.sample(sample_shape)
+        components = self._component_distribution.sample(sample_shape)
         dim = len(sample_shape) + len(self.batch_shape)
-        places = index.reshape((*index.shape, 1, *(1,) * len(self.event_shape))).expand(
+        positions = index.reshape((*index.shape, 1, *(1,) * len(self.event_shape))).expand(
             (*index.shape, 1, *self.event_shape)
         )
-        return every.gather(dim, places.contiguous()).squeeze(dim)
+        return components.gather(dim, positions.contiguous()).squeeze(dim)
 
     def log_prob(self, value: Tensor) -> Tensor:
         self._validate_sample(value)

@@ -1,4 +1,4 @@
-"""The multinomial distribution, of counts of classes."""
+"""The multinomial distribution of counts of classes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .distribution import Distribution
 
 
 class Multinomial(Distribution):
-    """How often each class occurs in `total_count` draws from a Categorical."""
+    """The number of occurrences of each class in `total_count` draws from a Categorical."""
 
     arg_constraints = {"probs": c.simplex, "logits": c.real_vector}
 
@@ -49,8 +49,10 @@ class Multinomial(Distribution):
     def entropy(self) -> Tensor:
         n = self.total_count
         counts = arange(n + 1, dtype=self.probs.dtype).reshape((-1,) + (1,) * self.probs.ndim)
-        each = Binomial(n, self.probs, validate_args=False).log_prob(counts).exp()
-        return n * self._categorical.entropy() - math.lgamma(n + 1) + (each * (counts + 1).lgamma()).sum((0, -1))
+        probabilities = Binomial(n, self.probs, validate_args=False).log_prob(counts).exp()
+        return (
+            n * self._categorical.entropy() - math.lgamma(n + 1) + (probabilities * (counts + 1).lgamma()).sum((0, -1))
+        )
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"

@@ -12,9 +12,7 @@ from .covariance import WithCovariance
 
 
 class MultivariateNormal(WithCovariance):
-    """Normal vectors of mean `loc` (..., K) and a covariance, a precision, or the covariance's lower Cholesky factor
-    `scale_tril`.
-    """
+    """Normal vectors with mean `loc` (..., K), and a covariance, a precision, or a Cholesky factor `scale_tril`."""
 
     arg_constraints = {"loc": c.real_vector, **WithCovariance.matrix_constraints}
     support, has_rsample = c.real_vector, True

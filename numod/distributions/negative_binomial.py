@@ -1,4 +1,4 @@
-"""The negative binomial distribution, of successes before a number of failures."""
+"""The negative binomial distribution of the number of successes before some failures."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from .utils import broadcast_all
 
 
 class NegativeBinomial(ProbsOrLogits):
-    """The number of successes, of probability `probs` each, before `total_count` failures:
+    """The number of successes, with probability `probs` each, before `total_count` failures.
 
-    Poisson counts with gamma distributed rates.
+    It is a Poisson distribution with gamma distributed rate.
     """
 
     arg_constraints = {"total_count": c.greater_than_eq(0), "probs": c.half_open_interval(0.0, 1.0), "logits": c.real}
@@ -44,4 +44,6 @@ class NegativeBinomial(ProbsOrLogits):
         n = self.total_count
         log_probability = n * logsigmoid(-self.logits) + value * logsigmoid(self.logits)
         ways = (n + value).lgamma() - (1.0 + value).lgamma() - n.lgamma()
-        return log_probability + f.where(n + value == 0.0, ways.new_zeros(()), ways)  # 0 failures allow no success
+        return log_probability + f.where(
+            n + value == 0.0, ways.new_zeros(()), ways
+        )  # with 0 failures there is no success

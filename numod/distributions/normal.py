@@ -13,7 +13,7 @@ _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
 
 class Normal(LocationScale):
-    """The normal distribution of mean `loc` and standard deviation `scale`."""
+    """The normal distribution with mean `loc` and standard deviation `scale`."""
 
     @property
     def stddev(self) -> Tensor:

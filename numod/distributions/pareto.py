@@ -1,4 +1,4 @@
-"""The Pareto distribution, of heavy tails."""
+"""The Pareto distribution, which has a heavy tail."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .utils import broadcast_all
 
 
 class Pareto(TransformedDistribution):
-    """scale * exp(e), with e exponentially distributed of rate `alpha`."""
+    """scale * exp(e), where e is exponentially distributed with rate `alpha`."""
 
     arg_constraints = {"alpha": c.positive, "scale": c.positive}
 
@@ -30,12 +30,12 @@ class Pareto(TransformedDistribution):
 
     @c.dependent_property
     def support(self) -> c.Constraint:
-        """From the scale."""
+        """Values from `scale`."""
         return c.greater_than_eq(self.scale)
 
     @property
     def mean(self) -> Tensor:
-        alpha = self.alpha.clamp(min=1)  # division by 0 gives the infinity
+        alpha = self.alpha.clamp(min=1)  # division by 0 yields infinity
         return alpha * self.scale / (alpha - 1)
 
     mode = property(lambda self: self.scale)

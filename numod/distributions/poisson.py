@@ -1,4 +1,4 @@
-"""The Poisson distribution, of counts."""
+"""The Poisson distribution of counts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .utils import broadcast_all
 
 
 class Poisson(Distribution):
-    """The number of events in a unit of time, when they occur at `rate`."""
+    """The number of events in a unit of time if they occur at `rate`."""
 
     arg_constraints, support = {"rate": c.nonnegative}, c.nonnegative_integer
 

@@ -1,4 +1,4 @@
-"""The base of discrete distributions parameterized by `probs` or `logits`."""
+"""The base class of discrete distributions parameterized by `probs` or `logits`."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from .utils import broadcast_all, lazy_property, logits_to_probs, probs_to_logit
 
 
 def bce(logits: Tensor, value: Tensor) -> Tensor:
-    """-(value log p + (1 - value) log(1 - p)) of logits."""
+    """-(value log p + (1 - value) log(1 - p)), computed from logits."""
     return binary_cross_entropy_with_logits(logits, value, 1.0)
 
 
 class ProbsOrLogits(Distribution):
-    """A distribution given by `probs` or `logits`; the other one is computed on first use."""
+    """A distribution with `probs` or `logits`; the other one is computed on first use."""
 
     binary = True
 
@@ -54,21 +54,22 @@ class ProbsOrLogits(Distribution):
 
     @property
     def _by_logits(self) -> bool:
-        """Whether the logits were given; of probabilities that were, the logits keep away from infinity, and so are not
-        exact.
-        """
+        """Whether the logits were given. Logits computed from probabilities are clamped and so not exact."""
         return self.__dict__.get("logits") is self._param
 
     def _log_both(self) -> tuple[Tensor, Tensor]:
-        """log p and log(1 - p) of two outcomes, of what was given: a sigmoid of logits may have rounded to 0 or 1."""
+        """log p and log(1 - p) of two outcomes, from the given parameter: a sigmoid of logits may round to 0 or 1."""
         if self._by_logits:
             return logsigmoid(self.logits), logsigmoid(-self.logits)
-        none, all_ = self.probs == 0, self.probs == 1  # whose logarithms have no gradient, not an infinite one
+        none, all_ = (
+            self.probs == 0,
+            self.probs == 1,
+        )  # their logarithms must have no gradient instead of an infinite one
         success, failure = self.probs.masked_fill(none, 1.0).log(), (-self.probs.masked_fill(all_, 0.0)).log1p()
         return success.masked_fill(none, -math.inf), failure.masked_fill(all_, -math.inf)
 
     def _complement(self) -> Tensor:
-        """1 - p of two outcomes, of what was given."""
+        """1 - p of two outcomes, from the given parameter."""
         return (-self.logits).sigmoid() if self._by_logits else 1 - self.probs
 
     def _repeated(self, value: Tensor, sample_shape: tuple) -> Tensor:

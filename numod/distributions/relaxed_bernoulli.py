@@ -1,4 +1,4 @@
-"""Bernoulli made continuous at a temperature, and its logit. Maddison, Mnih and Teh, 2017; Jang, Gu and Poole, 2017."""
+"""Continuous relaxations of Bernoulli, and their logits. Maddison, Mnih and Teh, 2017; Jang, Gu and Poole, 2017."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .utils import clamp_probs
 
 
 class LogitRelaxedBernoulli(ProbsOrLogits):
-    """The logit of a RelaxedBernoulli: a logistic random variable around `logits`, divided by the temperature."""
+    """The logit of a RelaxedBernoulli: a logistic variable around `logits`, divided by the temperature."""
 
     arg_constraints, support = {"probs": c.unit_interval, "logits": c.real}, c.real
     has_rsample = True
@@ -28,7 +28,7 @@ class LogitRelaxedBernoulli(ProbsOrLogits):
 
     def expand(self, batch_shape: tuple, _instance: Any = None) -> Any:
         result = self._expanded(batch_shape, _instance)
-        result.temperature = self.temperature  # one for all distributions of the batch
+        result.temperature = self.temperature  # shared by all distributions of the batch
         return result
 
     def rsample(self, sample_shape: tuple = ()) -> Tensor:
@@ -44,7 +44,7 @@ class LogitRelaxedBernoulli(ProbsOrLogits):
 
 
 class RelaxedBernoulli(TransformedDistribution):
-    """Values between 0 and 1, the nearer to the ends the lower the temperature."""
+    """Values between 0 and 1; lower temperatures move them closer to the ends."""
 
     arg_constraints, support = {"probs": c.unit_interval, "logits": c.real}, c.unit_interval
     has_rsample = True

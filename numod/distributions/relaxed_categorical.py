@@ -1,4 +1,4 @@
-"""One-hot categories made continuous at a temperature, and their logarithms.
+"""Continuous relaxations of one-hot categories, and their logarithms.
 
 Maddison, Mnih and Teh, 2017; Jang, Gu and Poole, 2017.
 """
@@ -21,7 +21,7 @@ from .utils import clamp_probs
 class ExpRelaxedCategorical(Distribution):
     """The logarithms of a RelaxedOneHotCategorical's values."""
 
-    # whose exponentials sum to 1
+    # the exponentials sum to 1
     arg_constraints, support = {"probs": c.simplex, "logits": c.real_vector}, c.real_vector
     has_rsample = True
 
@@ -38,7 +38,7 @@ class ExpRelaxedCategorical(Distribution):
 
     def expand(self, batch_shape: tuple, _instance: Any = None) -> Any:
         result = self._expanded(batch_shape, _instance)
-        result.temperature = self.temperature  # one for all distributions of the batch
+        result.temperature = self.temperature  # shared by all distributions of the batch
         return result
 
     param_shape = property(lambda self: self._categorical.param_shape)
@@ -60,7 +60,7 @@ class ExpRelaxedCategorical(Distribution):
 
 
 class RelaxedOneHotCategorical(TransformedDistribution):
-    """Vectors on the simplex, the nearer to its corners the lower the temperature."""
+    """Vectors on the simplex; lower temperatures move them closer to its corners."""
 
     arg_constraints, support = {"probs": c.simplex, "logits": c.real_vector}, c.simplex
     has_rsample = True

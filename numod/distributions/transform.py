@@ -1,6 +1,6 @@
-"""The base class of transforms: a map with an inverse, a Jacobian, a domain and a cache.
+"""The base class of transforms: maps with an inverse, a Jacobian, a domain and a cache.
 
-The transforms are in `transforms` and other files.
+`transforms`, `vector_transforms` and `combined_transforms` have the transforms.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from . import constraints as c
 class Transform:
     """`y = t(x)`, `x = t.inv(y)`, `t.log_abs_det_jacobian(x, y)`.
 
-    With `cache_size=1` the last pair is kept, so that an inverse costs nothing and is exact.
+    With `cache_size=1` the last pair is cached, so that its inverse is free and exact.
     """
 
     bijective = False
@@ -25,24 +25,24 @@ class Transform:
     def __init__(self, cache_size: int = 0) -> None:
         if cache_size not in (0, 1):
             raise ValueError("cache_size must be 0 or 1")
-        super().__init__()  # of a class that is a Module too
+        super().__init__()  # for subclasses that are Modules too
         self._cache_size, self._cached_x_y, self._reverse = cache_size, (None, None), None
 
     @property
     def event_dim(self) -> int:
-        """How many dimensions at the right are one event, where x and y agree in it."""
+        """The number of dimensions of an event, if it is the same for x and y; otherwise ValueError."""
         if self.domain.event_dim == self.codomain.event_dim:
             return self.domain.event_dim
         raise ValueError("Please use either .domain.event_dim or .codomain.event_dim")
 
     @property
     def inv(self) -> Transform:
-        """The inverse map: the same object as long as someone holds it."""
-        found = self._reverse and self._reverse()
-        if found is None:
-            found = self._reversed()
-            self._reverse = weakref.ref(found)
-        return found
+        """The inverse map. It is the same object as long as it is referenced."""
+        inverse = self._reverse and self._reverse()
+        if inverse is None:
+            inverse = self._reversed()
+            self._reverse = weakref.ref(inverse)
+        return inverse
 
     def _reversed(self) -> Transform:
         return _InverseTransform(self)
@@ -50,10 +50,10 @@ class Transform:
     @property
     def sign(self) -> Any:
         """1 for an increasing map, -1 for a decreasing one; only for maps of scalars."""
-        raise NotImplementedError(f"{type(self).__name__} neither rises nor falls everywhere")
+        raise NotImplementedError(f"{type(self).__name__} is not monotonic")
 
     def with_cache(self, cache_size: int = 1) -> Transform:
-        """The same transform with this cache."""
+        """This transform with another cache size."""
         if self._cache_size == cache_size:
             return self
         if type(self).__init__ is Transform.__init__:
@@ -81,15 +81,15 @@ class Transform:
         raise NotImplementedError(f"{type(self).__name__} has no inverse")
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        """log |det dy / dx|, of x's shape without its event dimensions."""
+        """log |det dy / dx|, with the shape of x without event dimensions."""
         raise NotImplementedError(f"{type(self).__name__} has no Jacobian")
 
     def forward_shape(self, shape: tuple) -> tuple:
-        """The shape of y for one of x."""
+        """The shape of y for a shape of x."""
         return shape
 
     def inverse_shape(self, shape: tuple) -> tuple:
-        """The shape of x for one of y."""
+        """The shape of x for a shape of y."""
         return shape
 
     def __eq__(self, other: object) -> bool:
@@ -105,7 +105,7 @@ class Transform:
 
 
 class PlainTransform(Transform):
-    """A transform without parameters: all of one type are equal."""
+    """A transform without parameters: all transforms of a type are equal."""
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other)

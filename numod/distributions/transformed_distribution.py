@@ -13,9 +13,9 @@ from .utils import sum_rightmost
 
 
 class TransformedDistribution(Distribution):
-    """Values of `base_distribution` after one or several transforms.
+    """The distribution of `base_distribution`'s values after one or several transforms.
 
-    Its density follows from theirs: log p(y) = log p(x) - log |dy / dx|.
+    Its density is log p(y) = log p(x) - log |dy / dx|.
     """
 
     arg_constraints: dict[str, c.Constraint] = {}
@@ -54,7 +54,7 @@ class TransformedDistribution(Distribution):
 
     @c.dependent_property
     def support(self) -> Any:
-        """What the last transform gives, for whole events."""
+        """The last transform's codomain, for whole events."""
         if not self.transforms:
             return self.base_dist.support
         support = self.transforms[-1].codomain
@@ -91,7 +91,7 @@ class TransformedDistribution(Distribution):
         return sum_rightmost(self.base_dist.log_prob(y), event_dim - len(self.base_dist.event_shape)) - volume
 
     def _ordered(self, probability: Tensor) -> Tensor:
-        """A cumulative probability, or its complement where the transforms are decreasing."""
+        """A cumulative probability, or its complement if the transforms are decreasing."""
         sign = 1
         for transform in self.transforms:
             sign = sign * transform.sign

@@ -51,7 +51,7 @@ class ExpTransform(PlainTransform):
 
 
 class SigmoidTransform(PlainTransform):
-    """1 / (1 + exp(-x)), kept away from 0 and 1."""
+    """1 / (1 + exp(-x)), clamped away from 0 and 1."""
 
     domain, codomain, bijective, sign = c.real, c.unit_interval, True, 1
 
@@ -82,7 +82,7 @@ class SoftplusTransform(PlainTransform):
 
 
 class TanhTransform(PlainTransform):
-    """tanh(x). With `cache_size=1` saturated values still have their exact inverse."""
+    """tanh(x). With `cache_size=1`, saturated values have their exact inverse."""
 
     domain, codomain, bijective, sign = c.real, c.interval(-1.0, 1.0), True, 1
 
@@ -97,7 +97,7 @@ class TanhTransform(PlainTransform):
 
 
 class AbsTransform(PlainTransform):
-    """|x|; its inverse is the positive side."""
+    """|x|. Its inverse is the positive branch."""
 
     domain, codomain = c.real, c.positive
 
@@ -109,7 +109,7 @@ class AbsTransform(PlainTransform):
 
 
 class PowerTransform(Transform):
-    """x ** exponent of positive x."""
+    """x ** exponent, for positive x."""
 
     domain = codomain = c.positive
     bijective = True
@@ -156,14 +156,14 @@ class AffineTransform(Transform):
 
     @property
     def domain(self) -> c.Constraint:
-        """Real numbers, or arrays of them."""
+        """Real numbers, or arrays of real numbers."""
         return c.independent(c.real, self._event_dim) if self._event_dim else c.real
 
     codomain = domain
 
     @property
     def sign(self) -> Any:
-        """The scale's."""
+        """The sign of the scale."""
         return self.scale.sign() if isinstance(self.scale, Tensor) else (self.scale > 0) - (self.scale < 0)
 
     def with_cache(self, cache_size: int = 1) -> AffineTransform:
@@ -222,6 +222,6 @@ class CumulativeDistributionTransform(Transform):
 
 
 def _equal(a: Any, b: Any) -> bool:
-    """Whether two parameters, numbers or tensors, are the same everywhere."""
+    """Whether two parameters, numbers or tensors, are equal everywhere."""
     test = a == b
     return bool(test.all()) if isinstance(test, Tensor) else bool(test)

@@ -19,7 +19,7 @@ class Uniform(Distribution):
 
     @property
     def arg_constraints(self) -> dict[str, c.Constraint]:
-        """Each bound on its side of the other."""
+        """Each bound must be on its side of the other."""
         return {"low": c.less_than(self.high), "high": c.greater_than(self.low)}
 
     def __init__(self, low: Tensor | float, high: Tensor | float, validate_args: bool | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Broadcasting of parameters, conversion between probabilities and logits, and properties that are computed once."""
+"""Broadcasting of parameters, conversion between probabilities and logits, and cached properties."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..core.create.random import randn
 
 
 def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
-    """Numbers and tensors as tensors of one shape; numbers take the tensors' dtype."""
+    """Numbers and tensors as tensors of a common shape; numbers get the tensors' dtype."""
     like = next((value for value in values if isinstance(value, Tensor)), None)
     dtype = (
         dtypes.get_default_dtype()
@@ -25,28 +25,28 @@ def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
         raise ValueError(
             "Input arguments must all be instances of Number, torch.Tensor or objects implementing __torch_function__."
         )
-    made = [
+    tensors = [
         value
         if isinstance(value, Tensor)
         else tensor(float(value), dtype=dtype, device=None if like is None else like.device)
         for value in values
     ]
-    return tuple(f.broadcast_tensors(*made))
+    return tuple(f.broadcast_tensors(*tensors))
 
 
 def logits_to_probs(logits: Tensor, is_binary: bool = False) -> Tensor:
-    """Probabilities of logits: a sigmoid, or a softmax along the last dimension."""
+    """Convert logits to probabilities: a sigmoid, or a softmax along the last dimension."""
     return logits.sigmoid() if is_binary else logits.softmax(-1)
 
 
 def probs_to_logits(probs: Tensor, is_binary: bool = False) -> Tensor:
-    """Logits of probabilities, kept away from 0 and 1 by the dtype's eps."""
-    kept = clamp_probs(probs)
-    return kept.log() - (-kept).log1p() if is_binary else kept.log()
+    """Convert probabilities, clamped away from 0 and 1 by the dtype's eps, to logits."""
+    clamped = clamp_probs(probs)
+    return clamped.log() - (-clamped).log1p() if is_binary else clamped.log()
 
 
 class lazy_property:
-    """An attribute computed at its first use, then kept."""
+    """An attribute that is computed on first use and then cached."""
 
     def __init__(self, function: Any) -> None:
         self.function, self.__doc__, self.name = function, function.__doc__, function.__name__
@@ -54,14 +54,14 @@ class lazy_property:
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None:
             return self
-        with enable_grad():  # the first use may be under no_grad, and later ones need the gradient
+        with enable_grad():  # the first use may be under no_grad, but later uses need the gradient
             value = self.function(instance)
         instance.__dict__[self.name] = value
         return value
 
 
 def clamp_probs(probs: Tensor) -> Tensor:
-    """Probabilities kept away from 0 and 1 by the dtype's eps."""
+    """Probabilities clamped away from 0 and 1 by the dtype's eps."""
     eps = dtypes.finfo(probs.dtype).eps
     return probs.clamp(eps, 1 - eps)
 
@@ -75,5 +75,5 @@ _sum_rightmost = sum_rightmost  # PyTorch's name
 
 
 def _standard_normal(shape: Sequence[int], dtype: dtypes.dtype | None, device: Any) -> Tensor:
-    """Normally distributed numbers, which others' distributions draw."""
+    """Normally distributed numbers; other libraries' distributions call this."""
     return randn(shape, dtype=dtype, device=device)

@@ -13,7 +13,7 @@ from .transform import PlainTransform
 
 
 class SoftmaxTransform(PlainTransform):
-    """softmax along the last dimension. Not bijective: no Jacobian."""
+    """softmax along the last dimension. It is not bijective and has no Jacobian."""
 
     domain, codomain = c.real_vector, c.simplex
 
@@ -32,12 +32,12 @@ class SoftmaxTransform(PlainTransform):
 
 
 class StickBreakingTransform(PlainTransform):
-    """n real numbers to n + 1 probabilities, by breaking a stick piece by piece: (..., n) -> (..., n + 1)."""
+    """n real numbers to n + 1 probabilities by stick breaking: (..., n) -> (..., n + 1)."""
 
     domain, codomain, bijective = c.real_vector, c.simplex, True
 
     def _offsets(self, x: Tensor) -> Tensor:
-        """log n … log 1: added to the input, so that zeros break the stick into equal parts."""
+        """log n, ..., log 1: added to the input, so that zeros break the stick into equal parts."""
         return arange(x.shape[-1], 0, -1, dtype=x.dtype, device=x.device).log()
 
     def _call(self, x: Tensor) -> Tensor:
@@ -66,7 +66,7 @@ class StickBreakingTransform(PlainTransform):
 
 
 class LowerCholeskyTransform(PlainTransform):
-    """Square matrices to lower triangles with a positive diagonal: exp of the diagonal, the part below as it is."""
+    """Square matrices to lower triangular ones with a positive diagonal: exp of the diagonal, lower part unchanged."""
 
     domain, codomain = c.independent(c.real, 2), c.lower_cholesky
 
@@ -78,7 +78,7 @@ class LowerCholeskyTransform(PlainTransform):
 
 
 class PositiveDefiniteTransform(PlainTransform):
-    """Square matrices to positive definite ones, through their Cholesky factors."""
+    """Square matrices to positive definite matrices, through their Cholesky factors."""
 
     domain, codomain = c.independent(c.real, 2), c.positive_definite
 
@@ -91,8 +91,9 @@ class PositiveDefiniteTransform(PlainTransform):
 
 
 class CorrCholeskyTransform(PlainTransform):
-    """n (n - 1) / 2 real numbers to the Cholesky factor of an n × n correlation matrix: tanh gives partial
-    correlations, by which each row's length is shared out.
+    """n (n - 1) / 2 real numbers to the Cholesky factor of an n x n correlation matrix.
+
+    tanh gives partial correlations, which divide up the length of each row.
     """
 
     domain, codomain, bijective = c.real_vector, c.corr_cholesky, True
@@ -100,7 +101,7 @@ class CorrCholeskyTransform(PlainTransform):
     def _call(self, x: Tensor) -> Tensor:
         eps = finfo(x.dtype).eps
         partial = _lower_triangle(x.tanh().clamp(-1 + eps, 1 - eps))
-        left = (1 - partial**2).sqrt().cumprod(-1)[..., :-1]  # of a row's length, after each column
+        left = (1 - partial**2).sqrt().cumprod(-1)[..., :-1]  # the rest of a row's length after each column
         return (partial + eye(partial.shape[-1], dtype=x.dtype, device=x.device)) * f.cat(
             [left.new_ones((*left.shape[:-1], 1)), left], -1
         )
@@ -139,7 +140,7 @@ def _below_diagonal(matrix: Tensor, diagonal: int = -1) -> Tensor:
 
 
 def _lower_triangle(values: Tensor) -> Tensor:
-    """Values row by row below the diagonal of a matrix of zeros: (..., n (n - 1) / 2) -> (..., n, n)."""
+    """A matrix of zeros with the values below its diagonal, row by row: (..., n (n - 1) / 2) -> (..., n, n)."""
     n = round((0.25 + 2 * values.shape[-1]) ** 0.5 + 0.5)
     if n * (n - 1) // 2 != values.shape[-1]:
         raise ValueError(
@@ -148,5 +149,5 @@ def _lower_triangle(values: Tensor) -> Tensor:
         )
     rows, columns = f.tril_indices(n, n, -1).unbind()
     flat = values.new_zeros((*values.shape[:-1], n * n))
-    places = (rows * n + columns).expand(values.shape)
-    return flat.scatter(-1, places.contiguous(), values).reshape((*values.shape[:-1], n, n))
+    positions = (rows * n + columns).expand(values.shape)
+    return flat.scatter(-1, positions.contiguous(), values).reshape((*values.shape[:-1], n, n))

@@ -15,9 +15,9 @@ from .utils import broadcast_all, lazy_property
 
 
 class VonMises(Distribution):
-    """Angles in [-pi, pi) of density ~ exp(concentration cos(x - loc)).
+    """Angles in [-pi, pi) with density ~ exp(concentration cos(x - loc)).
 
-    `loc` and values count modulo 2 pi; mean and variance are circular.
+    `loc` and values are modulo 2 pi. Mean and variance are circular.
     """
 
     arg_constraints, support = {"loc": c.real, "concentration": c.positive}, c.real

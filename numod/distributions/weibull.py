@@ -1,4 +1,4 @@
-"""The Weibull distribution, of lifetimes."""
+"""The Weibull distribution of lifetimes."""
 
 from __future__ import annotations
 

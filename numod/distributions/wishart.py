@@ -1,4 +1,4 @@
-"""The Wishart distribution, of covariances estimated from normal vectors."""
+"""The Wishart distribution of covariances estimated from normal vectors."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ from .exp_family import ExponentialFamily
 
 
 class Wishart(WithCovariance, ExponentialFamily):
-    """Positive definite matrices (..., P, P):
+    """Positive definite matrices (..., P, P): X X^T with `df` columns of normal vectors.
 
-    X X^T of `df` columns of normal vectors of a covariance, a precision, or the covariance's lower Cholesky factor.
-
-    Raises ValueError unless df > P - 1.
+    The vectors have a covariance, a precision, or the covariance's lower Cholesky factor. Raises ValueError unless
+    df > P - 1.
     """
 
     arg_constraints = {**WithCovariance.matrix_constraints, "df": c.greater_than(0)}
@@ -73,18 +72,18 @@ class Wishart(WithCovariance, ExponentialFamily):
         return self._of_matrices(self.df) * (v**2 + diagonal.unsqueeze(-1) * diagonal.unsqueeze(-2))
 
     def rsample(self, sample_shape: tuple = (), max_try_correction: int | None = None) -> Tensor:
-        """Bartlett's decomposition.
+        """Draw by Bartlett's decomposition.
 
-        Singular samples are drawn again, with a warning, `max_try_correction` times at most.
+        Singular samples are drawn again, with a warning, at most `max_try_correction` times.
         """
         sample = self._bartlett(sample_shape)
         for attempt in range(10 if max_try_correction is None else max_try_correction):
-            sound = self.support.check(sample.detach())
-            if bool(sound.all()):
+            is_valid = self.support.check(sample.detach())
+            if bool(is_valid.all()):
                 break
             if not attempt:
                 warnings.warn("Singular sample detected.", stacklevel=2)
-            sample = f.where(self._of_matrices(sound), sample, self._bartlett(sample_shape))
+            sample = f.where(self._of_matrices(is_valid), sample, self._bartlett(sample_shape))
         return sample
 
     def _bartlett(self, sample_shape: tuple) -> Tensor:
@@ -118,8 +117,8 @@ class Wishart(WithCovariance, ExponentialFamily):
 
     def entropy(self) -> Tensor:
         df, p = self.df, self._event_shape[-1]
-        slopes = ((df / 2).unsqueeze(-1) - 0.5 * arange(p, dtype=df.dtype, device=df.device)).digamma().sum(-1)
-        return (p + 1) * self._half_log_determinant() + f.mvlgamma(df / 2, p) - (df - p - 1) / 2 * slopes + df * p / 2
+        digammas = ((df / 2).unsqueeze(-1) - 0.5 * arange(p, dtype=df.dtype, device=df.device)).digamma().sum(-1)
+        return (p + 1) * self._half_log_determinant() + f.mvlgamma(df / 2, p) - (df - p - 1) / 2 * digammas + df * p / 2
 
     @property
     def _natural_params(self) -> tuple[Tensor, Tensor]:

@@ -13,7 +13,7 @@ from ..autograd import no_grad
 from ..core.tensor import Tensor
 from ..graph.values.kinds import is_simple
 from ..graph.ir.program import Program, Value
-from ..graph.capture.recorder import trace
+from ..graph.capture.trace import trace
 from ..nn import Module
 from .outputs import with_own_outputs
 from .program import ExportedProgram

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..graph.backend.link import Linker
-from ..graph.backend.lower import Buffer, Call, Integer, Number, Test
+from ..graph.backend.lower import Buffer, Call, CheckCall, Integer, Number
 from ..kernel import bind
 
 _OFFSETS = (1 << 63) - 1  # a generator's offset wraps there
@@ -41,7 +41,7 @@ class Stream:
 
 
 def main_function(
-    calls: Sequence[Call | Test],
+    calls: Sequence[Call | CheckCall],
     places: dict[Buffer, int],
     names: dict[Buffer, str],
     order: Sequence[str],
@@ -66,7 +66,7 @@ class _Linker(Linker):
         self.names, self.stream, self.apart = names, stream, apart
         self.bases: dict[object, str] = {}  # of one call: names of addresses, by what they are the address of
 
-    def main(self, calls: Sequence[Call | Test], order: Sequence[str]) -> Main:
+    def main(self, calls: Sequence[Call | CheckCall], order: Sequence[str]) -> Main:
         lines = self._lines(calls)
         head = f"    table = view_int64(constant_address(), {len(self.slots)})\n" if self.slots else ""
         if self.stream is not None:
@@ -88,7 +88,7 @@ class _Linker(Linker):
     def _call(self, call: Call, arguments: list[str], indent: str) -> list[str]:
         return [*self._bases(indent), *super()._call(call, arguments, indent)]
 
-    def _test(self, test: Test, number: int) -> list[str]:
+    def _test(self, test: CheckCall, number: int) -> list[str]:
         lines = super()._test(test, number)
         return [*self._bases("    "), *lines]
 

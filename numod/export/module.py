@@ -14,7 +14,7 @@ from ..device import ahead
 from ..device.device import Device
 from ..device.target import Machine
 from ..graph.backend import memory_plan, schedule
-from ..graph.backend.lower import Buffer, Call, Lowered, Test, lower
+from ..graph.backend.lower import Buffer, Call, CheckCall, Lowered, lower
 from ..graph.passes.pipeline import optimise
 from ..graph.ir.program import Program, Value
 from ..graph.backend.section import small
@@ -59,7 +59,7 @@ class Planned:
     @property
     def held(self) -> list[Buffer]:
         """The buffers of tensors that the program holds and its calls use."""
-        spans = [call.span for call in self.lowered.calls if isinstance(call, Test)]
+        spans = [call.span for call in self.lowered.calls if isinstance(call, CheckCall)]
         spans += [
             part
             for call in self.lowered.calls
@@ -73,7 +73,7 @@ class Planned:
     @property
     def checks(self) -> list[str]:
         """The lines of the checks, in the order of their codes."""
-        return [call.where for call in self.lowered.calls if isinstance(call, Test)]
+        return [call.location for call in self.lowered.calls if isinstance(call, CheckCall)]
 
     def flops(self) -> int:
         """Floating-point operations of a run."""

@@ -1,6 +1,6 @@
-"""Function transforms: gradients, Jacobians, vmap, and modules called with given parameters.
+"""Function transforms, as in `torch.func`: gradients, Jacobians, vmap, and modules with given parameters.
 
-PyTorch's `torch.func`, implemented on the tape.
+They are implemented on the tape.
 """
 
 from __future__ import annotations

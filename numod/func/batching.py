@@ -1,7 +1,7 @@
-"""vmap: converts a function of one example to a function of a batch.
+"""vmap: converts a function of one example into a function of a batch.
 
 The function is called once, with batched tensors (`examples`). If it needs values that differ between examples, such as
-a branch on a value, it is called for each example and the results are stacked, so any function can be batched.
+for a branch, it is called for each example and the results are stacked, so any function can be batched.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["vmap"]
 
 
 def _matched_dims(dims: Any, tree: Any, name: str) -> list[int | None]:
-    """A dimension for each leaf of `tree`. `dims` has the structure of the tree, or a number or None for a subtree."""
+    """A dimension for each leaf of `tree`. `dims` has the tree's structure, with a number or None for a subtree."""
     if dims is None or (isinstance(dims, int) and not isinstance(dims, bool)):
         return [dims for _ in leaves(tree)]
     if isinstance(dims, dict) and isinstance(tree, dict) and dims.keys() == tree.keys():
@@ -30,7 +30,7 @@ def _matched_dims(dims: Any, tree: Any, name: str) -> list[int | None]:
         return [matched_dim for dim, part in zip(dims, tree) for matched_dim in _matched_dims(dim, part, name)]
     if name == "out_dims" and isinstance(dims, tuple) and len(dims) == 1 and not isinstance(tree, (tuple, list, dict)):
         return _matched_dims(dims[0], tree, name)
-    raise ValueError(f"vmap: {name} is not compatible with the structure of what it is for: got {dims!r}")
+    raise ValueError(f"vmap: {name} is not compatible with the structure of the values: got {dims!r}")
 
 
 def _batch_size(values: list[Any], dims: list[int | None]) -> int:
@@ -75,7 +75,7 @@ def _mapped_inputs(args: tuple, in_dims: Any) -> tuple[list[Any], list[int | Non
 def _arguments(
     args: tuple, values: list[Any], dims: list[int | None], select: Callable[[Tensor, int], Tensor]
 ) -> tuple:
-    """The arguments of a call: `of` each tensor and its dimension."""
+    """The arguments of a call, with `select` applied to each mapped tensor and its dimension."""
     parts = iter([value if dim is None else select(value, dim) for value, dim in zip(values, dims)])
     return map_leaves(lambda _: next(parts), args)
 
@@ -85,13 +85,13 @@ def vmap(
 ) -> Callable:
     """A function that maps `func` over slices of its arguments along `in_dims` and stacks the results along `out_dims`.
 
-    `func` is called once, with batched tensors. If it needs a value that differs between slices, to branch on for
+    `func` is called once, with batched tensors. If it needs a value that differs between slices, for a branch for
     example, it is called for each slice.
 
-    A dimension is a number, None for arguments that are not mapped, or a structure like that of the arguments (or
-    results) with one for each tensor. Keyword arguments are not mapped. `randomness`: "error" refuses random ops; with
-    "different" or "same" the slices draw different or the same numbers. `chunk_size`: the largest number of slices per
-    call. Raises ValueError for dimensions that do not match, RuntimeError for refused random ops.
+    A dimension is a number, None for unmapped arguments, or a structure like that of the arguments (or results) with a
+    dimension per tensor. Keyword arguments are not mapped. `randomness="error"` rejects random ops; with "different" or
+    "same" the slices draw different numbers or the same. `chunk_size` is the maximum number of slices per call. Raises
+    ValueError for dimensions that do not match, RuntimeError for rejected random ops.
     """
     if randomness not in ("error", "different", "same"):
         raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")
@@ -121,7 +121,7 @@ def vmap(
 
 
 _DIFFERENT = (
-    "vmap: `func` can not return a BatchedTensor when out_dim is None: its results differ by example; give "
+    "vmap: `func` can not return a BatchedTensor when out_dim is None: its results differ between examples; give "
     "out_dims a dimension to stack them along"
 )
 
@@ -162,7 +162,7 @@ def _run(
 def _try_at_once(
     func: Callable, args: tuple, values: list[Any], dims: list[int | None], size: int, kwargs: dict, randomness: str
 ) -> tuple[Batch, Any] | None:
-    """The result of `_call_once`. None, with all writes undone, if the function must be called for each example."""
+    """The result of `_call_once`, or None, with all writes undone, if the function must run for each example."""
     active.written.append(written := {})
     try:
         with _draws() as drawn:
@@ -182,19 +182,19 @@ def _try_at_once(
 def _refusing_outside_writes(mapped_inputs: list[Tensor]) -> Iterator[None]:
     """Inside the block, only `mapped_inputs` and new tensors may be written to, since examples share others."""
     created = CreatedMemory(mapped_inputs)
-    active.made.append(created)
+    active.created.append(created)
     listeners.append(created)
     try:
         yield
     finally:
         listeners.remove(created)
-        active.made.pop()
+        active.created.pop()
 
 
 def _one_by_one(
     func: Callable, args: tuple, values: list[Any], dims: list[int | None], size: int, kwargs: dict, randomness: str
 ) -> list[Any]:
-    """The results of a call for each example."""
+    """The results of one call per example."""
     if not size:
         return _example_of_zeros(func, args, values, dims, kwargs)
     results = []
@@ -211,7 +211,7 @@ def _one_by_one(
 def _example_of_zeros(
     func: Callable, args: tuple, values: list[Any], dims: list[int | None], kwargs: dict
 ) -> list[Any]:
-    """The result for an example of zeros, for the shapes of the results of an empty batch."""
+    """The result for an example of zeros, which determines the shapes of the results of an empty batch."""
     zeros = _arguments(args, values, dims, lambda value, dim: value.movedim(dim, 0).sum(0))
     with _draws() as drawn:
         result = func(*zeros, **kwargs)
@@ -239,7 +239,7 @@ def _call_once(
 
 
 def _with_batch_dim(value: Any, batch: Batch, dim: int | None) -> Any:
-    """A result with the batch dimension at `dim`. With None it must be equal for all examples and may be any value."""
+    """A result with the batch dimension at `dim`. With None it must be equal for all examples."""
     if dim is None:
         if isinstance(value, Tensor) and value._layout.batch is batch:
             raise ValueError(_DIFFERENT)
@@ -249,7 +249,7 @@ def _with_batch_dim(value: Any, batch: Batch, dim: int | None) -> Any:
 
 
 def _joined_chunks(chunks: list[Any], out_dims: Any) -> Any:
-    """The results of all chunks, leaf by leaf."""
+    """The results of all chunks, concatenated leaf by leaf."""
     dims = iter(_matched_dims(out_dims, chunks[0], "out_dims"))
     columns = iter(zip(*map(leaves, chunks)))
 
@@ -271,7 +271,7 @@ def _refuse_random(drawn: dict, randomness: str) -> None:
 
 
 def _stacked(results: list[Any], size: int, out_dims: Any) -> Any:
-    """The results of all `size` examples, stacked leaf by leaf. For no examples, `results` has one of zeros."""
+    """The results of `size` examples, stacked leaf by leaf. If `size` is 0, `results` has one example of zeros."""
     result_dims = _matched_dims(out_dims, results[0], "out_dims")
     _require_tensors(results[0], result_dims)
     dims = iter(result_dims)
@@ -291,12 +291,12 @@ def _stacked(results: list[Any], size: int, out_dims: Any) -> Any:
 
 
 def _require_tensors(result: Any, dims: list[int | None]) -> None:
-    for leave, dim in zip(leaves(result), dims):
-        if dim is not None and not isinstance(leave, Tensor):
+    for leaf, dim in zip(leaves(result), dims):
+        if dim is not None and not isinstance(leaf, Tensor):
             raise ValueError(
-                f"vmap: `func` must only return Tensors, got type {type(leave)}. Did you mean to set out_dims= to None "
+                f"vmap: `func` must only return Tensors, got type {type(leaf)}. Did you mean to set out_dims= to None "
                 "for output? "
-                "What differs by example has to stay a tensor: leave out `.item()` and `float()`"
+                "Values that differ between examples must stay tensors: omit `.item()` and `float()`"
             )
 
 
@@ -310,7 +310,7 @@ class VmapInfo(NamedTuple):
 def _batched(function: type, arguments: tuple) -> tuple[Callable, bool] | None:
     """The function that computes a Function's results with its own `vmap`, and whether its ops are recorded.
 
-    They are recorded instead of the Function if only gradients of the whole batch are needed. None if no argument is
+    Its ops are recorded instead of the Function if only gradients of the whole batch are needed. None if no argument is
     batched.
     """
     if function.generate_vmap_rule:
@@ -332,8 +332,8 @@ def _batched(function: type, arguments: tuple) -> tuple[Callable, bool] | None:
     records_inside = not outer_gradients and all(depth <= batch.depth for depth in active.differentiated)
     if not records_inside and function.setup_context is None:
         raise RuntimeError(
-            f"{function.__name__}: gradients of each example need setup_context, and forward without ctx, beside its "
-            "own vmap"
+            f"{function.__name__}: gradients of each example need setup_context, and forward without ctx, if "
+            "it defines vmap"
         )
 
     def compute(*arguments: Any) -> Any:
@@ -350,15 +350,15 @@ def _batched(function: type, arguments: tuple) -> tuple[Callable, bool] | None:
 
 @contextmanager
 def _outside_batch(batch: Batch) -> Iterator[None]:
-    """Inside the block, the call of a batch and the calls nested in it are not active."""
+    """Inside the block, the call of a batch and the calls nested in it are inactive."""
     depth, saved = batch.depth, (active.batches, active.randomness)
     count = len(active.batches) - depth
     active.batches, active.randomness = active.batches[:depth], active.randomness[:depth]
-    state.examples -= count
+    state.vmap_depth -= count
     try:
         yield
     finally:
-        state.examples += count
+        state.vmap_depth += count
         active.batches, active.randomness = saved
 
 

@@ -1,11 +1,11 @@
 """Batched tensors: the arguments of a function that `vmap` calls once for all examples.
 
-A batched tensor has the shape of one example. Its layout is a `_BatchedLayout`, which names the `Batch`; its storage, a
-`_BatchedTensor`, holds the numbers of all examples in one tensor. Views, detached and aliased tensors are those of one
-example and need no batching rules. For other ops, dispatch calls `plan_batched` when it finds no plan for the layouts.
-That plan takes the numbers of all examples, computes with the op's batching rule and wraps the results. The outer tape
-records tensors of one example, the inner one tensors of all, so that gradients per example and gradients through `vmap`
-can be nested.
+A batched tensor has the shape of one example. Its layout is a `_BatchedLayout`, which refers to the `Batch`; its
+storage, a `_BatchedTensor`, contains the numbers of all examples in one tensor. Views, detached and aliased tensors are
+those of one example and need no batching rules. For other ops, dispatch calls `plan_batched` when it finds no plan for
+the layouts. That plan takes the numbers of all examples, applies the op's batching rule and wraps the results. The
+outer tape records tensors of one example, the inner one tensors of all, so gradients per example and gradients through
+`vmap` can be nested.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ _LIMIT = 1 << 12  # layouts that a batch caches
 
 
 class DataDependentError(BaseException):
-    """The function needs a value that differs between examples, so it must be called for each.
+    """The function needs a value that differs between examples, so it must be called for each example.
 
-    Not an Exception, so that `except Exception` in user code does not catch it.
+    It is not an Exception, so that `except Exception` in user code does not catch it.
     """
 
 
 class _Active(threading.local):
-    """The running calls of `vmap` in this thread, the outermost first."""
+    """The running calls of `vmap` in this thread, outermost first."""
 
     def __init__(self) -> None:
         self.batches: list[Batch] = []
-        self.randomness: list[str] = []  # the argument `randomness` of each
+        self.randomness: list[str] = []  # the argument `randomness` of each call
         self.differentiated: list[int] = []  # for each running `grad` or similar call, the number of active batches
-        # for each, the contents before its writes, see `_before_write`
+        # for each call, the contents before its writes, see `_before_write`
         self.written: list[dict[tuple, tuple]] = []
-        self.made: list[
+        self.created: list[
             CreatedMemory
-        ] = []  # of each call for one example after the other, the memory that it may write to
+        ] = []  # for each call that runs once per example, the memory that it may write to
         # for each call and all its chunks, the positions of generators before its first draw
         self.drawn: list[dict[random.Generator, tuple[int, int]]] = []
 
@@ -68,7 +68,7 @@ class Batch:
     Calls of the same size and depth share one batch, so that its plans are reused.
     """
 
-    _known: dict[tuple[int, int], Batch] = {}
+    _batches: dict[tuple[int, int], Batch] = {}
 
     def __init__(self, depth: int, size: int) -> None:
         self.depth, self.size, self.layouts = depth, size, {}
@@ -76,10 +76,10 @@ class Batch:
     @classmethod
     def of(cls, size: int) -> Batch:
         """The batch of a new call of `vmap` inside the active ones."""
-        if len(cls._known) >= _LIMIT:
-            cls._known.clear()
+        if len(cls._batches) >= _LIMIT:
+            cls._batches.clear()
         key = len(active.batches), size
-        return cls._known.get(key) or cls._known.setdefault(key, cls(*key))
+        return cls._batches.get(key) or cls._batches.setdefault(key, cls(*key))
 
     def layout(self, example_layout: Layout) -> Layout:
         """The batched form of a layout."""
@@ -91,13 +91,13 @@ class Batch:
                 example_layout.shape, example_layout.strides, example_layout.dtype, example_layout.device
             )
             new_layout.batch = self
-            batched = self.layouts.setdefault(example_layout, new_layout)  # another thread's, if that was first
+            batched = self.layouts.setdefault(example_layout, new_layout)  # another thread may have added it
         return batched
 
     def wrap(self, numbers: Tensor, is_batched: bool = True) -> Tensor:
         """A batched tensor of `numbers` (size, *shape), or (*shape), equal for all examples, if not `is_batched`."""
         shape, storage = numbers.shape[1:] if is_batched else numbers.shape, object.__new__(_BatchedTensor)
-        storage.numbers, storage.each = (
+        storage.numbers, storage.is_batched = (
             numbers.reshape((self.size, prod(shape)) if is_batched else (prod(shape),)),
             is_batched,
         )
@@ -108,7 +108,7 @@ class Batch:
         """(numbers of all examples with the batch dimension first, True), or (x, False) if x is equal for all."""
         if not isinstance(x, Tensor) or x._layout.batch is not self:
             return x, False
-        return _part(x._storage, x._layout, x._offset), x._storage.each
+        return _part(x._storage, x._layout, x._offset), x._storage.is_batched
 
     def whole(self, x: Tensor) -> Tensor:
         """The numbers of all examples, (size, *shape), expanded if x is equal for all."""
@@ -116,13 +116,13 @@ class Batch:
         return numbers if is_batched else numbers.expand((self.size, *numbers.shape))
 
     def detached(self, x: Tensor) -> Tensor:
-        """A tensor over the same memory without the history of its numbers."""
+        """A tensor over the same memory whose numbers have no history."""
         result, batched_storage = x._alias(Tensor), x._storage
         if batched_storage.numbers.requires_grad:
             result._storage = storage = object.__new__(_BatchedTensor)
-            storage.numbers, storage.each, storage.apart = (
+            storage.numbers, storage.is_batched, storage.apart = (
                 batched_storage.numbers.detach(),
-                batched_storage.each,
+                batched_storage.is_batched,
                 batched_storage.apart,
             )
         return result
@@ -136,7 +136,7 @@ class Batch:
         return first.item()
 
     def as_batched(self, x: Tensor) -> Tensor:
-        """A tensor as a batched one of this batch, or its alias if it is one."""
+        """A tensor as a batched tensor of this batch, or its alias if it is one already."""
         return x._alias(Tensor) if x._layout.batch is self else self.wrap(x, is_batched=False)
 
 
@@ -150,12 +150,12 @@ def _data_dependent() -> BaseException:
 
 
 class _BatchedTensor(Storage):
-    """The storage of a batched tensor: `numbers` (size, n), or (n,), equal for all examples, if not `each`.
+    """The storage of a batched tensor: `numbers` (size, n), or (n,), equal for all examples, if not `is_batched`.
 
-    `apart`: whether they are a copy of the caller's tensor, which a write would not reach.
+    `apart` tells whether they are a copy of the caller's tensor, which a write would not reach.
     """
 
-    __slots__ = ("numbers", "each", "apart")
+    __slots__ = ("numbers", "is_batched", "apart")
 
     @property
     def data(self) -> object:
@@ -173,13 +173,13 @@ class _BatchedTensor(Storage):
 
     @version.setter
     def version(self, count: int) -> None:
-        """Does nothing: the write to the numbers incremented it."""
+        """Does nothing, since the write to the numbers has incremented the version."""
 
 
 def _part(storage: _BatchedTensor, view_layout: Layout, offset: int) -> Tensor:
     """The numbers that a layout covers, as a view.
 
-    If they require a gradient, composed of views with cheap gradients where possible.
+    If they require a gradient, it is composed of views with cheap gradients where possible.
     """
     flat = storage.numbers
     *lead, n = flat.shape
@@ -259,8 +259,8 @@ def plan_batched_into(op: Op, layouts: tuple, parameters: tuple) -> Plan:
                 raise DataDependentError
             if written_target._storage.apart:
                 raise DataDependentError
-            if not written_target._storage.each:
-                written_target._storage.numbers, written_target._storage.each = (
+            if not written_target._storage.is_batched:
+                written_target._storage.numbers, written_target._storage.is_batched = (
                     written_target._storage.numbers.expand((batch.size, -1)).clone(),
                     True,
                 )
@@ -295,7 +295,7 @@ def _varies_in(x: Tensor, batch: Batch) -> bool:
     """Whether a tensor differs between the examples of a batch, which need not be the innermost."""
     while x._layout.batch is not None:
         if x._layout.batch is batch:
-            return x._storage.each
+            return x._storage.is_batched
         x = x._storage.numbers
     return False
 
@@ -369,14 +369,13 @@ def _memory(x: Tensor) -> Storage:
 
 
 def _before_write(target: Tensor) -> None:
-    """Save the memory and history that a write changes, or refuse the write."""
-    if active.made and not all(_memory(target) in created.storages for created in active.made):
+    """Save the memory and history that a write changes, or reject the write."""
+    if active.created and not all(_memory(target) in memory.storages for memory in active.created):
         raise RuntimeError(
-            "vmap: an in-place write of values that differ by example is not possible in a tensor that is the same "
-            "for all examples, nor any write to one in "
-            "a function that must be called for each, as it reads what differs; give the tensor as an argument that "
-            "has a dimension for the examples "
-            "(in_dims), make it inside the function, or use an operation that is not in-place"
+            "vmap: values that differ between examples cannot be written to a tensor that all examples share. A "
+            "function that must be called for each example, since it reads values that differ, may not write to such "
+            "a tensor at all. Pass the tensor as an argument with a batch dimension (in_dims), create it inside the "
+            "function, or use an operation that is not in-place"
         )
     if not active.written:
         return
@@ -394,17 +393,17 @@ def _before_write(target: Tensor) -> None:
 @contextmanager
 def vmap_running() -> Iterator[None]:
     """Inside the block, this thread runs a call of `vmap`, and `_before_write` sees every in-place write."""
-    dispatch.state.examples += 1  # a graph from outside the call is traversed for each example
+    dispatch.state.vmap_depth += 1  # a graph from outside the call is traversed for each example
     extensions.write_watchers.append(_before_write)
     try:
         yield
     finally:
         extensions.write_watchers.remove(_before_write)
-        dispatch.state.examples -= 1
+        dispatch.state.vmap_depth -= 1
 
 
 def undo(written: dict[tuple, tuple]) -> None:
-    """Restore what a call has written to, the last write first."""
+    """Restore everything a call has written to, in reverse order."""
     for target, content, owner, *history in reversed(written.values()):
         if content is not None:
             with no_grad():

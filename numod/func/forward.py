@@ -1,7 +1,7 @@
 """Derivatives along directions: jvp, linearize, jacfwd.
 
-There is no forward mode below them: a product with weights is linear in the weights, so the gradient by the weights of
-what backward gives is the derivative along a direction.
+They use backward mode twice: a vector-Jacobian product is linear in its weights, so its gradient with respect to the
+weights is the derivative along a direction.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from ..autograd import enable_grad, inference_mode
 from ..autograd.forward_ad import vjp_of_weights
 from ..autograd.tape import edge_to, with_edge
 from ..core import Tensor, zeros_like
-from .gradients import Argnums, _Call, _places, _tensors_of, jacrev
+from .gradients import Argnums, _Call, _positions, _tensors_of, jacrev
 from .trees import leaves, map_leaves
 
 __all__ = ["jacfwd", "jvp", "linearize"]
 
 
 def _writable(primals: Any) -> Any:
-    """The arguments as results, which may be modified in place."""
-    return map_leaves(lambda each: with_edge(each, edge_to(each)), primals)
+    """The arguments as results of an op, which may be modified in place."""
+    return map_leaves(lambda leaf: with_edge(leaf, edge_to(leaf)), primals)
 
 
 def _called(name: str, func: Callable, primals: tuple, has_aux: bool) -> _Call:
@@ -74,7 +74,7 @@ class _Linear:
 
     def along(self, directions: list[Tensor], recorded: bool) -> Any:
         """The derivatives, in the structure of the outputs."""
-        # a weight itself, where the derivative is one
+        # the gradient may be a weight itself
         pairs = [
             (gradient, direction) for gradient, direction in zip(self.pulled, directions) if gradient.requires_grad
         ]
@@ -96,9 +96,7 @@ class _Linear:
 
 @inference_mode(False)
 def jvp(func: Callable, primals: tuple, tangents: tuple, *, strict: bool = False, has_aux: bool = False) -> tuple:
-    """(`func(*primals)`, its derivative along `tangents`), both of the structure of the output; with `has_aux` aux as
-    well.
-    """
+    """(`func(*primals)`, its derivative along `tangents`), both with the output's structure; then aux if `has_aux`."""
     name = "jvp(f, primals, tangents)"
     if isinstance(primals, tuple) and _skeleton(primals) != _skeleton(tangents):
         raise RuntimeError(
@@ -106,7 +104,7 @@ def jvp(func: Callable, primals: tuple, tangents: tuple, *, strict: bool = False
             "tuple of 3 tensors, tangents also must be."
         )
     call = _called(name, func, primals, has_aux)
-    if strict and not all(leave.requires_grad for leave in leaves(call.output)):
+    if strict and not all(leaf.requires_grad for leaf in leaves(call.output)):
         raise RuntimeError(f"{name}: an output of f is independent of the inputs, which strict=True forbids")
     directions = _checked(name, call, tangents)
     result = call.outside(call.output), _Linear(call).along(directions, call.recorded(*directions))
@@ -114,26 +112,24 @@ def jvp(func: Callable, primals: tuple, tangents: tuple, *, strict: bool = False
 
 
 def linearize(func: Callable, *primals: Any) -> tuple[Any, Callable]:
-    """`func(*primals)`, and the function from tangents to the derivative along them at that point, which does not call
-    `func` again.
-    """
+    """`func(*primals)`, and a function from tangents to the derivative along them, which does not call `func` again."""
     name = "linearize(f, *primals)"
     call = _called(name, func, primals, False)
     linear = _Linear(call)
 
     def along(*tangents: Any) -> Any:
-        given = _checked(name, call, tangents)
-        return linear.along(given, call.recorded(*given))
+        directions = _checked(name, call, tangents)
+        return linear.along(directions, call.recorded(*directions))
 
     return call.outside(call.output), along
 
 
 def jacfwd(func: Callable, argnums: Argnums = 0, has_aux: bool = False, *, randomness: str = "error") -> Callable:
-    """The same as `jacrev`: the values agree, and there is no forward mode that would be faster for few inputs."""
+    """`jacrev`, which has the same results. numod has no forward mode that would be faster for few inputs."""
 
     @functools.wraps(func)
     def written(*args: Any, **kwargs: Any) -> Any:
-        places = _places(argnums, len(args))
-        return func(*[_writable(arg) if k in places else arg for k, arg in enumerate(args)], **kwargs)
+        positions = _positions(argnums, len(args))
+        return func(*[_writable(arg) if k in positions else arg for k, arg in enumerate(args)], **kwargs)
 
     return jacrev(written, argnums, has_aux=has_aux)

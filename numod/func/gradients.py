@@ -1,8 +1,6 @@
-"""Gradients as functions.
+"""Gradients as functions. They are computed on the tape, with a new node for each argument of the call.
 
-What they are computed with is the tape; here an argument is only given an own place on it for the call.
-
-So these nest: inside `grad(f)` another `grad` sees its arguments as computed from those outside. A result is recorded
+So they nest: inside `grad(f)` another `grad` treats its arguments as computed from the outer ones. A result is recorded
 only if an argument, or another tensor that the function uses, requires a gradient outside.
 """
 
@@ -29,7 +27,7 @@ Argnums = int | tuple[int, ...]
 # ---------------------------------------------------------------------------------------
 
 
-def _places(argnums: Argnums, count: int) -> tuple[int, ...]:
+def _positions(argnums: Argnums, count: int) -> tuple[int, ...]:
     """`argnums` as indices of `count` arguments."""
     if not isinstance(argnums, (int, tuple)):
         raise RuntimeError(f"argnums must be int or Tuple[int, ...], got: {type(argnums)}")
@@ -52,21 +50,19 @@ def _places(argnums: Argnums, count: int) -> tuple[int, ...]:
 
 
 def _fresh(value: Any) -> Tensor:
-    """The same value at a new place on the tape, still connected where it was computed by something that matters
-    outside.
-    """
+    """The value with a new node on the tape, connected to its history if that matters outside the call."""
     if not isinstance(value, Tensor):
         raise ValueError(f"Thing passed to transform API must be Tensor, got {type(value)}")
     batch = active.batches[-1] if active.batches else None
     if batch is not None and (value._layout.batch is not batch or not value.requires_grad):
         return batch.as_batched(value).requires_grad_()  # connected to what is outside of `vmap` by its numbers
     if value.is_inference():
-        value = value.clone()  # which the tape may keep
+        value = value.clone()  # the tape cannot save inference tensors
     return value.view_as(value) if value.requires_grad else value.detach().requires_grad_()
 
 
 def _depends_on_more(outputs: Iterable[Tensor], inputs: list[Tensor]) -> bool:
-    """Whether `outputs` were computed from a leaf that wants its gradient and is not one of `inputs`."""
+    """Whether `outputs` depend on a leaf that requires a gradient and is not one of `inputs`."""
     input_ids = {id(input) for input in inputs}
     return any(
         id(leaf) not in input_ids
@@ -75,9 +71,7 @@ def _depends_on_more(outputs: Iterable[Tensor], inputs: list[Tensor]) -> bool:
 
 
 class _Call:
-    """One call of a function to be differentiated: fresh inputs, its output and aux, and whether the tape goes on
-    outside.
-    """
+    """One call of a function to be differentiated: fresh inputs, output, aux, and whether the outer tape continues."""
 
     def __init__(self, name: str, has_aux: bool, inputs: Any) -> None:
         self.name, self.has_aux, self.aux = name, has_aux, None
@@ -100,38 +94,38 @@ class _Call:
 
     @functools.cached_property
     def connected(self) -> bool:
-        """Whether something outside wants the gradients of the outputs."""
-        outputs = [leave for leave in leaves(self.output) if isinstance(leave, Tensor)]
+        """Whether gradients of the outputs are needed outside the call."""
+        outputs = [leaf for leaf in leaves(self.output) if isinstance(leaf, Tensor)]
         return _depends_on_more(outputs, leaves(self.inputs)) or any(map(numbers_require_grad, outputs))
 
     def recorded(self, *more: Tensor) -> bool:
-        """Whether a result computed now, also from `more`, is recorded."""
-        return is_grad_enabled() and (self.connected or any(each.requires_grad for each in more))
+        """Whether a result computed now, from the outputs and `more`, is recorded."""
+        return is_grad_enabled() and (self.connected or any(tensor.requires_grad for tensor in more))
 
     def outside(self, tree: Any) -> Any:
-        """A result as the caller may see it: not connected to this call's own inputs."""
+        """A result for the caller, disconnected from this call's own inputs."""
         if self.recorded():
             return tree
-        return map_leaves(lambda each: each.detach() if isinstance(each, Tensor) else each, tree)
+        return map_leaves(lambda leaf: leaf.detach() if isinstance(leaf, Tensor) else leaf, tree)
 
     def pull_back(self, weights: list[Tensor] | None, recorded: bool) -> Any:
-        """The gradients of the inputs, in their own structure."""
+        """The gradients of the inputs, in the structure of the inputs."""
         inputs, wanted = leaves(self.inputs), []
-        for number, leave in enumerate(leaves(self.output)):
-            if leave.requires_grad:
-                wanted.append((leave, None if weights is None else weights[number]))
+        for number, leaf in enumerate(leaves(self.output)):
+            if leaf.requires_grad:
+                wanted.append((leaf, None if weights is None else weights[number]))
         if not wanted:
-            found = iter([input.new_zeros(input.shape) for input in inputs])
+            gradients_left = iter([input.new_zeros(input.shape) for input in inputs])
         else:
             outputs, gradients = zip(*wanted)
             settings = {"retain_graph": True, "create_graph": recorded, "materialize_grads": True}
-            found = iter(autograd.grad(outputs, inputs, None if weights is None else gradients, **settings))
-        return map_leaves(lambda each: next(found), self.inputs)
+            gradients_left = iter(autograd.grad(outputs, inputs, None if weights is None else gradients, **settings))
+        return map_leaves(lambda _: next(gradients_left), self.inputs)
 
 
 def _called(name: str, func: Callable, argnums: Argnums, has_aux: bool, args: tuple, kwargs: dict[str, Any]) -> _Call:
-    """The call of `func` with the arguments at `argnums` fresh."""
-    positions = _places(argnums, len(args))
+    """Call `func` with the arguments at `argnums` fresh."""
+    positions = _positions(argnums, len(args))
     call = _Call(name, has_aux, [args[position] for position in positions])
     replaced = dict(zip(positions, call.inputs))
     call.run(func, tuple(replaced.get(position, value) for position, value in enumerate(args)), kwargs)
@@ -146,11 +140,11 @@ def _tensors_of(call: _Call) -> list[Tensor]:
 
 
 def grad_and_value(func: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Callable:
-    """The function of the same arguments that gives (gradient, value) of `func`, which returns a scalar tensor.
+    """A function of the same arguments that returns (gradient, value) of `func`, whose result is a scalar tensor.
 
-    `argnums` says which positional arguments: one, for its gradient, or a tuple, for a tuple of gradients. An argument
-    may be a dict, list or tuple of tensors, and its gradient is of the same structure. With `has_aux` `func` returns
-    (value, aux), of which aux is not differentiated, and the result is (gradient, (value, aux)).
+    `argnums` selects the positional arguments: one, for its gradient, or a tuple, for a tuple of gradients. An argument
+    may be a dict, list or tuple of tensors; its gradient has the same structure. With `has_aux`, `func` returns (value,
+    aux), where aux is not differentiated, and the result is (gradient, (value, aux)).
     """
 
     @functools.wraps(func)
@@ -176,7 +170,7 @@ def _check_scalar(output: Any) -> None:
 
 
 def grad(func: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Callable:
-    """The function of the same arguments that gives the gradient of `func`; with `has_aux`, (gradient, aux).
+    """A function of the same arguments that returns the gradient of `func`; with `has_aux`, (gradient, aux).
 
     See `grad_and_value`.
     """
@@ -191,7 +185,7 @@ def grad(func: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Callabl
 
 
 def value_and_grad(func: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Callable:
-    """`grad_and_value` the other way round, as JAX and MLX have it: (value, gradient)."""
+    """`grad_and_value` in the order of JAX and MLX: (value, gradient)."""
     both = grad_and_value(func, argnums, has_aux)
 
     @functools.wraps(func)
@@ -202,10 +196,9 @@ def value_and_grad(func: Callable, argnums: Argnums = 0, has_aux: bool = False) 
 
 
 def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> tuple:
-    """`func(*primals)` and the function from weights of its outputs to the gradients of the primals; with `has_aux` aux
-    as well.
+    """`func(*primals)`, a function from cotangents of its outputs to gradients of the primals, and aux if `has_aux`.
 
-    The weights have the structure of the output; the gradients are a tuple, even of one.
+    Cotangents have the structure of the output. The gradients are a tuple, even if there is only one.
     """
     call = _Call("vjp(f, *primals)", has_aux, list(primals))
     call.run(func, tuple(call.inputs), {})
@@ -215,7 +208,7 @@ def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> tuple:
         weights = leaves(cotangents[0] if len(cotangents) == 1 else cotangents)
         if [tuple(weight.shape) for weight in weights] != [tuple(output.shape) for output in outputs]:
             raise RuntimeError(
-                f"Expected cotangents of the shapes of the outputs, {[tuple(each.shape) for each in outputs]}"
+                f"Expected cotangents of the shapes of the outputs, {[tuple(output.shape) for output in outputs]}"
             )
         return tuple(call.pull_back(weights, call.recorded(*weights)))
 
@@ -231,12 +224,11 @@ def jacrev(
     chunk_size: int | None = None,
     _preallocate_and_copy: bool = False,
 ) -> Callable:
-    """The function of the same arguments that gives the derivatives of each output by each argument, (*output,
-    *argument).
+    """A function of the same arguments that returns the Jacobian: (*output, *argument) for each output and argument.
 
-    One backward pass for `chunk_size` elements of the outputs, by default for all (ValueError below 1). `argnums`,
-    trees and `has_aux` as in `grad`; the outputs may be a tree too. Raises RuntimeError for complex inputs and outputs,
-    whose derivatives are not one number.
+    Each backward pass computes `chunk_size` elements of the outputs, by default all (ValueError below 1). `argnums`,
+    trees and `has_aux` are as in `grad`; the outputs may be a tree too. Raises RuntimeError for complex inputs and
+    outputs.
     """
 
     if chunk_size is not None and chunk_size <= 0:
@@ -249,25 +241,25 @@ def jacrev(
         _require_real("outputs", outputs := _tensors_of(call))
         numbers = iter(range(len(outputs)))
         jacobians = map_leaves(
-            lambda each: _derivatives(call, next(numbers), isinstance(argnums, tuple), chunk_size), call.output
+            lambda _: _derivatives(call, next(numbers), isinstance(argnums, tuple), chunk_size), call.output
         )
         return (jacobians, call.outside(call.aux)) if has_aux else jacobians
 
     return jacobian
 
 
-def _require_real(what: str, tensors: list[Tensor]) -> None:
+def _require_real(label: str, tensors: list[Tensor]) -> None:
     for number, tensor in enumerate(tensors):
         if tensor.is_complex():
             raise RuntimeError(
-                f"jacrev: Expected all {what} to be real but received complex tensor at flattened input idx: "
-                f"{number}; of complex numbers take view_as_real, "
+                f"jacrev: Expected all {label} to be real but received complex tensor at flattened input idx: "
+                f"{number}; convert complex numbers with view_as_real, "
                 "or use vjp and jvp"
             )
 
 
 def _derivatives(call: _Call, number: int, several: bool, chunk_size: int | None) -> Any:
-    """Those of the output of that number, in the structure of the inputs."""
+    """The Jacobians of one output, in the structure of the inputs."""
     outputs, inputs = leaves(call.output), leaves(call.inputs)
     output = outputs[number].detach()
     size, shapes = output.numel(), [(*output.shape, *input.shape) for input in inputs]
@@ -286,13 +278,11 @@ def _derivatives(call: _Call, number: int, several: bool, chunk_size: int | None
             if 1 in (size, chunk_size)
             else vmap(pull_back, chunk_size=chunk_size)(rows)
         )
-    found = iter([column.reshape(shape) for column, shape in zip(columns, shapes)])
-    tree = tuple(map_leaves(lambda each: next(found), call.inputs))
+    derivatives = iter([column.reshape(shape) for column, shape in zip(columns, shapes)])
+    tree = tuple(map_leaves(lambda _: next(derivatives), call.inputs))
     return tree if several else tree[0]
 
 
 def hessian(func: Callable, argnums: Argnums = 0) -> Callable:
-    """The function of the same arguments that gives the second derivatives of `func`, for a scalar (*argument,
-    *argument).
-    """
+    """A function of the same arguments that returns the Hessian of `func`: (*argument, *argument) for a scalar."""
     return jacrev(jacrev(func, argnums), argnums)

@@ -1,4 +1,4 @@
-"""Functional calls of modules, with given parameters and buffers."""
+"""Functional calls of modules with given parameters and buffers."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ __all__ = ["functional_call", "functionalize", "stack_module_state"]
 
 
 def functionalize(func: Callable, *, remove: str = "mutations") -> Callable:
-    """`func` itself: writes in place, which PyTorch removes for its compilers, are understood by numod's.
+    """Return `func`. PyTorch removes in-place writes for its compilers; numod's supports them.
 
-    Raises RuntimeError for another `remove`.
+    Raises RuntimeError for an invalid `remove`.
     """
     if remove not in ("mutations", "mutations_and_views"):
         raise RuntimeError(
@@ -36,11 +36,10 @@ def functional_call(
     tie_weights: bool = True,
     strict: bool = False,
 ) -> Any:
-    """`module(*args, **kwargs)` with other tensors in the places of its own, by dotted name, for this call only.
+    """`module(*args, **kwargs)` with other tensors in place of its own, by dotted name, for this call only.
 
-    A tensor given for one name of a tied parameter stands for all its names, unless `tie_weights=False`. With `strict`
-    every parameter and buffer must be given, and nothing else. Buffers that the call replaces are put into the
-    dictionary.
+    A tensor for one name of a tied parameter is used for all its names unless `tie_weights=False`. With `strict`
+    exactly all parameters and buffers must be given. Buffers that the call replaces are stored in the dictionary.
     """
     tensors = _as_one(parameter_and_buffer_dicts)
     return call_with(module, tensors, args, kwargs, tie_weights, strict)
@@ -62,9 +61,9 @@ def _as_one(dicts: Any) -> dict[str, Tensor]:
 
 
 def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """The parameters and the buffers of modules of one class, each stacked along a new first dimension.
+    """The parameters and buffers of modules of one class, each stacked along a new first dimension.
 
-    The parameters are leaves.
+    The stacked parameters are leaves.
     """
     if len(models) == 0:
         raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
@@ -89,7 +88,7 @@ def _stacked_leaf(tensors: list[Tensor], name: str) -> Tensor:
 
 
 def replace_all_batch_norm_modules_(root: Module) -> Module:
-    """`root`, its batch norms without running statistics, which `vmap` could not update: they take each batch's own."""
+    """Remove the running statistics of the batch norms in `root`, which `vmap` could not update. Returns `root`."""
     for module in root.modules():
         if isinstance(module, _BatchNorm) and module.track_running_stats:
             module.running_mean = module.running_var = module.num_batches_tracked = None

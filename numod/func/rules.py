@@ -51,7 +51,7 @@ def _all(size: int, inputs: Inputs, is_batched: IsBatched) -> list:
 
 
 def _aligned(x: Tensor, ndim: int) -> Tensor:
-    """Insert dimensions of size 1 after the batch, so that an example has `ndim` dimensions."""
+    """Insert dimensions of size 1 after the batch dimension, so that an example has `ndim` dimensions."""
     return x if x.ndim > ndim else x.reshape((x.shape[0], *(1,) * (ndim + 1 - x.ndim), *x.shape[1:]))
 
 
@@ -64,13 +64,13 @@ def _unfolded(x: Tensor, size: int) -> Tensor:
     return x.reshape((size, x.shape[0] // size, *x.shape[1:]))
 
 
-def _beside(x: Tensor) -> Tensor:
+def _batch_to_channels(x: Tensor) -> Tensor:
     """Images (size, N, C, ...) as (N, size * C, ...)."""
     return x.transpose(0, 1).reshape((x.shape[1], x.shape[0] * x.shape[2], *x.shape[3:]))
 
 
-def _apart(x: Tensor, size: int) -> Tensor:
-    """The inverse of `_beside`."""
+def _channels_to_batch(x: Tensor, size: int) -> Tensor:
+    """The inverse of `_batch_to_channels`."""
     return x.reshape((x.shape[0], size, x.shape[1] // size, *x.shape[2:])).transpose(0, 1)
 
 
@@ -87,7 +87,7 @@ def _slices(size: int, inputs: Inputs, is_batched: IsBatched) -> list[tuple]:
 
 
 def for_each(op: Op, size: int, inputs: Inputs, is_batched: IsBatched, attributes: tuple) -> object:
-    """One call for each example."""
+    """Call the op for each example."""
     rows = [apply(op, row, attributes) for row in _slices(size, inputs, is_batched)]
     return tuple(map(stack, zip(*rows))) if op.outputs else stack(rows)
 
@@ -95,7 +95,7 @@ def for_each(op: Op, size: int, inputs: Inputs, is_batched: IsBatched, attribute
 def write_each(
     op: Op, size: int, inputs: Inputs, is_batched: IsBatched, targets: tuple[Tensor, ...], attributes: tuple
 ) -> None:
-    """Write to all examples at once if the op is pointwise or writes by index, else to each example.
+    """Write to all examples at once if the op is pointwise or writes by index, otherwise to each example.
 
     Slices are written at once only if all examples share the index.
     """
@@ -146,41 +146,45 @@ def _as_scalar(x: Tensor, others: Inputs, ndims: Sequence[int]) -> Tensor:
     return x.to(dtypes.result_type([common], [x.dtype], []))
 
 
-def _along(*places: int, contiguous: bool = True) -> Callable:
-    """The rule of ops whose parameters at `places` are dimensions, counted from the front, or tuples of them."""
+def _along(*positions: int, contiguous: bool = True) -> Callable:
+    """The rule of ops whose attributes at `positions` are dimensions, counted from the front, or tuples of them."""
 
     def rule(op: Op, size: int, inputs: Inputs, is_batched: IsBatched, attributes: tuple) -> object:
-        moved = list(attributes)
-        for place in places:
-            moved[place] = tuple(d + 1 for d in moved[place]) if isinstance(moved[place], tuple) else moved[place] + 1
-        return apply(op, tuple(_all(size, inputs, is_batched)) if contiguous else inputs, tuple(moved))
+        shifted = list(attributes)
+        for position in positions:
+            shifted[position] = (
+                tuple(d + 1 for d in shifted[position])
+                if isinstance(shifted[position], tuple)
+                else shifted[position] + 1
+            )
+        return apply(op, tuple(_all(size, inputs, is_batched)) if contiguous else inputs, tuple(shifted))
 
     return rule
 
 
 def _leading(op: Op, size: int, inputs: Inputs, is_batched: IsBatched, attributes: tuple) -> object:
-    """The rule of ops that take any dimensions in front."""
+    """The rule of ops that accept any leading dimensions."""
     return apply(op, tuple(_all(size, inputs, is_batched)), attributes)
 
 
 def _rows(*shared: int) -> Callable:
-    """The rule of ops on a first dimension of independent rows or images.
+    """The rule of ops whose first dimension has independent rows or images.
 
-    The inputs at places `shared` have none: where they differ by example, each runs.
+    The inputs at positions `shared` have no such dimension. If they differ between examples, the op runs for each.
     """
 
     def rule(op: Op, size: int, inputs: Inputs, is_batched: IsBatched, attributes: tuple) -> object:
         if any(is_batched[k] for k in shared):
             return for_each(op, size, inputs, is_batched, attributes)
         whole = _all(size, inputs, is_batched)
-        found = apply(op, tuple(inputs[k] if k in shared else _folded(x) for k, x in enumerate(whole)), attributes)
-        return tuple(_unfolded(x, size) for x in found) if op.outputs else _unfolded(found, size)
+        results = apply(op, tuple(inputs[k] if k in shared else _folded(x) for k, x in enumerate(whole)), attributes)
+        return tuple(_unfolded(x, size) for x in results) if op.outputs else _unfolded(results, size)
 
     return rule
 
 
 def _in_rows(op: Op, size: int, inputs: Inputs, is_batched: IsBatched, attributes: tuple) -> object:
-    """Ops of one input on the last dimension of a vector or matrix; a number is a vector of one."""
+    """The rule of ops on the last dimension of a vector or matrix. A number is treated as a vector of size 1."""
     if inputs[0].ndim == 1:
         return tuple(
             [result.squeeze(1) for result in _leading(op, size, (inputs[0].unsqueeze(1),), is_batched, attributes)]
@@ -204,16 +208,14 @@ def _padded(op: Op, size: int, inputs: Inputs, is_batched: IsBatched, attributes
     return apply(op, tuple(_all(size, inputs, is_batched)), ((0, *before), (0, *after), mode))
 
 
-def _closing(op: Op, size: int, inputs: Inputs, is_batched: IsBatched, attributes: tuple) -> Tensor:
-    found = _pointwise(op.row, size, inputs, is_batched, ())
-    total = found.reshape((size, -1)).sum(1) if found.ndim > 1 else found
+def _fused_map_reduce(op: Op, size: int, inputs: Inputs, is_batched: IsBatched, attributes: tuple) -> Tensor:
+    values = _pointwise(op.row, size, inputs, is_batched, ())
+    total = values.reshape((size, -1)).sum(1) if values.ndim > 1 else values
     return total if attributes[0] == 1 else total * attributes[0]
 
 
 def _norm(op: Op, size: int, inputs: Inputs, is_batched: IsBatched, attributes: tuple) -> tuple:
-    """Images as further ones; weights and biases that differ by example come after, by ops, for elements along
-    dimension 2.
-    """
+    """The examples are merged into the images. Weights and biases that differ by example are applied afterwards."""
     x, weight, bias = inputs
     if not any(is_batched[1:]):
         return _rows(1, 2)(op, size, inputs, is_batched, attributes)
@@ -224,7 +226,7 @@ def _norm(op: Op, size: int, inputs: Inputs, is_batched: IsBatched, attributes: 
 
 
 def _row_norm(op: Op, size: int, inputs: Inputs, is_batched: IsBatched, attributes: tuple) -> tuple:
-    """As `_norm`, of rows."""
+    """`_norm` for rows."""
     x, *others = inputs
     out, mean, rstd = _norm(op, size, (_in_rows_of(x, is_batched[0]), *others), is_batched, attributes)
     return out.reshape((size, *x.shape[is_batched[0] :])), mean, rstd
@@ -236,9 +238,7 @@ def _in_rows_of(x: Tensor, has: bool) -> Tensor:
 
 
 def _row_norm_gradient(op: Op, size: int, inputs: Inputs, is_batched: IsBatched, attributes: tuple) -> tuple:
-    """All rows in one, and the parts of weight's and bias's gradients, which that would add up over examples, by
-    ops.
-    """
+    """All rows are merged. Gradients of weight and bias, which the op would sum over examples, come from ops."""
     g, x, weight, mean, rstd = _all(size, inputs, is_batched)
     shape, g, x = x.shape, _in_rows_of(g, True), _in_rows_of(x, True)
     weighted = g * weight.unsqueeze(1) if is_batched[2] else g
@@ -254,8 +254,10 @@ def _row_norm_gradient(op: Op, size: int, inputs: Inputs, is_batched: IsBatched,
 
 
 def _group_norm_gradient(op: Op, size: int, inputs: Inputs, is_batched: IsBatched, attributes: tuple) -> tuple:
-    """As images; where weights differ by example, the gradient of x from what comes through them, and that of weight
-    and bias from what comes.
+    """The examples are merged into the images.
+
+    If weights differ between examples, the gradient of x is computed from g * weight, and that of weight and bias from
+    g.
     """
     if not is_batched[2]:
         return _rows(2)(op, size, inputs, is_batched, attributes)
@@ -265,80 +267,84 @@ def _group_norm_gradient(op: Op, size: int, inputs: Inputs, is_batched: IsBatche
 
 
 def _channel_norm(op: Op, size: int, inputs: Inputs, is_batched: IsBatched, attributes: tuple) -> tuple:
-    """Examples as further channels, of which each has numbers of its own."""
+    """The examples become further channels, each with its own statistics."""
     whole = [
-        _beside(x).contiguous() if isinstance(x, Tensor) and x.ndim > 2 else _folded(x)
+        _batch_to_channels(x).contiguous() if isinstance(x, Tensor) and x.ndim > 2 else _folded(x)
         for x in _all(size, inputs, is_batched)
     ]
-    return tuple([_apart(x, size) if x.ndim > 1 else _unfolded(x, size) for x in apply(op, tuple(whole), attributes)])
+    return tuple(
+        [_channels_to_batch(x, size) if x.ndim > 1 else _unfolded(x, size) for x in apply(op, tuple(whole), attributes)]
+    )
 
 
 # ---- products
 # ----------------------------------------------------------------------------------------------------------
 
 
-def _product(a: Tensor, b: Tensor, is_batched: IsBatched, turned: tuple = (False, False)) -> Tensor:
-    """The product of matrices; each may have the batch in front."""
+def _product(a: Tensor, b: Tensor, is_batched: IsBatched, transposed: tuple = (False, False)) -> Tensor:
+    """The matrix product. Each matrix may have a batch dimension in front."""
     ndim = max(_ndim(a, is_batched[0]), _ndim(b, is_batched[1]))
     a, b = (_aligned(x, ndim) if has else x for x, has in zip((a, b), is_batched))
-    return apply(matmul.matmul, (a, b), turned)
+    return apply(matmul.matmul, (a, b), transposed)
 
 
 def _matmul(op: Op, size: int, inputs: Inputs, is_batched: IsBatched, attributes: tuple) -> Tensor:
     a, b = inputs
     row, column = (_ndim(x, has) == 1 for x, has in zip(inputs, is_batched))
-    found = _product(a.unsqueeze(-2) if row else a, b.unsqueeze(-1) if column else b, is_batched, attributes)
-    found = found.squeeze(-1) if column else found
-    return found.squeeze(-1 if column else -2) if row else found
+    result = _product(a.unsqueeze(-2) if row else a, b.unsqueeze(-1) if column else b, is_batched, attributes)
+    result = result.squeeze(-1) if column else result
+    return result.squeeze(-1 if column else -2) if row else result
 
 
 def _linear(op: Op, size: int, inputs: Inputs, is_batched: IsBatched, attributes: tuple) -> Tensor:
     x, weight, bias = inputs
     if is_batched == (True, False, False):
         return _unfolded(apply(op, (_folded(x.contiguous()), weight, bias), attributes), size)
-    found = _product(x, weight, is_batched[:2], (False, True))
-    return found if bias is None else found + (_aligned(bias, _ndim(x, is_batched[0])) if is_batched[2] else bias)
+    product = _product(x, weight, is_batched[:2], (False, True))
+    return product if bias is None else product + (_aligned(bias, _ndim(x, is_batched[0])) if is_batched[2] else bias)
 
 
 def _linear_gradient(op: Op, size: int, inputs: Inputs, is_batched: IsBatched, attributes: tuple) -> tuple:
     g, x, weight = inputs
-    found = (
+    gradients = (
         []
         if weight is None
         else [(_product(g, weight, (is_batched[0], is_batched[2])), is_batched[0] or is_batched[2])]
     )
     g, x = map(_in_rows_of, (g, x), is_batched)
-    found += [
+    gradients += [
         (_product(g, x, is_batched[:2], (True, False)), is_batched[0] or is_batched[1]),
         (g.sum(-2), is_batched[0]),
     ]
-    return tuple(x if has else x.expand((size, *x.shape)) for x, has in found)
+    return tuple(x if has else x.expand((size, *x.shape)) for x, has in gradients)
 
 
 def _convolution(
     op: convolution.Convolution, size: int, inputs: Inputs, is_batched: IsBatched, attributes: tuple
 ) -> Tensor:
-    """Examples as further images, or, where weights differ by example, as groups of channels."""
+    """The examples become further images or, if the weights differ, further groups of channels."""
     stride, padding, dilation, groups, shape = attributes
     first, second = _all(size, inputs, is_batched)
     if op.inputs[1] == "weight" and not is_batched[1]:
         shape = shape and (size * shape[0], *shape[1:])
         return _unfolded(apply(op, (_folded(first), inputs[1]), (stride, padding, dilation, groups, shape)), size)
 
-    of_weight = op.inputs[1] != "weight"  # whether the result is one
-    second = _beside(second) if of_weight else _folded(second)
+    of_weight = op.inputs[1] != "weight"  # whether the result is a weight gradient
+    second = _batch_to_channels(second) if of_weight else _folded(second)
     shape = shape and ((size * shape[0], *shape[1:]) if of_weight else (shape[0], size * shape[1], *shape[2:]))
-    found = apply(
-        op, (_beside(first).contiguous(), second.contiguous()), (stride, padding, dilation, size * groups, shape)
+    result = apply(
+        op,
+        (_batch_to_channels(first).contiguous(), second.contiguous()),
+        (stride, padding, dilation, size * groups, shape),
     )
-    return _unfolded(found, size) if of_weight else _apart(found, size)
+    return _unfolded(result, size) if of_weight else _channels_to_batch(result, size)
 
 
 # ---- indices
 # -----------------------------------------------------------------------------------------------------------
 
 
-def _read(op: indexing.Gather, size: int, inputs: Inputs, is_batched: IsBatched, attributes: tuple) -> Tensor:
+def _gather(op: indexing.Gather, size: int, inputs: Inputs, is_batched: IsBatched, attributes: tuple) -> Tensor:
     (x, index), (dim,) = inputs, attributes
     if op.kernel is indexing.gather_kernel:
         return apply(op, tuple(_all(size, inputs, is_batched)), (dim + 1,))
@@ -348,12 +354,14 @@ def _read(op: indexing.Gather, size: int, inputs: Inputs, is_batched: IsBatched,
         return apply(op, (x.contiguous(), index), (dim + 1,))
     if not is_batched[0]:
         return apply(op, (x, index.contiguous()), attributes).movedim(dim, 0)
-    lines = x.movedim(dim + 1, 1)
-    n = lines.shape[1]
-    places = index + (arange(size, device=index.device) * lines.shape[1]).reshape((size, *(1,) * (index.ndim - 1)))
-    found = apply(op, (lines.reshape((size * n, *lines.shape[2:])).contiguous(), places.contiguous()), (0,))
+    slices = x.movedim(dim + 1, 1)
+    n = slices.shape[1]
+    positions = index + (arange(size, device=index.device) * slices.shape[1]).reshape((size, *(1,) * (index.ndim - 1)))
+    result = apply(op, (slices.reshape((size * n, *slices.shape[2:])).contiguous(), positions.contiguous()), (0,))
     moved = index.ndim - 1
-    return found.movedim(tuple(range(1, 1 + moved)), tuple(range(1 + dim, 1 + dim + moved))) if moved and dim else found
+    return (
+        result.movedim(tuple(range(1, 1 + moved)), tuple(range(1 + dim, 1 + dim + moved))) if moved and dim else result
+    )
 
 
 # ---- losses
@@ -361,79 +369,81 @@ def _read(op: indexing.Gather, size: int, inputs: Inputs, is_batched: IsBatched,
 
 
 def _targets(target: Tensor, classes: int, ignored: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Targets that are classes or ignored; which are not ignored; and how many of each example's are neither."""
-    size, kept = target.shape[0], target != ignored
-    wrong = (kept & ((target < 0) | (target >= classes))).reshape((size, -1)).sum(1)
-    return target.clamp(0, classes - 1).masked_fill(~kept, ignored), kept, wrong
+    """Targets limited to classes or `ignored`; which are not ignored; the number of invalid ones per example."""
+    size, is_counted = target.shape[0], target != ignored
+    wrong = (is_counted & ((target < 0) | (target >= classes))).reshape((size, -1)).sum(1)
+    return target.clamp(0, classes - 1).masked_fill(~is_counted, ignored), is_counted, wrong
 
 
 def _cross_entropy_total(op: Op, size: int, inputs: Inputs, is_batched: IsBatched, attributes: tuple) -> tuple:
     ignored, mean = attributes
     x, target = _all(size, inputs, is_batched)
-    safe, kept, wrong = _targets(target, x.shape[2], ignored)
-    kept = kept.reshape((size, -1)).sum(1)
+    safe, is_counted, wrong = _targets(target, x.shape[2], ignored)
+    counts = is_counted.reshape((size, -1)).sum(1)
     total = (
         _unfolded(apply(softmax.cross_entropy, (_folded(x), _folded(safe)), (ignored,)), size)
         .reshape((size, -1))
         .sum(1)
     )
-    return (total / kept if mean else total), kept, wrong
+    return (total / counts if mean else total), counts, wrong
 
 
 def _cross_entropy_gradient(op: Op, size: int, inputs: Inputs, is_batched: IsBatched, attributes: tuple) -> Tensor:
-    (ignored, mean), (g, x, target, kept) = attributes, _all(size, inputs, is_batched)
-    if kept is not None:  # one number for all targets of an example
-        g = (g / kept if mean else g).reshape((size, *(1,) * (target.ndim - 1))).expand(target.shape).contiguous()
+    (ignored, mean), (g, x, target, counts) = attributes, _all(size, inputs, is_batched)
+    if counts is not None:  # g is one number for all targets of an example
+        g = (g / counts if mean else g).reshape((size, *(1,) * (target.ndim - 1))).expand(target.shape).contiguous()
     return _unfolded(apply(op, (_folded(g), _folded(x), _folded(target), None), (ignored, False)), size)
 
 
 def _nll(op: Op, size: int, inputs: Inputs, is_batched: IsBatched, attributes: tuple) -> tuple:
-    """The loss of each target, and for each example the sum of these and of their weights."""
+    """The loss of each target or, per example, the sum of the losses and of the weights."""
     (x, target, weight), (ignored, reduction) = inputs, attributes
     if is_batched[2]:
         return for_each(op, size, inputs, is_batched, attributes)
     x, target, _ = _all(size, inputs, is_batched)
-    safe, kept, wrong = _targets(target, x.shape[2], ignored)
-    share = kept.double() if weight is None else kept * weight.double()[safe * kept]
-    share = share.reshape((size, -1)).sum(1)
+    safe, is_counted, wrong = _targets(target, x.shape[2], ignored)
+    weight_sum = is_counted.double() if weight is None else is_counted * weight.double()[safe * is_counted]
+    weight_sum = weight_sum.reshape((size, -1)).sum(1)
     loss = _unfolded(apply(op, (_folded(x), _folded(safe), weight), (ignored, "none"))[0], size)
     if reduction != "none":
         loss = loss.reshape((size, -1)).sum(1)
-    return (loss / share).to(x.dtype) if reduction == "mean" else loss, share, wrong
+    return (loss / weight_sum).to(x.dtype) if reduction == "mean" else loss, weight_sum, wrong
 
 
 def _nll_gradient(op: Op, size: int, inputs: Inputs, is_batched: IsBatched, attributes: tuple) -> Tensor:
     ignored, reduction, shape = attributes
     if is_batched[2]:
         return for_each(op, size, inputs, is_batched, attributes)
-    g, target, _, kept = _all(size, inputs, is_batched)
-    if reduction != "none":  # one number for all targets of an example
-        g = (g / kept).to(g.dtype) if reduction == "mean" else g
+    g, target, _, weight_sum = _all(size, inputs, is_batched)
+    if reduction != "none":  # g is one number for all targets of an example
+        g = (g / weight_sum).to(g.dtype) if reduction == "mean" else g
         g = g.reshape((size, *(1,) * (target.ndim - 1))).expand(target.shape).contiguous()
     return _unfolded(
-        apply(op, (_folded(g), _folded(target), inputs[2], kept), (ignored, "none", (size * shape[0], *shape[1:]))),
+        apply(
+            op, (_folded(g), _folded(target), inputs[2], weight_sum), (ignored, "none", (size * shape[0], *shape[1:]))
+        ),
         size,
     )
 
 
 def _attention(op: Op, size: int, inputs: Inputs, is_batched: IsBatched, attributes: tuple) -> tuple:
-    """One more dimension in front, or where the kernels take no more, further heads.
+    """The examples become one more leading dimension or, if the kernels support no more, further heads.
 
-    Random numbers go by place, and would be each example's.
+    With dropout the op runs per example, since its random numbers depend on positions.
     """
     if attributes[2]:
         raise DataDependentError
     at = op.inputs.index("mask")
     mask, whole = inputs[at], _all(size, (*inputs[:at], None, *inputs[at + 1 :]), is_batched)
     if isinstance(mask, Tensor):
-        whole[at] = mask if is_batched[at] else mask.expand((size, *mask.shape))  # which may be of any steps, and large
+        whole[at] = mask if is_batched[at] else mask.expand((size, *mask.shape))  # any strides; a copy could be large
     if whole[at - 1].ndim <= attention.LEADS + 2:
         return apply(op, tuple(whole), attributes)
     return tuple([_unfolded(x, size) for x in apply(op, tuple(map(_folded, whole)), attributes)])
 
 
 RULES: dict[type, Callable] = {
-    Pointwise: _pointwise, OverComplex: _pointwise, reduction.FusedMapReduce: _closing,
+    Pointwise: _pointwise, OverComplex: _pointwise, reduction.FusedMapReduce: _fused_map_reduce,
     reduction.Reduction: _along(0, contiguous=False),
     softmax.Softmax: _along(0), scan.Running: _along(0), scan.RunningExtremum: _along(0), argmax.Extremum: _along(0),
     concat.Cat: _along(0),
@@ -443,7 +453,7 @@ RULES: dict[type, Callable] = {
     factorization.Factorization: _leading, triangular_solve.Substitution: _leading, matmul.Matmul: _matmul,
     matmul.Linear: _linear, linear_backward.LinearGradient: _linear_gradient, convolution.Convolution: _convolution,
     sampling.Sample: _leading, sampling.GammaGradient: _leading, sort.Sort: _in_rows, topk.Select: _in_rows,
-    indexing.Gather: _read, normalization.RowNorm: _row_norm, normalization.RowNormGradient: _row_norm_gradient,
+    indexing.Gather: _gather, normalization.RowNorm: _row_norm, normalization.RowNormGradient: _row_norm_gradient,
     group_norm.GroupNorm: _norm, normalization.ChannelNorm: _channel_norm,
     normalization.ChannelNormGradient: _channel_norm, group_norm.GroupNormGradient: _group_norm_gradient,
     pooling._Pool: _rows(), unfold.Patches: _rows(), grid_sample.GridSample: _rows(), cdist.Cdist: _rows(),
@@ -455,5 +465,5 @@ RULES: dict[type, Callable] = {
 
 
 def rule_of(op: Op) -> Callable:
-    """The rule of the op's class, or of the nearest one it is derived from."""
+    """The rule of the op's class, or of its nearest base class that has one."""
     return next((RULES[base] for base in type(op).__mro__ if base in RULES), for_each)

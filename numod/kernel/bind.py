@@ -42,16 +42,16 @@ def launcher(
     real: DType,
     work: int,
     fastmath: frozenset = builder.FAST_POINTWISE,
-    team: tuple[int, int] | None = None,
+    blocks: tuple[int, int] | None = None,
 ) -> Callable:
     """A function that runs the kernel `source` on `device`: serial, parallel or on a grid, depending on `work` (a count
     of simple elements).
 
-    `team`: (blocks, threads per block) of a kernel that is written for thread blocks (`kernel.block`).
+    `blocks`: (blocks, threads per block) of a kernel that is written for thread blocks (`kernel.block`).
     """
     if _recording.log is not None:
-        return Unbuilt(device, name, source, signature, real, work, fastmath, team)
-    return _launcher(device, name, source, signature, real, work, fastmath, team)
+        return Unbuilt(device, name, source, signature, real, work, fastmath, blocks)
+    return _launcher(device, name, source, signature, real, work, fastmath, blocks)
 
 
 def signature(*arrays: object, numbers: int = 0, others: Sequence[str] = ()) -> str:
@@ -70,7 +70,7 @@ def _launcher(
     real: DType,
     work: int,
     fastmath: frozenset,
-    team: tuple[int, int] | None,
+    blocks: tuple[int, int] | None,
 ) -> Callable:
     backend = device.backend
 
@@ -80,8 +80,8 @@ def _launcher(
     long = len(source) > (_LONG if work < _SMALL else _LONG // 2)
     return (
         backend.choose(make, work, "parallel_range(" in source, long)
-        if team is None
-        else backend.launch_blocks(make(False), *team)
+        if blocks is None
+        else backend.launch_blocks(make(False), *blocks)
     )
 
 
@@ -96,7 +96,7 @@ class Unbuilt:
     real: DType
     work: int
     fastmath: frozenset
-    team: tuple[int, int] | None = None
+    blocks: tuple[int, int] | None = None
 
     def __call__(self, *arguments: object) -> None:
         _recording.log.append((self, arguments))
@@ -104,7 +104,7 @@ class Unbuilt:
     def build(self) -> Callable:
         """The launcher that eager ops use."""
         return _launcher(
-            self.device, self.name, self.source, self.signature, self.real, self.work, self.fastmath, self.team
+            self.device, self.name, self.source, self.signature, self.real, self.work, self.fastmath, self.blocks
         )
 
     def built(self) -> builder.Kernel:

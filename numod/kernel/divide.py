@@ -1,7 +1,7 @@
 """Outline a kernel's parallel loops: each becomes a function over a range of iterations, which threads divide.
 
-    for i in parallel_range(n):             def part0(_first_turn, _last_turn, out, x):
-        out[i] = f(x[i])            ->          for i in range(uint64(_first_turn), uint64(_last_turn)):
+    for i in parallel_range(n):             def part0(_first_iteration, _last_iteration, out, x):
+        out[i] = f(x[i])            ->          for i in range(uint64(_first_iteration), uint64(_last_iteration)):
                                                     out[i] = f(x[i])
 
 and in the kernel `divide(part0, n, _threads, (out, x))`. The target defines `divide`. Numba's `prange` would compile
@@ -50,8 +50,8 @@ def divided(source: str) -> str:
             )
         )
         # counters are unsigned: code for negative indices would prevent vectorisation
-        loop_line = f"    for {ast.unparse(loop.target)} in range(uint64(_first_turn), uint64(_last_turn)):\n"
-        head = f"def {name}({', '.join(['_first_turn', '_last_turn', *captured])}):\n{loop_line}"
+        loop_line = f"    for {ast.unparse(loop.target)} in range(uint64(_first_iteration), uint64(_last_iteration)):\n"
+        head = f"def {name}({', '.join(['_first_iteration', '_last_iteration', *captured])}):\n{loop_line}"
         parts.append(head + textwrap.indent(iterations, " " * 8))
         call = (
             f"divide({name}, int64({ast.unparse(loop.iter.args[0])}), _threads, "

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ..dtypes import dtype as DType
 from .emit import FEW, at_once, by_half_registers, dot, unravel
 from .expression import Expression
-from .library.teams import joining
+from .library.cuda_block import joining_threads
 from .writer import Input, Writer, cast, literal, load, number_type, stored
 
 # elements summed in the compute dtype before they are added to a wider accumulator, so that rounding errors do not grow
@@ -22,16 +22,16 @@ STREAMS = 8  # rows that a reduction over columns reads per pass, summed in the 
 
 
 class Fold(NamedTuple):
-    """A reduction: `each` maps an element (symbol x), `combine` reduces (a, b), `finish` maps the total (symbols a and
+    """A reduction: `map` maps an element (symbol x), `combine` reduces (a, b), `finalize` maps the total (symbols a and
     n) to the result.
 
     Elements are combined in `dtype`, partial results in `wide`, which a second stage may read back. This is a tuple,
     since tuples compare items by identity first: `==` of two formulas returns a formula.
     """
 
-    each: Expression
+    map: Expression
     combine: Expression
-    finish: Expression
+    finalize: Expression
     identity: float | int | bool
     source: DType
     dtype: DType
@@ -77,7 +77,7 @@ def rows(
         lines += [" " * 12 + line for line in _folded(fold, f"uintp({step})", "_part", fold.dtype)]
         lines += [
             f"        _total = {cast(fold.wide, '_part')}",
-            *(" " * 8 + line for line in _finished(fold, "_total", "out[_output]")),
+            *(" " * 8 + line for line in _finalized(fold, "_total", "out[_output]")),
         ]
         return "\n".join(lines) + "\n", ", ".join(types)
     lines += ["    for _place in parallel_range(_outs * _chunks):", "        _task = int64(_place)"]
@@ -123,7 +123,7 @@ def _end_of_chunk(fold: Fold, joined: bool, place: str, outs: str = "_outs") -> 
     the loop over all chunks combine the chunks of each of `outs` results.
     """
     if not joined:
-        return [" " * 8 + line for line in _finished(fold, "_total", place)]
+        return [" " * 8 + line for line in _finalized(fold, "_total", place)]
     lines = [
         f"        partial[uintp(_task)] = {stored('_total', fold.wide, fold.wide)}",
         f"    for _output in range({outs}):",
@@ -135,7 +135,7 @@ def _end_of_chunk(fold: Fold, joined: bool, place: str, outs: str = "_outs") -> 
     lines += [
         " " * 12 + line for line in _combined(fold, "_total", _loaded("partial[uintp(_task)]", fold.wide), fold.wide)
     ]
-    return [*lines, *(" " * 8 + line for line in _finished(fold, "_total", "out[uintp(_output)]"))]
+    return [*lines, *(" " * 8 + line for line in _finalized(fold, "_total", "out[uintp(_output)]"))]
 
 
 def _exclude_stride_1(inner: str) -> list[str]:
@@ -144,7 +144,7 @@ def _exclude_stride_1(inner: str) -> list[str]:
 
 
 @lru_cache(_LIMIT)
-def team(fold: Fold, kept: int, reduced: int, threads: int) -> tuple[str, str]:
+def block_rows(fold: Fold, kept: int, reduced: int, threads: int) -> tuple[str, str]:
     """Source and signature of a reduction with a block of GPU threads for each output and chunk, along a contiguous
     innermost dimension: neighbouring threads read neighbouring elements.
 
@@ -171,7 +171,7 @@ def team(fold: Fold, kept: int, reduced: int, threads: int) -> tuple[str, str]:
 
 
 def _geometry_names(kept: int, reduced: int) -> list[str]:
-    """Names of the numbers that the kernels of `rows` and `team` take after the arrays."""
+    """Names of the numbers that the kernels of `rows` and `block_rows` take after the arrays."""
     names = [
         "_outs",
         "_n",
@@ -204,12 +204,12 @@ def _thread_totals(fold: Fold, inputs: tuple[Input, ...], base: str, threads: in
     Long formulas, which need more registers, skip the first loop or both.
     """
     tensors = [input.name for input in inputs if input.tensor]
-    turn, single = (
+    vector_lines, scalar_lines = (
         _folded(fold, "uintp(_index)", "_part", fold.dtype, inputs),
         _folded(fold, f"uintp({base}_inner)", "_total", fold.wide, inputs),
     )
     lines = ["_whole = _start"]
-    for runs in () if len(turn) > FEW else (4, 1) if len(turn) < 8 else (1,):
+    for runs in () if len(vector_lines) > FEW else (4, 1) if len(vector_lines) < 8 else (1,):
         step = 4 * threads * runs
         lines += ["_first = _whole", f"_whole = _first + max(_stop - _first, 0) // {step} * {step}"]
         lines += [f"for _inner in range(_first + 4 * _thread, _whole, {step}):"]
@@ -220,16 +220,20 @@ def _thread_totals(fold: Fold, inputs: tuple[Input, ...], base: str, threads: in
                     f"uintp({base}_inner + {4 * threads * run}))"
                 )
         lines.append(f"    _part = {cast(fold.dtype, literal(fold.identity))}")
-        lines += ["    " + at_once(line, k) for k in range(4 * runs) for line in turn]
+        lines += ["    " + at_once(line, k) for k in range(4 * runs) for line in vector_lines]
         lines += ["    " + line for line in _combined(fold, "_total", "_part", fold.wide)]
-    return [*lines, f"for _inner in range(_whole + _thread, _stop, {threads}):", *("    " + line for line in single)]
+    return [
+        *lines,
+        f"for _inner in range(_whole + _thread, _stop, {threads}):",
+        *("    " + line for line in scalar_lines),
+    ]
 
 
 def _block_total(fold: Fold, threads: int) -> list[str]:
     """Lines in which a block's threads combine their totals in shared memory, in two rounds as in
-    `kernel.library.teams`; then one thread writes `out[task]`.
+    `kernel.library.cuda_block`; then one thread writes `out[task]`.
     """
-    count = joining(threads)
+    count = joining_threads(threads)
     store = f"_shared[_thread] = {stored('_total', fold.wide, fold.wide)}"
     lines = [
         f"        {store}",
@@ -250,7 +254,7 @@ def _block_total(fold: Fold, threads: int) -> list[str]:
     lines += [" " * 16 + line for line in _combined(fold, "_total", _loaded("_shared[_k]", fold.wide), fold.wide)]
     return [
         *lines,
-        *(" " * 12 + line for line in _finished(fold, "_total", "out[uintp(_task)]")),
+        *(" " * 12 + line for line in _finalized(fold, "_total", "out[uintp(_task)]")),
         "        cuda.syncthreads()",
     ]
 
@@ -299,7 +303,7 @@ def columns(fold: Fold, kept: int, inner: str, few: int = 0) -> tuple[str, str]:
             for line in _folded(fold, f"uintp(_origin + {row} * _walk + {step})", "_part", fold.dtype)
         ]
         lines += [f"            _total = {cast(fold.wide, '_part')}"]
-        lines += [" " * 12 + line for line in _finished(fold, "_total", "out[uintp(_output * _n + _inner)]")]
+        lines += [" " * 12 + line for line in _finalized(fold, "_total", "out[uintp(_output * _n + _inner)]")]
         return "\n".join(lines) + "\n", ", ".join(types)
     lines += [
         "            scratch[uintp(_output * _n + _inner)] = "
@@ -337,7 +341,7 @@ def columns(fold: Fold, kept: int, inner: str, few: int = 0) -> tuple[str, str]:
         "        for _inner in range(_start, _stop):",
     ]
     lines += [f"            _total = {_loaded('scratch[uintp(_output * _n + _inner)]', fold.wide)}"]
-    lines += [" " * 12 + line for line in _finished(fold, "_total", "out[uintp(_output * _n + _inner)]")]
+    lines += [" " * 12 + line for line in _finalized(fold, "_total", "out[uintp(_output * _n + _inner)]")]
     return "\n".join(lines) + "\n", ", ".join(types)
 
 
@@ -346,7 +350,7 @@ def flat(fold: Fold, inputs: tuple[Input, ...], threads: int = 0, joined: bool =
     """Source and signature of a reduction of a formula of several dense tensors and numbers to one value per chunk.
 
     With `threads`, a block of GPU threads reduces each chunk. Arguments: the tensors, `partial` if chunks are to be
-    `joined` to one value, out, the numbers, n, chunk, chunks, count. `fold.each` is a formula of the inputs' names.
+    `joined` to one value, out, the numbers, n, chunk, chunks, count. `fold.map` is a formula of the inputs' names.
     """
     tensors, numbers = [input for input in inputs if input.tensor], [input for input in inputs if not input.tensor]
     arrays = _results(fold, joined)
@@ -400,7 +404,7 @@ def _folded(fold: Fold, index: str, total: str, dtype: DType, inputs: tuple[Inpu
         for input in inputs
     }
     writer = Writer(fold.dtype, symbols)
-    value = writer.write(fold.each)
+    value = writer.write(fold.map)
     return writer.lines + _combined(fold, total, value, dtype)
 
 
@@ -412,7 +416,7 @@ def _combined(fold: Fold, total: str, value: str, dtype: DType) -> list[str]:
     return [*writer.lines, f"{total} = {result}"]
 
 
-def _finished(fold: Fold, total: str, target: str) -> list[str]:
+def _finalized(fold: Fold, total: str, target: str) -> list[str]:
     writer = Writer(fold.wide, {"a": (total, "value"), "n": (cast(fold.wide, "_count"), "value")}, "f")
-    result = writer.write(fold.finish)
+    result = writer.write(fold.finalize)
     return [*writer.lines, f"{target} = {stored(result, fold.result, fold.wide)}"]

@@ -313,7 +313,8 @@ def address_of(array):
     return array.ctypes.data
 
 
-def FINISH(batch, row, line, low, high):
-    """Where the pointwise work that follows a kernel is inserted (`ops.finish`): elements `low` to `high` of a row,
-    which begins at out[line], are complete.
+def EPILOGUE(batch, row, line, low, high):
+    """Replaced by pointwise work fused into a kernel (`ops.matmul.epilogue`).
+
+    A call means that elements `low` to `high` of a row, which begins at out[line], are complete.
     """

@@ -1,6 +1,6 @@
-"""Calling a module that has hooks: running the hooks around its forward, and around its part of the backward pass.
+"""Calls of modules with hooks: runs the hooks around `forward` and around the module's part of the backward pass.
 
-A module without hooks never comes here. Where hooks are kept, and what they may do, is in `hooks.py`.
+Modules without hooks skip this file. `hooks.py` stores the hooks and documents what they may change.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def watch_calls(module: Module) -> bool:
 
 
 def call(module: Module, args: tuple, kwargs: dict) -> Any:
-    """`module.forward(*args, **kwargs)` with every hook in its place."""
+    """`module.forward(*args, **kwargs)` with all hooks."""
     watched = _Call(module, args, kwargs)
     try:
         return watched.run()
@@ -36,7 +36,7 @@ def call(module: Module, args: tuple, kwargs: dict) -> Any:
 
 
 class _Call:
-    """One call of a module that has hooks: its arguments and result as the hooks have left them so far."""
+    """One call of a module with hooks: its current arguments and result, as changed by the hooks that have run."""
 
     def __init__(self, module: Module, args: tuple, kwargs: dict) -> None:
         self.module, self.args, self.kwargs, self.result = module, args, kwargs, None
@@ -83,7 +83,7 @@ class _Call:
             self.result = replacement
 
     def run_always_called(self) -> None:
-        """After an exception: call the remaining hooks with `always_call`. Exceptions in them become warnings."""
+        """After an exception: run the remaining hooks with `always_call`. Their exceptions become warnings."""
         for number, hook in self.forward_hooks():
             always = number in self.module._forward_hooks_always_called or number in hooks.forward_always_called
             if always and number not in self.seen:
@@ -102,7 +102,7 @@ class _Call:
 
 
 class BackwardHookFunction(Function):
-    """The identity; in backward `see` gets the gradients and returns those to pass on."""
+    """The identity. In backward, `see` receives the gradients and returns those to pass on."""
 
     @staticmethod
     def forward(ctx: Any, see: Callable, *tensors: Tensor) -> tuple[Tensor, ...]:
@@ -126,16 +126,16 @@ class _BackwardWatcher:
         self.hooks = [*hooks.backward.values(), *module._backward_hooks.values()]
         self.pre_hooks = [*hooks.backward_pre.values(), *module._backward_pre_hooks.values()]
         self.inputs: tuple = ()
-        self.input_places: list[int] = []
+        self.input_positions: list[int] = []
         self.versions: list[int] = []
         self.outputs = 0
-        self.output_places: list[int] = []
+        self.output_positions: list[int] = []
         self.grad_output: tuple | None = None
 
     def watch_input(self, args: tuple) -> tuple:
-        args, self.input_places = self.watch(args, self.see_grad_input)
+        args, self.input_positions = self.watch(args, self.see_grad_input)
         self.inputs = args
-        self.versions = [args[place]._version for place in self.input_places]
+        self.versions = [args[position]._version for position in self.input_positions]
         return args
 
     def watch_output(self, result: Any) -> Any:
@@ -150,13 +150,13 @@ class _BackwardWatcher:
             )
             return result
         self.outputs = len(outputs)
-        watched, self.output_places = self.watch(tuple(map(_own, outputs)), self.see_grad_output)
+        watched, self.output_positions = self.watch(tuple(map(_copy_of_output, outputs)), self.see_grad_output)
         self.inputs = tuple(map(_description, self.inputs))  # their values need not be saved for backward
-        return rebuild(watched) if self.output_places else result
+        return rebuild(watched) if self.output_positions else result
 
     def refuse_changed_inputs(self) -> None:
-        # The caller's tensor shares memory with the one the module was given, but would know nothing of the change.
-        if [self.inputs[place]._version for place in self.input_places] != self.versions:
+        # the caller's tensor shares memory with the module's input, but its autograd history would miss the change
+        if [self.inputs[position]._version for position in self.input_positions] != self.versions:
             raise RuntimeError(
                 f"{type(self.module).__name__} has a full backward hook and modifies its input in place, so the "
                 "gradient of the input "
@@ -164,34 +164,36 @@ class _BackwardWatcher:
             )
 
     def watch(self, values: tuple, see: Callable) -> tuple[tuple, list[int]]:
-        """The values with the tensors that require a gradient passed through an identity, and their positions."""
-        places = [place for place, value in enumerate(values) if isinstance(value, Tensor) and value.requires_grad]
-        if not (places and is_grad_enabled()):
+        """The values, with an identity applied to tensors that require a gradient, and the tensors' positions."""
+        positions = [
+            position for position, value in enumerate(values) if isinstance(value, Tensor) and value.requires_grad
+        ]
+        if not (positions and is_grad_enabled()):
             return values, []
         values = list(values)
-        for place, tensor in zip(
-            places, BackwardHookFunction.apply(see, *(values[place] for place in places)), strict=True
+        for position, tensor in zip(
+            positions, BackwardHookFunction.apply(see, *(values[position] for position in positions)), strict=True
         ):
-            values[place] = tensor
-        return tuple(values), places
+            values[position] = tensor
+        return tuple(values), positions
 
     def see_grad_output(self, gradients: tuple) -> tuple:
-        self.grad_output = _spread(gradients, self.output_places, self.outputs)
+        self.grad_output = _spread(gradients, self.output_positions, self.outputs)
         for hook in self.pre_hooks:
             self.grad_output = _replaced(
                 self.grad_output, hook(self.module, self.grad_output), "pre hook", "grad_output"
             )
-        passed_on = tuple(self.grad_output[place] for place in self.output_places)
-        if not self.input_places:  # no gradient will reach the inputs, so the module's backward ends here
+        passed_on = tuple(self.grad_output[position] for position in self.output_positions)
+        if not self.input_positions:  # no gradient will reach the inputs, so the module's backward ends here
             self.run_hooks((None,) * len(self.inputs), replaceable=False)
         return passed_on
 
     def see_grad_input(self, gradients: tuple) -> tuple:
         if self.grad_output is None:  # reached by a path that bypasses the module's output
             return gradients
-        grad_input = _spread(gradients, self.input_places, len(self.inputs))
+        grad_input = _spread(gradients, self.input_positions, len(self.inputs))
         grad_input = self.run_hooks(tuple(map(_or_zeros, grad_input, self.inputs)))
-        return tuple(grad_input[place] for place in self.input_places)
+        return tuple(grad_input[position] for position in self.input_positions)
 
     def run_hooks(self, grad_input: tuple, replaceable: bool = True) -> tuple:
         for hook in self.hooks:
@@ -208,7 +210,7 @@ class _BackwardWatcher:
 
 
 def _open(result: Any) -> tuple[tuple | None, Callable]:
-    """A module's output as a tuple of values, and how to make such an output from other values."""
+    """A module's output as a tuple of values, and a function that rebuilds such an output from other values."""
     if isinstance(result, Tensor):
         return (result,), lambda values: values[0]
     if isinstance(result, tuple) and hasattr(result, "_fields"):
@@ -218,18 +220,16 @@ def _open(result: Any) -> tuple[tuple | None, Callable]:
     return None, tuple
 
 
-def _own(value: Any) -> Any:
-    """A copy of an output, so that the caller may modify it in place: a tensor the module kept shares its memory, but
-    not its history.
-    """
+def _copy_of_output(value: Any) -> Any:
+    """A copy of an output, which the caller may modify in place without changing the module's autograd history."""
     return value.clone() if isinstance(value, Tensor) and value.requires_grad else value
 
 
-def _spread(gradients: tuple, places: list[int], size: int) -> tuple:
-    """The gradients in their places among `size` values, None elsewhere."""
+def _spread(gradients: tuple, positions: list[int], size: int) -> tuple:
+    """A tuple of `size` gradients: the given ones at their positions, None elsewhere."""
     result: list[Tensor | None] = [None] * size
-    for place, gradient in zip(places, gradients, strict=True):
-        result[place] = gradient
+    for position, gradient in zip(positions, gradients, strict=True):
+        result[position] = gradient
     return tuple(result)
 
 
@@ -238,20 +238,20 @@ def _description(value: Any) -> tuple | None:
 
 
 def _or_zeros(gradient: Tensor | None, description: tuple | None) -> Tensor | None:
-    """Hooks get zeros for a tensor that no gradient reached, and None only for values that are not tensors."""
+    """Hooks receive zeros for a tensor that no gradient reached, and None only for values that are not tensors."""
     if gradient is not None or description is None:
         return gradient
     shape, dtype, device = description
     return zeros(shape, dtype=dtype, device=device)
 
 
-def _replaced(gradients: tuple, replacement: Any, hook: str, what: str) -> tuple:
+def _replaced(gradients: tuple, replacement: Any, hook: str, kind: str) -> tuple:
     if replacement is None:
         return gradients
     replacement = (replacement,) if isinstance(replacement, Tensor) else tuple(replacement)
     if len(replacement) != len(gradients):
         raise RuntimeError(
-            f"Backward {hook} returned an invalid number of {what}, got {len(replacement)}, but expected "
+            f"Backward {hook} returned an invalid number of {kind}, got {len(replacement)}, but expected "
             f"{len(gradients)}"
         )
     return replacement

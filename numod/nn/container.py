@@ -1,6 +1,6 @@
 """Containers: modules that are lists or dictionaries of modules or parameters. Only Sequential can be called.
 
-The entries are ordinary submodules and parameters, named by their index or key, so every walk over the tree sees them.
+The entries are ordinary submodules and parameters, named by their index or key, so every traversal finds them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequen
 
 
 class _ModuleSequence(Module):
-    """What Sequential and ModuleList share: the list protocol over `_modules`, whose names are the indices."""
+    """Base of Sequential and ModuleList: the list protocol over `_modules`, whose names are the indices."""
 
     def __len__(self) -> int:
         return len(self._modules)
@@ -78,19 +78,19 @@ class _ModuleSequence(Module):
 
 
 class Sequential(_ModuleSequence):
-    """Modules called one after the other: each is given the output of the one before.
+    """Modules called one after the other: each receives the output of the one before.
 
-    `Sequential(first, second, ...)` names them by index; `Sequential(OrderedDict(name=module, ...))` as the keys say.
+    `Sequential(first, second, ...)` names them by index, `Sequential(OrderedDict(name=module, ...))` by key.
     """
 
     def __init__(self, *args: Module | OrderedDict[str, Module]) -> None:
         super().__init__()
-        named = (
+        modules = (
             args[0]
             if len(args) == 1 and isinstance(args[0], OrderedDict)
             else {str(index): arg for index, arg in enumerate(args)}
         )
-        for name, module in named.items():
+        for name, module in modules.items():
             self.add_module(name, module)
 
     def forward(self, input: Any) -> Any:
@@ -119,10 +119,7 @@ class Sequential(_ModuleSequence):
 
 
 class ModuleList(_ModuleSequence):
-    """A list of modules that are registered, unlike those in a plain list.
-
-    It has no `forward`: its owner calls the modules.
-    """
+    """A list of registered modules. It has no `forward`: its owner calls the modules."""
 
     def __init__(self, modules: Iterable[Module] | None = None) -> None:
         super().__init__()
@@ -144,7 +141,7 @@ class ModuleList(_ModuleSequence):
         return self.extend(modules)
 
     def __repr__(self) -> str:
-        """Equal neighbours share a line, `(0-2): 3 x Linear(...)`."""
+        """Equal neighbours share a line: `(0-2): 3 x Linear(...)`."""
         blocks: list[list] = []  # first index, last index, text
         for index, module in enumerate(self):
             text = repr(module)
@@ -209,7 +206,7 @@ class ModuleDict(Module):
 
 
 class ParameterList(Module):
-    """A list of parameters that are registered. Tensors become Parameters; other values are kept but not registered."""
+    """A list of registered parameters. Tensors become Parameters; other values are stored but not registered."""
 
     def __init__(self, values: Iterable[Any] | None = None) -> None:
         super().__init__()
@@ -283,12 +280,10 @@ class ParameterList(Module):
 
 
 class ParameterDict(Module):
-    """A dictionary of parameters that are registered.
+    """A dictionary of registered parameters.
 
-    Tensors become Parameters; other values are kept but not registered.
-
-    Keys are attribute names: strings without a dot. A plain mapping is taken in the order of its sorted keys, as in
-    PyTorch.
+    Tensors become Parameters; other values are stored but not registered. Keys are attribute names: strings without
+    dots. A plain mapping is read in the order of its sorted keys, as in PyTorch.
     """
 
     def __init__(self, parameters: Any = None) -> None:
@@ -333,7 +328,7 @@ class ParameterDict(Module):
         return ((key, self[key]) for key in self._keys)
 
     def copy(self) -> ParameterDict:
-        """Another ParameterDict of the same parameters."""
+        """A new ParameterDict of the same parameters."""
         return ParameterDict(OrderedDict(self.items()))
 
     def get(self, key: str, default: Any = None) -> Any:
@@ -400,7 +395,7 @@ class ParameterDict(Module):
 
 
 def _position(index: int, size: int) -> int:
-    """`index` counted from the front."""
+    """`index` counted from the front, or IndexError."""
     index = operator.index(index)
     if not -size <= index < size:
         raise IndexError(f"index {index} is out of range, with {size} entries")
@@ -422,7 +417,7 @@ def _times(sequential: Sequential, times: Any) -> int:
 
 
 def _pairs(container: Module, entries: Any) -> list[tuple[str, Any]]:
-    """Keys and values of a mapping, or an iterable of pairs that is checked to be one."""
+    """The keys and values of a mapping or of an iterable of pairs. Raises for other values."""
     name = type(container).__name__
     if not isinstance(entries, Iterable):
         raise TypeError(
@@ -453,7 +448,7 @@ def _string(key: Any) -> str:
 
 
 def _describe(value: Any, dtype: str) -> str:
-    """An entry's line; PyTorch names tensors' dtypes in lists, and their types in dictionaries."""
+    """An entry's line. PyTorch shows tensors' dtypes in lists, and their types in dictionaries."""
     if not isinstance(value, Tensor):
         return f"Object of type: {type(value).__name__}"
     kind = "Parameter" if isinstance(value, Parameter) else "Tensor"

@@ -1,6 +1,4 @@
-"""Conversion:
-
-`Module.to`, `half`, `cuda` and the like, which replace the data of parameters and buffers but keep the tensor objects.
+"""`Module.to`, `half`, `cuda` and the like replace the data of parameters and buffers, but not the tensor objects.
 
 A tensor reached twice, under two names or through two modules, is converted once, so that shared tensors stay shared.
 """
@@ -35,13 +33,11 @@ class Conversion:
         self.done: dict[int, tuple[Tensor, Tensor]] = {}
 
     def __call__(self, tensor: Tensor) -> Tensor:
-        """The converted tensor, for `_apply` methods that hold tensors of their own."""
+        """The converted tensor, for `_apply` methods that store tensors outside parameters and buffers."""
         return self.convert(tensor)
 
     def in_place(self, tensor: Tensor) -> Tensor:
-        """`tensor` itself with its data and gradient converted; a new tensor for a non-leaf, whose history must be
-        kept.
-        """
+        """`tensor` itself with converted data and gradient, or a new tensor for a non-leaf, which keeps its history."""
         if id(tensor) not in self.done:
             self.done[id(tensor)] = tensor, self._convert_in_place(tensor)
         return self.done[id(tensor)][1]
@@ -50,9 +46,9 @@ class Conversion:
         """A new object of the tensor's class with the converted data and gradient."""
         if id(tensor) not in self.done:
             with no_grad():
-                made = type(tensor)(self.convert(tensor.detach()), requires_grad=tensor.requires_grad)
-                made.grad = None if tensor.grad is None else self.convert(tensor.grad)
-            self.done[id(tensor)] = tensor, made
+                result = type(tensor)(self.convert(tensor.detach()), requires_grad=tensor.requires_grad)
+                result.grad = None if tensor.grad is None else self.convert(tensor.grad)
+            self.done[id(tensor)] = tensor, result
         return self.done[id(tensor)][1]
 
     def _convert_in_place(self, tensor: Tensor) -> Tensor:
@@ -98,12 +94,10 @@ class Convertible:
         return self
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
-        """Move or convert, in place:
-
-        `to(device)`, `to(dtype)`, `to(device, dtype)`, `to(tensor)`, each with `non_blocking`.
-
-        Only floating and complex tensors are converted to a dtype, which must be one of these (TypeError). Parameters
-        and buffers keep their identity, so optimizers stay valid and shared tensors stay shared.
+        """Move or convert in place: `to(device)`, `to(dtype)`, `to(device, dtype)` or `to(tensor)`.
+        Only floating and complex tensors are converted to a dtype, which must itself be floating or complex
+        (TypeError). Parameters and buffers keep their identity, so optimizers stay valid and shared tensors stay
+        shared.
         """
         target = parse_to(*args, **kwargs)
         dtype = target.pop("dtype", None)
@@ -143,9 +137,7 @@ class Convertible:
         return self._apply(lambda tensor: tensor.bfloat16() if tensor.is_floating_point() else tensor)
 
     def type(self, dst_type: Any) -> Self:
-        """Convert all parameters and buffers, also integer ones, to a dtype or a type by name, such as
-        "numod.DoubleTensor".
-        """
+        """Convert all parameters and buffers, including integer ones, to a dtype or a type name."""
         return self._apply(lambda tensor: tensor.type(dst_type))
 
     def share_memory(self) -> Self:
@@ -154,15 +146,13 @@ class Convertible:
 
 
 def parse_to(*args: Any, **kwargs: Any) -> dict[str, Any]:
-    """The arguments of `to(device, dtype, non_blocking)`, `to(dtype, non_blocking)` or `to(tensor, non_blocking)`, by
-    name.
-    """
-    found: dict[str, Any] = {}
+    """The arguments of `to(device, dtype)`, `to(dtype)` or `to(tensor)`, each with `non_blocking`, by name."""
+    arguments: dict[str, Any] = {}
     for value in args:
         for name, part in _parts_of(value):
-            if name in found:
-                raise TypeError(f"to(): {name} given twice, {found[name]!r} and {part!r}")
-            found[name] = part
+            if name in arguments:
+                raise TypeError(f"to(): {name} given twice, {arguments[name]!r} and {part!r}")
+            arguments[name] = part
     for name, value in kwargs.items():
         if name == "copy":
             raise RuntimeError(".to() does not accept copy argument")
@@ -170,13 +160,15 @@ def parse_to(*args: Any, **kwargs: Any) -> dict[str, Any]:
             raise TypeError(
                 f"to() got an unexpected keyword argument '{name}'; it takes device, dtype, tensor and non_blocking"
             )
-        found.update(
+        arguments.update(
             _parts_of(value) if name == "tensor" else {name: dtypes.given(value) if name == "dtype" else value}
         )
-    found.pop("memory_format", None)  # a layout hint, without effect
-    if isinstance(found.get("device"), str):
-        found["device"] = device_type(found["device"])  # so that a bad name raises even if there is nothing to move
-    return {name: value for name, value in found.items() if value is not None}
+    arguments.pop("memory_format", None)  # a layout hint, without effect
+    if isinstance(arguments.get("device"), str):
+        arguments["device"] = device_type(
+            arguments["device"]
+        )  # so that a bad name raises even if there is nothing to move
+    return {name: value for name, value in arguments.items() if value is not None}
 
 
 def _parts_of(value: Any) -> list[tuple[str, Any]]:

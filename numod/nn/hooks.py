@@ -1,10 +1,8 @@
-"""Hooks that run when a module is called, differentiated, saved, loaded, or gets a new part.
+"""Hooks that run when a module is called, differentiated, saved, loaded, or registers a part.
 
-One mechanism stores all kinds.
-
-A hook is stored in an ordered dictionary under a number; its handle removes it again. Each kind of hook has a
-dictionary per module, and some have a global one for all modules, whose hooks run first. Hooks are registered here;
-they are run in `calling.py` and `state.py`.
+A hook is stored in an ordered dictionary under a number, and its handle removes it again. Each kind of hook has a
+dictionary per module; some kinds have a global one for all modules, whose hooks run first. This file registers hooks;
+`calling.py` and `state.py` run them.
 """
 
 from __future__ import annotations
@@ -40,7 +38,7 @@ __all__ = [
 class Hooks(OrderedDict):
     """The hooks of one kind, by number, in execution order."""
 
-    in_use = False  # whether any hook was ever set in this process: until then calls do not look for them
+    in_use = False  # whether any hook was ever registered in this process; until then calls skip the check
 
     def __setitem__(self, number: int, hook: Any) -> None:
         Hooks.in_use = True
@@ -53,22 +51,22 @@ class Hooks(OrderedDict):
         super().__delitem__(number)
 
     def pop(self, *arguments: Any) -> Any:
-        """As of any dictionary; compiled functions notice it, as they do each of these."""
+        """As in dict, with a note for compiled functions."""
         changes.note()
         return super().pop(*arguments)
 
     def popitem(self, last: bool = True) -> tuple[int, Any]:
-        """As of any OrderedDict."""
+        """As in OrderedDict."""
         changes.note()
         return super().popitem(last)
 
     def clear(self) -> None:
-        """As of any dictionary."""
+        """As in dict."""
         changes.note()
         super().clear()
 
     def move_to_end(self, number: int, last: bool = True) -> None:
-        """As of any OrderedDict."""
+        """As in OrderedDict."""
         changes.note()
         super().move_to_end(number, last)
 
@@ -90,21 +88,21 @@ KINDS = (
 class RemovableHandle:
     """Removes a hook: by `handle.remove()`, or on leaving a `with` block.
 
-    Pickled together with its module it stays connected to it.
+    Pickled together with its module, it still removes the hook of the copy.
     """
 
     next_id = 0
 
     def __init__(self, hooks_dict: dict, *, extra_dict: dict | Sequence[dict] | None = None) -> None:
         others = () if extra_dict is None else (extra_dict,) if isinstance(extra_dict, dict) else extra_dict
-        self._places = [weakref.ref(hooks) for hooks in (hooks_dict, *others)]
+        self._references = [weakref.ref(hooks) for hooks in (hooks_dict, *others)]
         self.id = RemovableHandle.next_id
         RemovableHandle.next_id += 1
 
     def remove(self) -> None:
         """Remove the hook; a second call does nothing."""
-        for place in self._places:
-            hooks = place()
+        for reference in self._references:
+            hooks = reference()
             if hooks is not None:
                 hooks.pop(self.id, None)
         changes.note()
@@ -116,25 +114,25 @@ class RemovableHandle:
         self.remove()
 
     def __getstate__(self) -> tuple:
-        return [place() for place in self._places], self.id
+        return [reference() for reference in self._references], self.id
 
     def __setstate__(self, state: tuple) -> None:
-        places, self.id = state
-        self._places = [weakref.ref(hooks) for hooks in places if hooks is not None]
+        dictionaries, self.id = state
+        self._references = [weakref.ref(hooks) for hooks in dictionaries if hooks is not None]
         RemovableHandle.next_id = max(RemovableHandle.next_id, self.id + 1)
 
 
 def register(
     hooks: Hooks, hook: Callable, prepend: bool = False, options: Sequence[tuple[Hooks, bool]] = ()
 ) -> RemovableHandle:
-    """Add `hook`, last or first. `options`: pairs of the dictionary that records an option, and whether it is on."""
+    """Add `hook`, last or first. `options`: pairs of a dictionary that records an option, and whether it is set."""
     if not callable(hook):
         raise TypeError(f"expected a hook that can be called, got {type(hook).__name__}")
-    handle = RemovableHandle(hooks, extra_dict=[noted for noted, _ in options])
+    handle = RemovableHandle(hooks, extra_dict=[option_hooks for option_hooks, _ in options])
     hooks[handle.id] = hook
-    for noted, on in options:
+    for option_hooks, on in options:
         if on:
-            noted[handle.id] = True
+            option_hooks[handle.id] = True
     if prepend:
         hooks.move_to_end(handle.id, last=False)
     return handle
@@ -150,23 +148,17 @@ changes.everywhere += [forward_pre, forward, backward_pre, backward]
 
 
 def register_module_parameter_registration_hook(hook: Callable) -> RemovableHandle:
-    """Call `hook(module, name, parameter)` when any module registers a parameter; what it returns, if anything, is
-    registered instead.
-    """
+    """Call `hook(module, name, parameter)` when a module registers a parameter; a result replaces it."""
     return register(registration["parameter"], hook)
 
 
 def register_module_buffer_registration_hook(hook: Callable) -> RemovableHandle:
-    """Call `hook(module, name, buffer)` when any module registers a buffer; what it returns, if anything, is registered
-    instead.
-    """
+    """Call `hook(module, name, buffer)` when a module registers a buffer; a result replaces it."""
     return register(registration["buffer"], hook)
 
 
 def register_module_module_registration_hook(hook: Callable) -> RemovableHandle:
-    """Call `hook(module, name, submodule)` when any module registers a submodule; what it returns, if anything, is
-    registered instead.
-    """
+    """Call `hook(module, name, submodule)` when a module registers a submodule; a result replaces it."""
     return register(registration["module"], hook)
 
 
@@ -199,7 +191,7 @@ def register_module_backward_hook(hook: Callable) -> RemovableHandle:
 
 
 def passed_through(kind: str, module: Module, name: str, value: Any) -> Any:
-    """`value` as the global registration hooks of a kind return it."""
+    """`value` after the global registration hooks of this kind."""
     for hook in registration[kind].values():
         replacement = hook(module, name, value)
         value = value if replacement is None else replacement
@@ -211,7 +203,7 @@ def passed_through(kind: str, module: Module, name: str, value: Any) -> Any:
 
 
 class Hookable:
-    """The methods of Module that register hooks, with what the hooks get and may change.
+    """The methods of Module that register hooks, with the hooks' arguments and results.
 
     `calling.py` and `state.py` run them.
     """
@@ -219,7 +211,7 @@ class Hookable:
     def register_forward_pre_hook(
         self, hook: Callable, *, prepend: bool = False, with_kwargs: bool = False
     ) -> RemovableHandle:
-        """Call `hook(module, args)` before `forward`; what it returns, a value or a tuple, replaces the arguments.
+        """Call `hook(module, args)` before `forward`; a result, a value or a tuple, replaces the arguments.
 
         With `with_kwargs` it is `hook(module, args, kwargs)`, returning None or `(args, kwargs)`.
         """
@@ -229,7 +221,7 @@ class Hookable:
     def register_forward_hook(
         self, hook: Callable, *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
     ) -> RemovableHandle:
-        """Call `hook(module, args, output)` after `forward`; what it returns, if anything, replaces the output.
+        """Call `hook(module, args, output)` after `forward`; a result replaces the output.
 
         With `with_kwargs` it is `hook(module, args, kwargs, output)`; with `always_call` it is called even after an
         exception.
@@ -238,14 +230,12 @@ class Hookable:
         return register(self._forward_hooks, hook, prepend, options)
 
     def register_full_backward_pre_hook(self, hook: Callable, prepend: bool = False) -> RemovableHandle:
-        """Call `hook(module, grad_output)` when the gradient of the output is known; a tuple it returns replaces it."""
+        """Call `hook(module, grad_output)` when the gradient of the output is known; a returned tuple replaces it."""
         return register(self._backward_pre_hooks, hook, prepend)
 
     def register_full_backward_hook(self, hook: Callable, prepend: bool = False) -> RemovableHandle:
-        """Call `hook(module, grad_input, grad_output)` when the gradients of the inputs are known; a tuple it returns
-        replaces them.
-
-        Both are tuples, `grad_input` over the positional arguments, with None for values that are no tensors. If no
+        """Call `hook(module, grad_input, grad_output)` when the inputs' gradients are known; a tuple replaces them.
+        Both are tuples, `grad_input` over the positional arguments, with None for values that are not tensors. If no
         input requires a gradient, all are None. The output may be a tensor or a tuple, list or dict of tensors. A
         module that modifies its input in place raises RuntimeError, since the gradient of the input would be lost.
         """
@@ -266,17 +256,17 @@ class Hookable:
         return register(self._state_dict_pre_hooks, hook)
 
     def register_state_dict_post_hook(self, hook: Callable) -> RemovableHandle:
-        """Call `hook(module, state_dict, prefix, local_metadata)` after; it may change the state dict in place and
-        returns None.
-        """
+        """Call `hook(module, state_dict, prefix, local_metadata)` after collecting state; it may change the dict."""
         return register(self._state_dict_hooks, hook, options=[(self._state_dict_hooks_in_place, True)])
 
     def _register_state_dict_hook(self, hook: Callable) -> RemovableHandle:
         return register(self._state_dict_hooks, hook)
 
     def register_load_state_dict_pre_hook(self, hook: Callable) -> RemovableHandle:
-        """Call `hook(module, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)`
-        before loading.
+        """Call a hook before loading.
+
+        Its arguments are those of `Module._load_from_state_dict`: `hook(module, state_dict, prefix, local_metadata,
+        strict, missing_keys, unexpected_keys, error_msgs)`.
         """
         return self._register_load_state_dict_pre_hook(hook, with_module=True)
 
@@ -286,7 +276,5 @@ class Hookable:
         )
 
     def register_load_state_dict_post_hook(self, hook: Callable) -> RemovableHandle:
-        """Call `hook(module, incompatible_keys)` after loading; it may change the lists of `incompatible_keys` in
-        place.
-        """
+        """Call `hook(module, incompatible_keys)` after loading. It may change the two lists of keys in place."""
         return register(self._load_state_dict_post_hooks, hook)

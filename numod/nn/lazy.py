@@ -1,15 +1,18 @@
 """Lazy modules, whose parameters get their shapes from the first input.
 
-A lazy layer consists of the mixin in front of the layer, the class to become, and what to take from the input:
+A lazy layer combines the mixin, the layer's class and a method that sets the shapes:
 
     class LazyConv2d(LazyModuleMixin, Conv2d):
         cls_to_become = Conv2d
-        def __init__(self, out_channels, kernel_size, ...): super().__init__(0, 0, kernel_size, ..., bias=False);
-        self.weight = UninitializedParameter() def initialize_parameters(self, input):
-        self.weight.materialize((self.out_channels, input.shape[1], *self.kernel_size)); ...
 
-and a `reset_parameters` that does nothing while `has_uninitialized_params()`, since the layer's own constructor calls
-it.
+        def __init__(self, out_channels, kernel_size, ...):
+            super().__init__(0, 0, kernel_size, ..., bias=False)
+            self.weight = UninitializedParameter()
+
+        def initialize_parameters(self, input):
+            self.weight.materialize((self.out_channels, input.shape[1], *self.kernel_size))
+
+The layer's own constructor calls `reset_parameters`, which must do nothing while `has_uninitialized_params()` holds.
 """
 
 from __future__ import annotations
@@ -26,12 +29,11 @@ __all__ = ["LazyLinear"]
 
 
 class LazyModuleMixin:
-    """Mixin in front of a Module class:
+    """A mixin that initializes a module from its first input and then turns it into a `cls_to_become`.
 
-    `initialize_parameters` is called with the first input, then the module becomes a `cls_to_become`.
-
-    Until then its parameters are UninitializedParameters, which can already be passed to an optimizer, since they keep
-    their identity. Loading a state dict also gives them their shapes; the first call then does the rest.
+    Put it before the Module class. Until the first call the parameters are UninitializedParameters. An optimizer
+    accepts them, since they keep their identity. Loading a state dict sets their shapes; the first call completes the
+    rest.
     """
 
     cls_to_become: type[Module] | None = None
@@ -42,16 +44,16 @@ class LazyModuleMixin:
         self._initialize_hook = self.register_forward_pre_hook(self._infer_parameters, with_kwargs=True)
 
     def initialize_parameters(self, *args: Any, **kwargs: Any) -> None:
-        """Materialize the parameters from the input of the first call. Every lazy class defines it."""
+        """Materialize the parameters from the first call's input. Every lazy class defines it."""
         raise NotImplementedError(f"initialize_parameters is not implemented for {type(self).__name__}")
 
     def has_uninitialized_params(self) -> bool:
-        """Whether a parameter or buffer of the module itself (not of submodules) has no shape yet."""
+        """Whether a parameter or buffer of the module itself, not of submodules, has no shape yet."""
         return any(is_lazy(tensor) for tensors in (self._parameters, self._buffers) for tensor in tensors.values())
 
     @no_grad()
     def _lazy_load_hook(self, state_dict: dict[str, Any], prefix: str, *others: Any) -> None:
-        """Materialize from the shapes in a state dict."""
+        """Materialize the parameters with the shapes in a state dict."""
         for name, tensor in [*self._parameters.items(), *self._buffers.items()]:
             value = state_dict.get(prefix + name)
             if is_lazy(tensor) and isinstance(value, Tensor) and not is_lazy(value):
@@ -69,7 +71,7 @@ class LazyModuleMixin:
 
 
 class LazyLayer(LazyModuleMixin):
-    """Mixin of numod's own lazy layers: their size `inferred` is 0 until the first input tells it."""
+    """Mixin of numod's lazy layers. The size named `inferred` is 0 until the first input sets it."""
 
     inferred: str
 
@@ -80,7 +82,7 @@ class LazyLayer(LazyModuleMixin):
 
 
 def lazy_form(cls: type, mixin: type) -> type:
-    """The lazy form of a layer's class: its constructor is the mixin's."""
+    """The lazy form of a layer's class, with the mixin's constructor."""
     members = {
         "cls_to_become": cls,
         "__doc__": f"A {cls.__name__} whose `{mixin.inferred}` are those of its first input.",
@@ -90,7 +92,7 @@ def lazy_form(cls: type, mixin: type) -> type:
 
 
 class LazyLinear(LazyLayer, Linear):
-    """A Linear that takes `in_features` from its first input, and then becomes a Linear."""
+    """A Linear that takes `in_features` from its first input and then becomes a Linear."""
 
     cls_to_become = Linear
     inferred = "in_features"
@@ -106,7 +108,7 @@ class LazyLinear(LazyLayer, Linear):
 
     @no_grad()
     def initialize_parameters(self, input: Tensor) -> None:
-        """Take `in_features` from the input, or from the weight if that was loaded."""
+        """Set `in_features` from the input, or from the weight if it was loaded."""
         if self.has_uninitialized_params():
             self.in_features = input.shape[-1]
             self.weight.materialize((self.out_features, self.in_features))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Self
 
 from ..core import Tensor, changes
-from ..core.apply import tell_dropped, with_gradients
+from ..core.apply import notify_dropped, with_gradients
 from ..graph.compile import compile_in_place
 from . import calling, registry, state
 from .conversion import Convertible
@@ -58,7 +58,7 @@ class Module(Hookable, Convertible, registry.ModuleBase):
         registry.show_visible_attributes(cls)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """The computation, to be defined by every subclass.
+        """Compute the output. Every subclass defines it.
 
         Call the module itself, not `forward`, so that hooks run.
         """
@@ -238,7 +238,7 @@ class Module(Hookable, Convertible, registry.ModuleBase):
     def named_modules(
         self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Module]]:
-        """This module and all submodules with their dotted names, parents first. `memo` holds those already seen."""
+        """This module and all submodules with their dotted names, parents first. Modules in `memo` are skipped."""
         memo = set() if memo is None else memo
         if self in memo:
             return
@@ -288,19 +288,19 @@ class Module(Hookable, Convertible, registry.ModuleBase):
     def named_parameters(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Parameter]]:
-        """The parameters with their dotted names; shared ones once, unless `remove_duplicate=False`."""
+        """The parameters with their dotted names. A shared one comes once, unless `remove_duplicate=False`."""
         registry.notice_filled_containers((Module, Parameter))
         yield from self._named_members(lambda module: module._parameters.items(), prefix, recurse, remove_duplicate)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
-        """The parameters, each once, as optimizers take them; `recurse=False` leaves out those of submodules."""
+        """The parameters, each once, as optimizers expect them; `recurse=False` excludes those of submodules."""
         for _, parameter in self.named_parameters(recurse=recurse):
             yield parameter
 
     def named_buffers(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Tensor]]:
-        """The buffers with their dotted names; shared ones once, unless `remove_duplicate=False`."""
+        """The buffers with their dotted names. A shared one comes once, unless `remove_duplicate=False`."""
         yield from self._named_members(lambda module: module._buffers.items(), prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
@@ -368,7 +368,7 @@ class Module(Hookable, Convertible, registry.ModuleBase):
         return self
 
     def eval(self) -> Self:
-        """Set evaluation mode, as `train(False)`."""
+        """Set evaluation mode; equivalent to `train(False)`."""
         return self.train(False)
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
@@ -381,7 +381,7 @@ class Module(Hookable, Convertible, registry.ModuleBase):
         """Set the gradients of all parameters to None, or to zero with `set_to_none=False`."""
         for parameter in self.parameters():
             if set_to_none:
-                tell_dropped(parameter)
+                notify_dropped(parameter)
                 parameter.grad = None
             elif with_gradients([parameter]):
                 if parameter.grad.requires_grad:
@@ -402,7 +402,7 @@ class Module(Hookable, Convertible, registry.ModuleBase):
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
     ) -> _IncompatibleKeys:
-        """Copy values by name, or with `assign=True` use the dictionary's tensors themselves; tied tensors stay tied.
+        """Copy values by name, or use the dictionary's tensors themselves with `assign=True`. Tied tensors stay tied.
 
         With `strict` the keys must match exactly. Raises one RuntimeError that lists all missing, unexpected and
         mismatched keys.
@@ -433,7 +433,7 @@ class Module(Hookable, Convertible, registry.ModuleBase):
 
     @state.left_to_subclasses
     def set_extra_state(self, state: Any) -> None:
-        """Restore what `get_extra_state` returned."""
+        """Restore the state that `get_extra_state` returned."""
         raise RuntimeError(f"{type(self).__name__} defines get_extra_state but not set_extra_state; define both")
 
     # ---- copies ------------------------------------------------------------------------------------------------------
@@ -504,7 +504,7 @@ def _unexpected_arguments(name: str, args: tuple, kwargs: dict[str, Any]) -> str
 
 
 def detach_computed(fields: dict[str, Any], memo: dict) -> None:
-    """Put detached copies into a deepcopy's memo for all non-leaf tensors in `own` or its containers."""
+    """Put detached copies into a deepcopy's memo for all non-leaf tensors in `fields` and its containers."""
     seen, waiting = set(), [fields]
     while waiting:
         value = waiting.pop()

@@ -1,6 +1,4 @@
-"""Parameter and Buffer, the tensors that a Module registers on assignment, and their uninitialized forms for lazy
-modules. `module.py` defines registration.
-"""
+"""Parameter and Buffer, which a Module registers on assignment, and their uninitialized forms for lazy modules."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ __all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter
 
 
 class _Marked(type):
-    """The metaclass of Parameter and Buffer. Marked tensors of classes that override functions are instances too."""
+    """The metaclass of Parameter and Buffer. Marked tensors of classes that override functions count as instances."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return issubclass(type(instance), cls) or (
@@ -37,13 +35,13 @@ class _Marked(type):
 
 
 class Parameter(Tensor, metaclass=_Marked):
-    """A tensor to be trained: assigned to a Module it becomes part of `parameters()`.
+    """A trainable tensor: assigned to a Module, it becomes part of `parameters()`.
 
-    Shares the memory of `data`, detached from its history; data of a class that overrides functions keeps it. Without
-    data it is empty, shape (0,). Raises RuntimeError if an integer tensor is to require gradients.
+    It shares the memory of `data`, detached from its history. If the class of `data` overrides functions, the result
+    has that class. Without data the shape is (0,). Raises RuntimeError if an integer tensor requires gradients.
     """
 
-    __torch_function__ = _disabled_torch_function_impl  # results computed from one are plain tensors
+    __torch_function__ = _disabled_torch_function_impl  # results of operations on parameters are plain tensors
 
     _mark = "_is_param"
 
@@ -53,7 +51,7 @@ class Parameter(Tensor, metaclass=_Marked):
         return _tensor_for(cls, data)._alias(cls).requires_grad_(requires_grad)
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
-        # `__new__` has done everything; arguments of subclasses must not reach Tensor's constructor
+        # `__new__` has done everything; Tensor's constructor must not see the arguments
         pass
 
     def __repr__(self) -> str:
@@ -72,7 +70,7 @@ class Parameter(Tensor, metaclass=_Marked):
 
 
 class Buffer(Tensor, metaclass=_Marked):
-    """A tensor that is state but not trained: assigned to a Module it becomes part of `buffers()`.
+    """A tensor that is state but not trained: assigned to a Module, it becomes part of `buffers()`.
 
     `persistent=False` excludes it from `state_dict()`. `data` is shared, not copied.
     """
@@ -126,22 +124,22 @@ def _rebuild(cls: type, data: Tensor, settings: dict[str, Any], attributes: dict
 
 
 class UninitializedTensorMixin:
-    """A tensor with a dtype and device but no shape yet: what a lazy module holds until its first call.
+    """A tensor with a dtype and device but no shape yet; lazy modules have them until their first call.
 
-    It can be moved and converted. Any other use raises ValueError (reading its shape RuntimeError), until `materialize`
+    It can be moved and converted. Any other use raises ValueError (RuntimeError for the shape), until `materialize`
     turns the same object into an ordinary tensor of class `cls_to_become`.
     """
 
     cls_to_become: type[Tensor]
 
     def materialize(self, shape: tuple[int, ...], device: Any = None, dtype: Any = None) -> None:
-        """Turn into a tensor of this shape, with uninitialised values."""
+        """Turn into a tensor of this shape, with uninitialized values."""
         self.data = empty(shape, device=device or self.device, dtype=dtype or self.dtype)
         self.__class__ = self.cls_to_become
 
     @property
     def data(self) -> Tensor:
-        """An empty tensor of the dtype and on the device."""
+        """An empty tensor with the same dtype and device."""
         result = object.__new__(Tensor)
         fields_of(result).update({name: fields_of(self)[name] for name in FIELDS})
         return result
@@ -162,7 +160,7 @@ class UninitializedTensorMixin:
 
     @property
     def _layout(self) -> Any:
-        """Read by every operation: raises."""
+        """Read by every operation; raises."""
         raise ValueError(
             f"Attempted to use an uninitialized {'parameter' if isinstance(self, Parameter) else 'buffer'}. This "
             "error happens when you are "
@@ -195,7 +193,7 @@ class UninitializedTensorMixin:
 
 
 def _of_data(name: str) -> Callable:
-    """A method that needs no shape: it is applied to the empty `data`."""
+    """A method that needs no shape: it runs on the empty `data`."""
 
     def method(self: UninitializedTensorMixin, *args: Any, **kwargs: Any) -> Any:
         return getattr(self.data, name)(*args, **kwargs)

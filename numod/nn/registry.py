@@ -1,8 +1,7 @@
-"""The dictionaries in which a Module keeps its parameters, buffers and submodules, and the warning about plain lists
-and dicts of them.
+"""The dictionaries that store a Module's parameters, buffers and submodules, and a warning about plain lists of them.
 
 A `Registry` copies its entries into the dictionary of the module's fields, so that ordinary attribute lookup finds
-`self.weight`, without the Python call that `__getattr__` would cost. `vars(module)` does not show these copies.
+`self.weight` without the Python call of `__getattr__`. `vars(module)` does not show these copies.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from .module import Module
 
 NAMES = ("_parameters", "_buffers", "_modules")
-# hooks that PyTorch keeps elsewhere: `vars(module)` shows them only if there are any
+# PyTorch has no such attributes, so `vars(module)` shows them only if there are any
 _INTERNAL = ("_state_dict_hooks_in_place", "_load_state_dict_pre_hooks_with_module")
 
 
@@ -35,7 +34,7 @@ fields_of = _descriptor.__get__  # the whole dictionary of a module
 
 
 class ModuleAttributes(AttributeView):
-    """`vars(module)`: its attributes, without the copies of its registries' entries."""
+    """The result of `vars(module)`: its attributes, without the copies of its registries' entries."""
 
     __slots__ = ("module",)
 
@@ -83,9 +82,9 @@ visible_attributes = property(_get_attributes, _set_attributes)
 
 
 def show_visible_attributes(cls: type) -> None:
-    """Give a class of modules `visible_attributes` as `__dict__`, where a base before Module brings its own.
+    """Set `visible_attributes` as the `__dict__` of a module class if a base before Module defines another.
 
-    `setattr` cannot: a class's own `__dict__` is in its way.
+    `setattr` cannot do this, since the class has a `__dict__` of its own.
     """
     first = next(vars(base)["__dict__"] for base in cls.__mro__ if "__dict__" in vars(base))
     if first is not visible_attributes:
@@ -114,7 +113,7 @@ class Registry(dict):
     def __setitem__(self, name: str, value: Any) -> None:
         changes.note()
         fields = self._fields()
-        if name not in fields or fields[name] is self.get(name, fields):  # else an attribute hides the entry
+        if name not in fields or fields[name] is self.get(name, fields):  # otherwise an attribute hides the entry
             fields[name] = value
         super().__setitem__(name, value)
 
@@ -199,7 +198,7 @@ def notice_filled_containers(parts: tuple[type, ...]) -> None:
     while _empty_containers:
         try:
             (_, name), reference = _empty_containers.popitem()
-        except KeyError:  # another thread had the last one
+        except KeyError:  # another thread removed the last one
             return
         module = reference()
         value = None if module is None else fields_of(module).get(name)
@@ -209,11 +208,11 @@ def notice_filled_containers(parts: tuple[type, ...]) -> None:
 
 def _first_part(value: list | dict, parts: tuple[type, ...]) -> Any:
     values: Iterable = value.values() if isinstance(value, dict) else value
-    return next((each for each in islice(values, _CHECKED_ENTRIES) if isinstance(each, parts)), None)
+    return next((entry for entry in islice(values, _CHECKED_ENTRIES) if isinstance(entry, parts)), None)
 
 
 def _registered(module: Module, part: Any) -> bool:
-    """Whether `part` is in the module's tree under some other name."""
+    """Whether `part` is registered somewhere in the module's tree."""
     return any(
         part is module_ or any(part is parameter for parameter in module_._parameters.values())
         for module_ in module.modules()

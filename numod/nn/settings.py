@@ -12,13 +12,13 @@ Size = int | Sequence[int]
 
 
 def per_dimension(value: float | Sequence[float], ndim: int) -> tuple:
-    """A number repeated for every dimension; of a sequence its entries."""
+    """A number repeated for every dimension, or the entries of a sequence."""
     value = plain(value)
     return (value,) * ndim if isinstance(value, (int, float)) else tuple(value)
 
 
 class Described(Module):
-    """A module whose repr shows the settings `_shown`, by name."""
+    """A module whose repr shows the settings named in `_shown`."""
 
     _shown: tuple[str, ...] = ()
 
@@ -27,9 +27,7 @@ class Described(Module):
 
 
 def unusual(module: Module, **usual: Any) -> str:
-    """The part of a repr for those settings that the module has with another value than the usual one, each after a
-    comma.
-    """
+    """The text ", name=value" for each setting of the module that differs from its usual value."""
     return "".join(
         f", {name}={getattr(module, name)}" for name, value in usual.items() if getattr(module, name, value) != value
     )

@@ -1,7 +1,7 @@
-"""`Module.state_dict` and `Module.load_state_dict`: the tensors of a module tree as one flat dictionary, and back.
+"""`Module.state_dict` and `Module.load_state_dict`: conversion between a module tree and one flat dictionary.
 
-Keys are the dotted names of `named_parameters` and `named_buffers`, with shared tensors under each of their names.
-Files are not handled here.
+Keys are the dotted names of `named_parameters` and `named_buffers`; a shared tensor is stored under each of its names.
+`serialization/` reads and writes files.
 """
 
 from __future__ import annotations
@@ -57,9 +57,7 @@ def collect(module: Module, destination: dict[str, Any] | None, prefix: str, kee
 def run_post_hooks(
     module: Module, destination: dict[str, Any], prefix: str, metadata: dict[str, Any]
 ) -> dict[str, Any]:
-    """Run the post hooks: public ones change the dictionary in place; those registered by PyTorch's private method may
-    return another.
-    """
+    """Run the post hooks. Public ones change the dictionary in place; the private method's may return another."""
     for number, hook in module._state_dict_hooks.items():
         replacement = hook(module, destination, prefix, metadata)
         if replacement is None:
@@ -74,24 +72,24 @@ def save_own(module: Module, destination: dict[str, Any], prefix: str, keep_vars
     """Write the module's own parameters, persistent buffers and extra state, not its children's."""
     for name, parameter in module._parameters.items():
         if parameter is not None:
-            destination[prefix + name] = _kept(parameter, keep_vars)
+            destination[prefix + name] = _for_state_dict(parameter, keep_vars)
     for name, buffer in module._buffers.items():
         if buffer is not None and name not in module._non_persistent_buffers_set:
-            destination[prefix + name] = _kept(buffer, keep_vars)
+            destination[prefix + name] = _for_state_dict(buffer, keep_vars)
     if overrides(module, "get_extra_state"):
         destination[prefix + EXTRA_STATE] = module.get_extra_state()
 
 
-def _kept(tensor: Tensor, keep_vars: bool) -> Tensor:
+def _for_state_dict(tensor: Tensor, keep_vars: bool) -> Tensor:
     return tensor if keep_vars or is_lazy(tensor) else tensor.detach()
 
 
 def own_state(module: Module) -> dict[str, Tensor]:
     """The module's own parameters and persistent buffers, without the entries that are None."""
     state = {name: parameter for name, parameter in module._parameters.items() if parameter is not None}
-    hidden = module._non_persistent_buffers_set
+    non_persistent = module._non_persistent_buffers_set
     state.update(
-        (name, buffer) for name, buffer in module._buffers.items() if buffer is not None and name not in hidden
+        (name, buffer) for name, buffer in module._buffers.items() if buffer is not None and name not in non_persistent
     )
     return state
 
@@ -130,7 +128,7 @@ def load(module: Module, state_dict: Mapping[str, Any], strict: bool, assign: bo
         errors[:0] = (
             _describe("Missing", keys.missing_keys)
             + _describe("Unexpected", keys.unexpected_keys)
-            + _elsewhere(keys, state_dict)
+            + _hint_for_missing(keys, state_dict)
         )
     if errors:
         raise RuntimeError(
@@ -139,12 +137,12 @@ def load(module: Module, state_dict: Mapping[str, Any], strict: bool, assign: bo
     return keys
 
 
-def _describe(what: str, keys: list[str]) -> list[str]:
-    return ["{} key(s) in state_dict: {}. ".format(what, ", ".join(f'"{key}"' for key in keys))] if keys else []
+def _describe(kind: str, keys: list[str]) -> list[str]:
+    return ["{} key(s) in state_dict: {}. ".format(kind, ", ".join(f'"{key}"' for key in keys))] if keys else []
 
 
-def _elsewhere(keys: _IncompatibleKeys, state_dict: Mapping[str, Any]) -> list[str]:
-    """Where the missing entries were found: in an entry of a whole checkpoint, or under longer or shorter names."""
+def _hint_for_missing(keys: _IncompatibleKeys, state_dict: Mapping[str, Any]) -> list[str]:
+    """A hint about missing entries that exist in a nested dictionary or under a common prefix."""
     wanted = set(keys.missing_keys)
     for key, value in state_dict.items():
         if wanted and isinstance(value, Mapping) and wanted <= value.keys():
@@ -185,7 +183,7 @@ class _Loading:
 
 
 def _split(state: dict[str, Any], prefix: str) -> dict[str, dict[str, Any]]:
-    """The entries of each child, by the child's name; with their full keys."""
+    """The entries of each child, by the child's name. Keys keep their prefix."""
     parts: dict[str, dict[str, Any]] = {}
     for key, value in state.items():
         name, dot, _ = key[len(prefix) :].partition(".")
@@ -204,9 +202,7 @@ def load_own(
     unexpected_keys: list[str],
     errors: list[str],
 ) -> None:
-    """Load the module's own parameters, buffers and extra state; collect missing and unexpected keys and wrong
-    shapes.
-    """
+    """Load the module's own parameters, buffers and extra state; collect missing keys, unexpected keys, errors."""
     for number, hook in module._load_state_dict_pre_hooks.items():
         owner = (module,) if number in module._load_state_dict_pre_hooks_with_module else ()
         hook(*owner, state_dict, prefix, metadata, strict, missing_keys, unexpected_keys, errors)
@@ -224,7 +220,7 @@ def load_own(
 
 
 def _expected(module: Module, state: dict[str, Tensor], name: str) -> bool:
-    """Whether the module or one of its children may have an entry `name`."""
+    """Whether an entry `name` belongs to the module or may belong to one of its children."""
     first, dot, _ = name.partition(".")
     return first in module._modules if dot else name in state or name == EXTRA_STATE
 
@@ -254,7 +250,7 @@ def _fill_one(
     if is_lazy(tensor):
         tensor.materialize(value.shape)
     if tensor.ndim == 0 and tuple(value.shape) == (1,):
-        value = value[0]  # old checkpoints store scalars so
+        value = value[0]  # old checkpoints store scalars with shape (1,)
     if value.shape != tensor.shape:
         errors.append(
             f"size mismatch for {key}: copying a param with shape {value.shape} from checkpoint, the shape in current "
@@ -283,13 +279,11 @@ def _fill_one(
 
 
 class Rebinding:
-    """A tensor that `assign=True` replaces, with all names it had: tied names stay tied, and get the last value
-    read.
-    """
+    """A tensor that `assign=True` replaces, with all names it had: tied names stay tied and get the last value read."""
 
     def __init__(self, replaced: Tensor) -> None:
         self.replaced = replaced  # kept alive, so that its id is not reused
-        self.places: list[tuple[Module, str]] = []
+        self.owners: list[tuple[Module, str]] = []
 
 
 def _rebind(module: Module, name: str, tensor: Tensor, value: Tensor, rebound: dict[int, Rebinding]) -> None:
@@ -297,6 +291,6 @@ def _rebind(module: Module, name: str, tensor: Tensor, value: Tensor, rebound: d
         value = value if isinstance(value, Parameter) else Parameter(value, requires_grad=tensor.requires_grad)
         value.requires_grad_(tensor.requires_grad)
     rebinding = rebound.setdefault(id(tensor), Rebinding(tensor))
-    rebinding.places.append((module, name))
-    for owner, attribute in rebinding.places:
+    rebinding.owners.append((module, name))
+    for owner, attribute in rebinding.owners:
         setattr(owner, attribute, value)

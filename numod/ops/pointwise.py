@@ -90,8 +90,8 @@ class Pointwise(Op, Formula):
         inputs = " ".join(f"{name}#[*_]~:any" for name in self.inputs)
         return f"{inputs}; / compute=dtype? device=device shape=0..^* strides=0..^*?"
 
-    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """See `Op.misfit`."""
+    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """See `Op.check`."""
         if (
             len(parameters) > 3
             and parameters[3] is not None

@@ -66,14 +66,12 @@ class Adam(Optimizer):
         return by_step(self, update.adam, parameters, group, zeros("exp_avg", "exp_avg_sq"))
 
     def _numbers(self, group: dict[str, Any], states: list[dict[str, Any]]) -> tuple[float, ...]:
-        """The scalars of the next step: kept, weight_decay, gain1, beta2, gain2, step, root, eps (see
-        `ops.update.adam`).
-        """
+        """The next step's scalars in the order of `ops.update.adam`: retention, decay, gains, step, root, eps."""
         step = next_step(states)
         (beta1, beta2), lr, decay = group["betas"], number(group["lr"]), float(group["weight_decay"])
-        kept, penalty = (1.0 - lr * decay, 0.0) if group["decoupled_weight_decay"] else (1.0, decay)
+        retention, penalty = (1.0 - lr * decay, 0.0) if group["decoupled_weight_decay"] else (1.0, decay)
         return (
-            kept,
+            retention,
             penalty,
             1.0 - beta1,
             float(beta2),

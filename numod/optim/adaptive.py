@@ -12,16 +12,16 @@ from ..ops import update
 from .optimizer import Optimizer, by_step, check_betas, next_step, non_negative, number, square_root, zeros
 
 
-def _filled(each: Tensor, value: float) -> Tensor:
-    """A tensor like this one, full of a number; of a complex one both parts, since optimizers take complex numbers as
-    pairs.
-    """
-    return each.new_full(each.shape, complex(value, value) if each.is_complex() else value)
+def _filled(tensor: Tensor, value: float) -> Tensor:
+    """A tensor like this one, filled with a number; both parts of complex elements are set to it."""
+    return tensor.new_full(tensor.shape, complex(value, value) if tensor.is_complex() else value)
 
 
 class RMSprop(Optimizer):
-    """Gradients divided by the root of a running mean of their squares (of their variance if `centered`), with
-    `momentum`. Hinton, Coursera lecture 6e, 2012.
+    """RMSprop: gradients divided by the root of a running mean of their squares.
+
+    With `centered`, the variance replaces the mean of the squares; `momentum` is applied to the result. Hinton,
+    Coursera lecture 6e, 2012.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class RMSprop(Optimizer):
 
 
 class Adagrad(Optimizer):
-    """Gradients divided by the root of the sum of their squares. Duchi, Hazan and Singer, 2011."""
+    """Adagrad: gradients divided by the root of the sum of their squares. Duchi, Hazan and Singer, 2011."""
 
     def __init__(
         self,
@@ -113,14 +113,14 @@ class Adagrad(Optimizer):
             {**defaults, "foreach": foreach, "maximize": maximize, "differentiable": differentiable, "fused": fused},
         )
         for group in self.param_groups:
-            for each in group["params"]:
-                self.state[each] = self._first(group, each)
+            for parameter in group["params"]:
+                self.state[parameter] = self._initial_state(group, parameter)
 
-    def _first(self, group: dict[str, Any], each: Tensor) -> dict[str, Any]:
-        return {"step": 0, "sum": _filled(each, group["initial_accumulator_value"])}
+    def _initial_state(self, group: dict[str, Any], parameter: Tensor) -> dict[str, Any]:
+        return {"step": 0, "sum": _filled(parameter, group["initial_accumulator_value"])}
 
     def _updates(self, parameters: list[Tensor], group: dict[str, Any]) -> list[tuple]:
-        return by_step(self, update.adagrad, parameters, group, partial(self._first, group))
+        return by_step(self, update.adagrad, parameters, group, partial(self._initial_state, group))
 
     def _numbers(self, group: dict[str, Any], states: list) -> tuple[float, ...]:
         step = next_step(states)
@@ -132,7 +132,7 @@ class Adagrad(Optimizer):
 
 
 class Adadelta(Optimizer):
-    """Steps scaled by the ratio of running root mean squares of past steps and gradients. Zeiler, 2012."""
+    """Adadelta: steps scaled by the ratio of running RMS values of past steps and gradients. Zeiler, 2012."""
 
     def __init__(
         self,
@@ -170,7 +170,7 @@ class Adadelta(Optimizer):
 
 
 class Adamax(Optimizer):
-    """Adam with the infinity norm: an exponentially decayed maximum of gradients. Kingma and Ba, 2015."""
+    """Adamax: Adam with the infinity norm, a decayed maximum of gradients. Kingma and Ba, 2015."""
 
     def __init__(
         self,
@@ -212,7 +212,7 @@ class Adamax(Optimizer):
 
 
 class NAdam(Optimizer):
-    """Adam with Nesterov's momentum. Dozat, Incorporating Nesterov momentum into Adam, 2016."""
+    """NAdam: Adam with Nesterov's momentum. Dozat, Incorporating Nesterov momentum into Adam, 2016."""
 
     def __init__(
         self,
@@ -258,7 +258,7 @@ class NAdam(Optimizer):
             update.nadam,
             parameters,
             group,
-            lambda each: {"mu_product": 1.0, **zeros("exp_avg", "exp_avg_sq")(each)},
+            lambda parameter: {"mu_product": 1.0, **zeros("exp_avg", "exp_avg_sq")(parameter)},
         )
 
     def _numbers(self, group: dict[str, Any], states: list) -> tuple[float, ...]:
@@ -268,21 +268,30 @@ class NAdam(Optimizer):
             number(group["lr"]),
             group["momentum_decay"],
         )
-        mu, following = (beta1 * (1.0 - 0.5 * 0.96 ** (n * decay)) for n in (step, step + 1))
+        mu, next_mu = (beta1 * (1.0 - 0.5 * 0.96 ** (n * decay)) for n in (step, step + 1))
         for state in states:
             state["mu_product"] *= mu
         product = states[0]["mu_product"]
-        kept, penalty = (
+        retention, penalty = (
             (1.0 - lr * group["weight_decay"], 0.0)
             if group["decoupled_weight_decay"]
             else (1.0, float(group["weight_decay"]))
         )
-        rates = lr * (1.0 - mu) / (1.0 - product), lr * following / (1.0 - product * following)
-        return kept, penalty, 1.0 - beta1, float(beta2), 1.0 - beta2, *rates, 1.0 - beta2**step, float(group["eps"])
+        rates = lr * (1.0 - mu) / (1.0 - product), lr * next_mu / (1.0 - product * next_mu)
+        return (
+            retention,
+            penalty,
+            1.0 - beta1,
+            float(beta2),
+            1.0 - beta2,
+            *rates,
+            1.0 - beta2**step,
+            float(group["eps"]),
+        )
 
 
 class RAdam(Optimizer):
-    """Adam with a rectified second moment, which is used only after enough steps. Liu et al., 2020."""
+    """RAdam: Adam with a rectified second moment, which is used only after enough steps. Liu et al., 2020."""
 
     def __init__(
         self,
@@ -318,7 +327,7 @@ class RAdam(Optimizer):
 
     def _numbers(self, group: dict[str, Any], states: list) -> tuple[float, ...]:
         step, (beta1, beta2), lr = next_step(states), group["betas"], number(group["lr"])
-        kept, penalty = (
+        retention, penalty = (
             (1.0 - lr * group["weight_decay"], 0.0)
             if group["decoupled_weight_decay"]
             else (1.0, float(group["weight_decay"]))
@@ -329,12 +338,12 @@ class RAdam(Optimizer):
         adaptive = length > 5.0
         root = square_root(1.0 - beta2**step)
         if isinstance(adaptive, Tensor):
-            root = where(adaptive, root * _rectified(length, longest), root)
+            root = where(adaptive, root * _rectification(length, longest), root)
             adaptive = adaptive.to(root.dtype)
         elif adaptive:
-            root *= _rectified(length, longest)
+            root *= _rectification(length, longest)
         return (
-            kept,
+            retention,
             penalty,
             1.0 - beta1,
             float(beta2),
@@ -346,13 +355,13 @@ class RAdam(Optimizer):
         )
 
 
-def _rectified(length: Any, longest: float) -> Any:
-    """RAdam's factor for a moving average of this length, of which `longest` is the limit."""
+def _rectification(length: Any, longest: float) -> Any:
+    """RAdam's factor for a moving average of this length, whose limit is `longest`."""
     return square_root((length - 4.0) * (length - 2.0) * longest / ((longest - 4.0) * (longest - 2.0) * length))
 
 
 class Rprop(Optimizer):
-    """Steps that grow while the gradient keeps its sign and shrink when it changes. Riedmiller and Braun, 1993."""
+    """Rprop: steps grow while the gradient keeps its sign and shrink when it changes. Riedmiller and Braun, 1993."""
 
     def __init__(
         self,
@@ -373,8 +382,8 @@ class Rprop(Optimizer):
         super().__init__(params, {**defaults, "differentiable": differentiable, "capturable": capturable})
 
     def _updates(self, parameters: list[Tensor], group: dict[str, Any]) -> list[tuple]:
-        def begin(each: Tensor) -> dict[str, Any]:
-            return {"prev": each.new_zeros(each.shape), "step_size": _filled(each, float(group["lr"]))}
+        def begin(parameter: Tensor) -> dict[str, Any]:
+            return {"prev": parameter.new_zeros(parameter.shape), "step_size": _filled(parameter, float(group["lr"]))}
 
         return by_step(self, update.rprop, parameters, group, begin)
 
@@ -384,7 +393,7 @@ class Rprop(Optimizer):
 
 
 class ASGD(Optimizer):
-    """SGD that keeps the average of the parameters in `state[p]["ax"]`. Polyak and Juditsky, 1992."""
+    """Averaged SGD: `state[p]["ax"]` is the average of the parameters. Polyak and Juditsky, 1992."""
 
     def __init__(
         self,
@@ -417,7 +426,7 @@ class ASGD(Optimizer):
             update.asgd,
             parameters,
             group,
-            lambda each: {"eta": float(group["lr"]), "mu": 1.0, "ax": each.new_zeros(each.shape)},
+            lambda parameter: {"eta": float(group["lr"]), "mu": 1.0, "ax": parameter.new_zeros(parameter.shape)},
         )
 
     def _numbers(self, group: dict[str, Any], states: list) -> tuple[float, ...]:

@@ -1,4 +1,4 @@
-"""Hooks of optimizers: around steps, `state_dict` and `load_state_dict`; of one optimizer, or of all."""
+"""Hooks around steps, `state_dict` and `load_state_dict`, of one optimizer or of all."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ..core import changes
 
 
 class Hooks(OrderedDict):
-    """A table of hooks by number. Changes are noted, since recorded programs hold what hooks did."""
+    """A table of hooks by number. Changes are noted, since compiled programs depend on the hooks."""
 
     def __setitem__(self, number: int, hook: Callable) -> None:
         changes.note()
         super().__setitem__(number, hook)
 
     def pop(self, *number: Any) -> Any:
-        """As a dict's."""
+        """As in dict."""
         changes.note()
         return super().pop(*number)
 
@@ -30,7 +30,7 @@ changes.everywhere += [_before_any_step, _after_any_step]
 
 
 class Hooked:
-    """An optimizer's hooks, with PyTorch's names. The `step` of a subclass is wrapped, so that hooks run around it."""
+    """An optimizer's hooks, with PyTorch's names. A subclass's `step` is wrapped, so that hooks run around it."""
 
     def __init__(self) -> None:
         for when in (
@@ -43,14 +43,15 @@ class Hooked:
         ):
             setattr(self, f"_optimizer_{when}_hooks", Hooks())
 
-    def __init_subclass__(cls, **named: Any) -> None:
-        super().__init_subclass__(**named)
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
         if "step" in vars(cls):
             cls.step = _around_step(cls.step)
 
     def register_step_pre_hook(self, hook: Callable) -> Handle:
-        """Call `hook(optimizer, args, kwargs)` before each step, `args` beginning with the optimizer; it may return new
-        (args, kwargs).
+        """Call `hook(optimizer, args, kwargs)` before each step; it may return new (args, kwargs).
+
+        `args` begins with the optimizer.
         """
         return Handle.add(self._optimizer_step_pre_hooks, hook)
 
@@ -85,12 +86,12 @@ def register_optimizer_step_post_hook(hook: Callable) -> Handle:
     return Handle.add(_after_any_step, hook)
 
 
-def through(hooks: OrderedDict[int, Callable], optimizer: Hooked, given: Any) -> Any:
-    """`given`, or its replacement by the hooks."""
+def through(hooks: OrderedDict[int, Callable], optimizer: Hooked, value: Any) -> Any:
+    """`value` after each hook had the chance to replace it."""
     for hook in hooks.values():
-        found = hook(optimizer, given)
-        given = given if found is None else found
-    return given
+        replacement = hook(optimizer, value)
+        value = value if replacement is None else replacement
+    return value
 
 
 def _add(hooks: OrderedDict[int, Callable], hook: Callable, prepend: bool) -> Handle:
@@ -105,19 +106,21 @@ def _around_step(step: Callable) -> Callable:
         return step
 
     @wraps(step)
-    def hooked(self: Hooked, *args: Any, **named: Any) -> Any:
-        # an optimizer around another one, which never called Optimizer.__init__
+    def hooked(self: Hooked, *args: Any, **kwargs: Any) -> Any:
+        # an optimizer that wraps another one and never called Optimizer.__init__
         if "_optimizer_step_pre_hooks" not in vars(self):
-            return step(self, *args, **named)
-        args = (self, *args)  # PyTorch's hooks get the optimizer among the arguments, too
+            return step(self, *args, **kwargs)
+        args = (self, *args)  # PyTorch's hooks receive the optimizer among the arguments, too
         for hook in chain(_before_any_step.values(), self._optimizer_step_pre_hooks.values()):
-            found = hook(self, args, named)
-            if found is not None and not (isinstance(found, tuple) and len(found) == 2):
-                raise RuntimeError(f"{step} must return None or a tuple of (new_args, new_kwargs), but got {found}.")
-            args, named = (args, named) if found is None else found
-        result = step(*args, **named)
+            replacement = hook(self, args, kwargs)
+            if replacement is not None and not (isinstance(replacement, tuple) and len(replacement) == 2):
+                raise RuntimeError(
+                    f"{step} must return None or a tuple of (new_args, new_kwargs), but got {replacement}."
+                )
+            args, kwargs = (args, kwargs) if replacement is None else replacement
+        result = step(*args, **kwargs)
         for hook in chain(self._optimizer_step_post_hooks.values(), _after_any_step.values()):
-            hook(self, args, named)
+            hook(self, args, kwargs)
         return result
 
     hooked.hooked = True

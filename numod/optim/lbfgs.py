@@ -16,9 +16,9 @@ from .optimizer import Optimizer, non_negative
 
 
 class LBFGS(Optimizer):
-    """L-BFGS over one group of parameters; `step(closure)` calls the closure, which computes the loss and its
-    gradients, up to `max_eval` times.
+    """L-BFGS over one group of parameters.
 
+    `step(closure)` calls the closure, which computes the loss and its gradients, up to `max_eval` times.
     `line_search_fn` is None (steps of `lr`) or "strong_wolfe". Raises ValueError for several groups.
     """
 
@@ -63,7 +63,7 @@ class LBFGS(Optimizer):
             offset += p.numel()
 
     def _evaluate(self, closure: Callable, start: list[Tensor], step: float, direction: Tensor) -> tuple[float, Tensor]:
-        """Loss and gradient at `start` + step * direction; the parameters are set back to `start`."""
+        """Loss and gradient at `start` + step * direction. The parameters are reset to `start`."""
         self._move(step, direction)
         loss, gradient = float(closure()), self._gradient()
         for p, value in zip(self._params, start):
@@ -72,7 +72,7 @@ class LBFGS(Optimizer):
 
     @no_grad()
     def step(self, closure: Callable[[], Tensor]) -> Tensor:
-        """One call of up to `max_iter` iterations; the first loss is returned."""
+        """Run up to `max_iter` iterations and return the first loss."""
         closure = enable_grad()(closure)
         group, state = self.param_groups[0], self.state[self._params[0]]
         state.setdefault("func_evals", 0)
@@ -140,7 +140,7 @@ class LBFGS(Optimizer):
             )
             if evaluations >= group["max_eval"] or float(gradient.abs().max()) <= group["tolerance_grad"] or small:
                 break
-        changes, moves, inverses = (list(each) for each in zip(*pairs)) if pairs else ([], [], [])
+        changes, moves, inverses = (list(column) for column in zip(*pairs)) if pairs else ([], [], [])
         state.update(
             d=direction,
             t=step,
@@ -153,9 +153,9 @@ class LBFGS(Optimizer):
         )
 
 
-def _reals(each: Tensor) -> Tensor:
-    """The tensor, or a view of a complex one as pairs of real numbers."""
-    return f.view_as_real(each) if each.is_complex() else each
+def _reals(tensor: Tensor) -> Tensor:
+    """The tensor, or a complex tensor viewed as pairs of real numbers."""
+    return f.view_as_real(tensor) if tensor.is_complex() else tensor
 
 
 def _two_loops(
@@ -163,7 +163,7 @@ def _two_loops(
 ) -> Tensor:
     """The search direction by the two-loop recursion: minus the approximate inverse Hessian times the gradient.
 
-    `shares` gets what each pair contributed.
+    `shares` receives the contribution of each pair.
     """
     q = -gradient
     for k, (change, moved, inverse) in reversed(list(enumerate(pairs))):
@@ -187,30 +187,35 @@ def strong_wolfe(
     tolerance: float = 1e-9,
     most: int = 25,
 ) -> tuple[float, Tensor, float, int]:
-    """(loss, gradient, step, evaluations) of a step that meets the strong Wolfe conditions, or of the best one
-    found.
-    """
+    """(loss, gradient, step, evaluations) of a step that meets the strong Wolfe conditions, or of the best step."""
     size = float(direction.abs().max())
     start = (0.0, loss, gradient, slope)
-    before, calls, bracket = start, 0, None
+    previous, calls, bracket = start, 0, None
     while calls < most:
         new_loss, new_gradient = evaluate(step)
         calls += 1
         point = (step, new_loss, new_gradient, float(new_gradient @ direction))
-        if new_loss > loss + c1 * step * slope or (calls > 1 and new_loss >= before[1]):
-            bracket = [before, point]
+        if new_loss > loss + c1 * step * slope or (calls > 1 and new_loss >= previous[1]):
+            bracket = [previous, point]
         elif abs(point[3]) <= -c2 * slope:
             return new_loss, new_gradient, step, calls
         elif point[3] >= 0:
-            bracket = [before, point]
+            bracket = [previous, point]
         if bracket is not None:
             break
-        following = _cubic(
-            before[0], before[1], before[3], step, point[1], point[3], step + 0.01 * (step - before[0]), step * 10
+        next_step = _cubic(
+            previous[0],
+            previous[1],
+            previous[3],
+            step,
+            point[1],
+            point[3],
+            step + 0.01 * (step - previous[0]),
+            step * 10,
         )
-        before, step = point, following
+        previous, step = point, next_step
     if bracket is None:
-        bracket = [start, before]
+        bracket = [start, previous]
     return _zoom(evaluate, bracket, direction, loss, slope, size, c1, c2, tolerance, calls, most)
 
 
@@ -280,9 +285,9 @@ def _cubic(
     if square < 0:
         return (low + high) / 2.0
     d2 = square**0.5
-    place = (
+    minimum = (
         x2 - (x2 - x1) * ((g2 + d2 - d1) / (g2 - g1 + 2 * d2))
         if x1 <= x2
         else x1 - (x1 - x2) * ((g1 + d2 - d1) / (g1 - g2 + 2 * d2))
     )
-    return min(max(place, low), high)
+    return min(max(minimum, low), high)

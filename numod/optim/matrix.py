@@ -1,6 +1,6 @@
-"""Optimizers that work on matrices:
+"""Optimizers for matrices, composed of tensor operations.
 
-Adafactor keeps row and column means of squares, Muon orthogonalises its momentum. Composed of tensor operations.
+Adafactor stores row and column means of squares, Muon orthogonalizes its momentum.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class _Composed(Optimizer):
 
     @no_grad()
     def _updates(self, parameters: list[Tensor], group: dict[str, Any]) -> list[tuple]:
-        """None is left: each parameter is updated at once."""
+        """Update each parameter immediately; no updates are left for `step`."""
         if any(parameter.is_complex() for parameter in parameters):
             raise RuntimeError(f"{type(self).__name__} does not support complex parameters")
         for parameter, gradient in zip(parameters, gradients_of(parameters, group)):
@@ -108,7 +108,7 @@ class Adafactor(_Composed):
 
 
 class Muon(_Composed):
-    """Muon: momentum orthogonalised by Newton-Schulz iterations.
+    """Muon: momentum orthogonalized by Newton-Schulz iterations.
 
     Raises ValueError for parameters that are not matrices. Jordan et al., 2024.
     """
@@ -138,10 +138,10 @@ class Muon(_Composed):
         }
         super().__init__(params, {**defaults, "ns_steps": ns_steps, "adjust_lr_fn": adjust_lr_fn})
         for group in self.param_groups:
-            for each in group["params"]:
-                if each.ndim != 2:
+            for parameter in group["params"]:
+                if parameter.ndim != 2:
                     raise ValueError(
-                        f"Muon only supports 2D parameters whereas we found a parameter with size: {each.shape}"
+                        f"Muon only supports 2D parameters whereas we found a parameter with size: {parameter.shape}"
                     )
 
     def _update(self, p: Tensor, g: Tensor, group: dict[str, Any], state: dict[str, Any]) -> None:
@@ -162,8 +162,9 @@ class Muon(_Composed):
 
 
 def orthogonalized(matrix: Tensor, coefficients: tuple[float, float, float], steps: int, eps: float) -> Tensor:
-    """Approximately the orthogonal factor of `matrix`, by the iteration x <- a x + (b x x^T + c (x x^T)^2) x, in
-    bfloat16 as in the paper.
+    """Approximate orthogonal factor of `matrix`, by the iteration x <- a x + (b x x^T + c (x x^T)^2) x.
+
+    It is computed in bfloat16, as in the paper.
     """
     if steps >= 100:
         raise ValueError("Number of steps must be less than 100 for computational efficiency")
@@ -181,5 +182,5 @@ def orthogonalized(matrix: Tensor, coefficients: tuple[float, float, float], ste
 
 
 def _rounded(x: Tensor) -> Tensor:
-    """Values of bfloat16, in float32: sums and products are rounded once, as PyTorch's `addmm` does."""
+    """Round to bfloat16 and return float32: sums and products are rounded once, as in PyTorch's `addmm`."""
     return x.bfloat16().float()

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..autograd import enable_grad
 from ..core import changes
-from ..core.apply import apply_updates, listeners, tell_dropped, with_gradients
+from ..core.apply import apply_updates, listeners, notify_dropped, with_gradients
 from ..core.tensor import Tensor
 from ..core.create.values import tensor
 from ..ops.update import Update
@@ -33,16 +33,16 @@ required = _RequiredParameter()
 
 
 class Optimizer(Hooked):
-    """Base of optimizers:
+    """Base class of optimizers.
 
-    `param_groups`, a list of dicts with `params` and hyper-parameters, and `state`, a dict per parameter.
+    `param_groups` is a list of dicts with `params` and hyper-parameters; `state` holds a dict per parameter.
 
     `params` are tensors, (name, tensor) pairs, or dicts that override `defaults`. Raises TypeError and ValueError as
     PyTorch does. Subclasses define `_updates(parameters, group)`.
     """
 
-    # whether a step uses settings and counts only in the functions of `_updates` that give its numbers, which compiled
-    # programs call at every run
+    # whether a step reads settings and counts only in the functions of `_updates` that return its scalars; compiled
+    # programs call these functions in every run
     reads_anew = True
 
     def __init__(self, params: Iterable, defaults: dict[str, Any]) -> None:
@@ -67,7 +67,7 @@ class Optimizer(Hooked):
             self.add_param_group(dict(group))
 
     def __setattr__(self, name: str, value: Any) -> None:
-        # recorded programs know what was there, or the class's methods
+        # compiled programs depend on these attributes and on the class's methods
         if name in ("param_groups", "state") or hasattr(type(self), name):
             changes.note(name)
         super().__setattr__(name, value)
@@ -77,7 +77,7 @@ class Optimizer(Hooked):
         super().__delattr__(name)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add parameters with hyper-parameters of their own."""
+        """Add a group of parameters with its own hyper-parameters."""
         if not isinstance(param_group, dict):
             raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
         params = param_group["params"]
@@ -92,7 +92,7 @@ class Optimizer(Hooked):
             if len(names) != len(params):
                 raise ValueError("all optimizer params should be with/without names. Some param names are missing")
             param_group["param_names"] = names
-            params = [each for _, each in params]
+            params = [parameter for _, parameter in params]
         param_group["params"] = params
         self._check(param_group)
         for name, value in self.defaults.items():
@@ -103,16 +103,18 @@ class Optimizer(Hooked):
         changes.note()
 
     def _check(self, new: dict[str, Any]) -> None:
-        """Raise if a new group's parameters are not tensors, not leaves, or already in a group; warn of duplicates."""
-        for each in new["params"]:
-            if not isinstance(each, Tensor):
-                raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type(each).__name__}")
-            if not (self.defaults.get("differentiable") or each.is_leaf or each.retains_grad):
+        """Raise if a parameter of a new group is not a tensor, not a leaf, or already in a group."""
+        for parameter in new["params"]:
+            if not isinstance(parameter, Tensor):
+                raise TypeError(
+                    f"optimizer can only optimize Tensors, but one of the params is {type(parameter).__name__}"
+                )
+            if not (self.defaults.get("differentiable") or parameter.is_leaf or parameter.retains_grad):
                 raise ValueError("can't optimize a non-leaf Tensor")
         if len(set(new["params"])) != len(new["params"]):
             warnings.warn(
-                "optimizer contains a parameter group with duplicate parameters; each step writes them as often as "
-                "they were given, so pass each once",
+                "optimizer contains a parameter group with duplicate parameters; each step would update them several "
+                "times, so pass each parameter once",
                 stacklevel=4,
             )
         for group in self.param_groups:
@@ -128,14 +130,14 @@ class Optimizer(Hooked):
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Set the gradients to None, or to zero with `set_to_none=False`."""
         for group in self.param_groups:
-            for each in group["params"]:
+            for parameter in group["params"]:
                 if set_to_none:
                     if listeners:
-                        tell_dropped(each)
-                    each._grad = None
-                elif with_gradients([each]):
-                    each._grad = each._grad.detach() if each._grad.requires_grad else each._grad
-                    each._grad.zero_()
+                        notify_dropped(parameter)
+                    parameter._grad = None
+                elif with_gradients([parameter]):
+                    parameter._grad = parameter._grad.detach() if parameter._grad.requires_grad else parameter._grad
+                    parameter._grad.zero_()
 
     def step(self, closure: Callable[[], Tensor] | None = None) -> Tensor | None:
         """Update all parameters that have a gradient.
@@ -159,30 +161,30 @@ class Optimizer(Hooked):
         raise NotImplementedError(f"{type(self).__name__} must define _updates(parameters, group)")
 
     def state_dict(self) -> dict[str, Any]:
-        """State and groups, with parameters replaced by their numbers. A copy: later steps do not change it."""
+        """State and groups, with parameters replaced by their indices. A copy: later steps do not change it."""
         for hook in self._optimizer_state_dict_pre_hooks.values():
             hook(self)
         numbers: dict[int, int] = {}
-        for k, each in enumerate(each for group in self.param_groups for each in group["params"]):
-            numbers.setdefault(id(each), k)
+        for k, parameter in enumerate(parameter for group in self.param_groups for parameter in group["params"]):
+            numbers.setdefault(id(parameter), k)
         groups = []
         for group in self.param_groups:
             settings = deepcopy({name: value for name, value in group.items() if name != "params"})
-            groups.append({**settings, "params": [numbers[id(each)] for each in group["params"]]})
+            groups.append({**settings, "params": [numbers[id(parameter)] for parameter in group["params"]]})
         state = {}
-        for each, values in self.state.items():
+        for parameter, values in self.state.items():
             saved = (
                 {name: _saved(name, value) for name, value in values.items()}
                 if isinstance(values, dict)
                 else deepcopy(values)
             )
-            state[numbers.get(id(each), each)] = saved
+            state[numbers.get(id(parameter), parameter)] = saved
         return through(self._optimizer_state_dict_post_hooks, self, {"state": state, "param_groups": groups})
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Load a copy of `state_dict`.
 
-        Raises ValueError if the groups do not match, KeyError for what is no optimizer's state.
+        Raises ValueError if the groups do not match, KeyError if it is not an optimizer's state dict.
         """
         state_dict = through(self._optimizer_load_state_dict_pre_hooks, self, dict(state_dict))
         if "param_groups" not in state_dict:
@@ -199,27 +201,29 @@ class Optimizer(Hooked):
         saved = state_dict["param_groups"]
         if len(saved) != len(self.param_groups):
             raise ValueError("loaded state dict has a different number of parameter groups")
-        for k, (mine, theirs) in enumerate(zip(self.param_groups, saved)):
-            if len(mine["params"]) != len(theirs["params"]):
+        for k, (group, saved_group) in enumerate(zip(self.param_groups, saved)):
+            if len(group["params"]) != len(saved_group["params"]):
                 raise ValueError(
                     "loaded state dict contains a parameter group that doesn't match the size of optimizer's group: "
-                    f"group {k} has {len(theirs['params'])} parameters there and {len(mine['params'])} here"
+                    f"group {k} has {len(saved_group['params'])} parameters there and {len(group['params'])} here"
                 )
         by_number = {
-            number: each
-            for mine, theirs in zip(self.param_groups, saved)
-            for number, each in zip(theirs["params"], mine["params"])
+            number: parameter
+            for group, saved_group in zip(self.param_groups, saved)
+            for number, parameter in zip(saved_group["params"], group["params"])
         }
         self.state = defaultdict(dict)
         for number, values in state_dict["state"].items():
-            each = by_number.get(number)
-            self.state[number if each is None else each] = (
-                values if each is None else {name: _placed(name, value, each) for name, value in values.items()}
+            parameter = by_number.get(number)
+            self.state[number if parameter is None else parameter] = (
+                values
+                if parameter is None
+                else {name: _placed(name, value, parameter) for name, value in values.items()}
             )
-        for mine, theirs in zip(self.param_groups, saved):
-            kept = {name: mine[name] for name in ("params", "param_names") if name in mine}
-            mine.clear()
-            mine.update({**kept, **deepcopy({k: v for k, v in theirs.items() if k != "params"})})
+        for group, saved_group in zip(self.param_groups, saved):
+            parameters = {name: group[name] for name in ("params", "param_names") if name in group}
+            group.clear()
+            group.update({**parameters, **deepcopy({k: v for k, v in saved_group.items() if k != "params"})})
         for hook in self._optimizer_load_state_dict_post_hooks.values():
             hook(self)
 
@@ -271,9 +275,7 @@ def _saved(name: str, value: Any) -> Any:
 
 
 def _placed(name: str, value: Any, parameter: Tensor) -> Any:
-    """A loaded state value: floating tensors are converted to the parameter's dtype and device, step counts to
-    numbers.
-    """
+    """A loaded state value: floating tensors get the parameter's dtype and device, step counts become numbers."""
     if not isinstance(value, Tensor):
         return deepcopy(value)
     if name in _COUNTS:
@@ -290,34 +292,32 @@ def by_step(
     group: dict[str, Any],
     begin: Callable[[Tensor], dict[str, Any]],
 ) -> list[tuple]:
-    """The updates of a step by `op`, one for all parameters that have taken equally many.
+    """The updates of a step by `op`, one for all parameters that have taken the same number of steps.
 
-    A member is a parameter, its gradient and its state's tensors.
-
-    `begin(parameter)` creates the state at a parameter's first step; the optimizer's `_numbers(group, states)` gives
-    the scalars.
+    A member is a parameter, its gradient and its state's tensors. `begin(parameter)` creates the state at a parameter's
+    first step; the optimizer's `_numbers(group, states)` returns the scalars.
     """
-    found: dict[int, tuple[list, list]] = {}
+    by_count: dict[int, tuple[list, list]] = {}
     names = getattr(begin, "names", None)
     for parameter, gradient in zip(parameters, gradients_of(parameters, group)):
         state = optimizer.state[parameter]
         if not state:
             state.update({"step": 0, **begin(parameter)})
-        members, states = found.setdefault(state["step"], ([], []))
-        held = (
+        members, states = by_count.setdefault(state["step"], ([], []))
+        tensors = (
             [value for value in state.values() if isinstance(value, Tensor)]
             if names is None
-            else [_held(state, name) for name in names]
+            else [_state_tensor(state, name) for name in names]
         )
-        members.append((parameter, gradient, *held))
+        members.append((parameter, gradient, *tensors))
         states.append(state)
-    return [(op, members, Numbers(optimizer._numbers, group, states)) for members, states in found.values()]
+    return [(op, members, Numbers(optimizer._numbers, group, states)) for members, states in by_count.values()]
 
 
 class Numbers:
-    """The scalars of an update, `formula(group, states)`, which every run computes anew.
+    """The scalars of an update, `formula(group, states)`, computed anew in every run.
 
-    Exported steps compute them of tensors, which take the place of the learning rate and of counts (see `number`).
+    In an exported step, tensors replace the learning rate and the step counts, and so do the scalars (see `number`).
     """
 
     __slots__ = ("formula", "group", "states")
@@ -326,7 +326,7 @@ class Numbers:
         self.formula, self.group, self.states = formula, group, states
 
     def __call__(self) -> tuple:
-        """The scalars. A step that raises, because an option has become unusable, does not count."""
+        """The scalars. A step that raises because of an invalid option does not count."""
         before = self.states[0]["step"] if self.states else 0
         try:
             return self.formula(self.group, self.states)
@@ -337,48 +337,46 @@ class Numbers:
 
 
 def stand_in(value: Tensor) -> Tensor:
-    """Mark a tensor that takes the place of a learning rate or a count while a step is exported. Returns it."""
+    """Mark a tensor that replaces a learning rate or a count while a step is exported. Returns it."""
     value._stands_in = True
     return value
 
 
 def number(value: float | Tensor) -> Any:
-    """A setting as a number; a tensor that takes its place, as it is."""
+    """A setting as a number; a tensor that replaces it is returned as it is."""
     return value if getattr(value, "_stands_in", False) else float(value)
 
 
 def square_root(value: Any) -> Any:
-    """The square root of a number, or of a tensor that takes its place."""
+    """The square root of a number, or of a tensor that replaces it."""
     return value.sqrt() if isinstance(value, Tensor) else sqrt(value)
 
 
-def _held(state: dict[str, Any], name: str) -> Tensor:
+def _state_tensor(state: dict[str, Any], name: str) -> Tensor:
     """A tensor of a parameter's state.
 
-    Raises KeyError, before the step counts, where the group's options have changed since the state was made.
+    Raises KeyError, before the step counts, if the group's options have changed since the state was created.
     """
     if name not in state:
         raise KeyError(
-            f"{name}: the state of a parameter, made by its first step, has no such entry; make a new optimizer to "
+            f"{name}: the parameter's state, created in its first step, has no such entry; create a new optimizer to "
             "change options that need it"
         )
     return state[name]
 
 
 def zeros(*names: str) -> Callable[[Tensor], dict[str, Any]]:
-    """The function that creates a parameter's initial state: zeros under these names, which are its attribute
-    `names`.
-    """
+    """A function that creates a parameter's initial state: zeros under the names in its attribute `names`."""
 
-    def begin(each: Tensor) -> dict[str, Any]:
-        return {name: each.new_zeros(each.shape) for name in names}
+    def begin(parameter: Tensor) -> dict[str, Any]:
+        return {name: parameter.new_zeros(parameter.shape) for name in names}
 
     begin.names = names
     return begin
 
 
 def next_step(states: list[dict[str, Any]]) -> int:
-    """Increment the step count of all states, which is equal, and return it."""
+    """Increment the step count of all states, which have the same count, and return it."""
     for state in states:
         state["step"] += 1
     return states[0]["step"]
@@ -408,13 +406,13 @@ def non_negative(**values: float) -> None:
 
 
 def check_betas(betas: tuple[float, float]) -> None:
-    """Raise ValueError for a factor of a running mean outside [0, 1)."""
+    """Raise ValueError for a coefficient of a running average outside [0, 1)."""
     for k, beta in enumerate(betas):
         if not 0.0 <= beta < 1.0:
             raise ValueError(f"Invalid beta parameter at index {k}: {beta}")
 
 
 def one_element(name: str, value: float | Tensor) -> None:
-    """Raise ValueError for a hyper-parameter that is a tensor of several numbers."""
+    """Raise ValueError for a hyper-parameter that is a tensor of several elements."""
     if isinstance(value, Tensor) and value.numel() != 1:
         raise ValueError(f"Tensor {name} must be 1-element")

@@ -1,4 +1,4 @@
-"""Adam for tables of which a step touches few rows: moments and weights of the other rows stay as they are."""
+"""Adam for tables with few updated rows per step: moments and weights of other rows do not change."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from .optimizer import Optimizer, check_betas, non_negative, to_update
 
 
 class SparseAdam(Optimizer):
-    """Adam on the rows (dimension 0) whose gradient is not all zeros; gradients are dense here, also those of
-    `nn.Embedding(sparse=True)`.
+    """Adam on the rows (dimension 0) whose gradient is not all zeros.
 
-    Raises ValueError for hyper-parameters that are not positive or betas outside [0, 1).
+    Gradients are dense, including those of `nn.Embedding(sparse=True)`. Raises ValueError for hyper-parameters that are
+    not positive or betas outside [0, 1).
     """
 
     reads_anew = False
@@ -35,19 +35,19 @@ class SparseAdam(Optimizer):
                 raise ValueError(f"Invalid {name}: {value}")
         check_betas(betas)
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "maximize": maximize})
-        if any(each.is_complex() for group in self.param_groups for each in group["params"]):
+        if any(parameter.is_complex() for group in self.param_groups for parameter in group["params"]):
             raise ValueError("SparseAdam does not support complex parameters")
 
     @no_grad()
     def step(self, closure: Callable[[], Tensor] | None = None) -> Tensor | None:
         """Update the rows that have a gradient.
 
-        A closure computes the loss (with gradients) first and its value is returned.
+        A closure is called first to compute the loss and gradients; its value is returned.
         """
         loss = None if closure is None else enable_grad()(closure)()
         for group in self.param_groups:
-            for each in to_update(group):
-                self._step(each, group)
+            for parameter in to_update(group):
+                self._step(parameter, group)
         return loss
 
     def _step(self, parameter: Tensor, group: dict[str, Any]) -> None:
@@ -59,10 +59,10 @@ class SparseAdam(Optimizer):
         beta1, beta2 = group["betas"]
         state["step"] += 1
         weights, gradient, mean, square = (
-            _rows_of(each) for each in (parameter, parameter.grad, state["exp_avg"], state["exp_avg_sq"])
+            _rows_of(tensor) for tensor in (parameter, parameter.grad, state["exp_avg"], state["exp_avg_sq"])
         )
         touched = f.reshape(f.nonzero((gradient != 0).any(1)), -1)
-        g, m, v = (f.index_select(each, 0, touched) for each in (gradient, mean, square))
+        g, m, v = (f.index_select(tensor, 0, touched) for tensor in (gradient, mean, square))
         g = -g if group["maximize"] else g
         m, v = m.lerp(g, 1.0 - beta1), v.lerp(g * g, 1.0 - beta2)
         mean.index_copy_(0, touched, m)
@@ -71,6 +71,6 @@ class SparseAdam(Optimizer):
         weights.index_add_(0, touched, m / (v.sqrt() + group["eps"]), alpha=-size)
 
 
-def _rows_of(each: Tensor) -> Tensor:
-    """A view of two dimensions: its rows, each flattened."""
-    return each.view(each.shape[0] if each.ndim else 1, -1)
+def _rows_of(tensor: Tensor) -> Tensor:
+    """The tensor as a matrix: one flattened row per index of dimension 0."""
+    return tensor.view(tensor.shape[0] if tensor.ndim else 1, -1)

@@ -1,6 +1,4 @@
-"""Averages of model weights over training: stochastic weight averaging, exponential moving averages, and the SWA
-learning rate schedule.
-"""
+"""Averages of model weights over training (SWA and EMA), and the SWA learning rate schedule."""
 
 from __future__ import annotations
 
@@ -30,7 +28,7 @@ __all__ = [
 
 
 def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable:
-    """Function that updates the exponential moving average of lists of tensors."""
+    """A function that updates the exponential moving average of lists of tensors."""
     _check_decay(decay)
 
     @no_grad()
@@ -45,7 +43,7 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable:
 
 
 def get_swa_multi_avg_fn() -> Callable:
-    """Function that updates the running average of lists of tensors."""
+    """A function that updates the running average of lists of tensors."""
 
     @no_grad()
     def swa_update(averaged: list[Tensor], current: list[Tensor], num_averaged: Tensor | int) -> None:
@@ -56,13 +54,13 @@ def get_swa_multi_avg_fn() -> Callable:
 
 
 def get_ema_avg_fn(decay: float = 0.999) -> Callable:
-    """Function that updates the exponential moving average of a tensor."""
+    """A function that updates the exponential moving average of a tensor."""
     _check_decay(decay)
     return no_grad()(lambda averaged, current, num_averaged: decay * averaged + (1 - decay) * current)
 
 
 def get_swa_avg_fn() -> Callable:
-    """Function that updates the running average of a tensor."""
+    """A function that updates the running average of a tensor."""
     return no_grad()(lambda averaged, current, num_averaged: averaged + (current - averaged) / (num_averaged + 1))
 
 
@@ -72,8 +70,9 @@ def _check_decay(decay: float) -> None:
 
 
 class AveragedModel(Module):
-    """A copy of `model`, in `module`, whose parameters (and buffers, where `use_buffers`) are an average of those given
-    to `update_parameters`.
+    """A copy of `model` in `module` whose parameters are averages of those passed to `update_parameters`.
+
+    With `use_buffers`, buffers are averaged too.
     """
 
     def __init__(
@@ -102,18 +101,18 @@ class AveragedModel(Module):
     @no_grad()
     def update_parameters(self, model: Module) -> None:
         """Update the average with the model's current values."""
-        mine, theirs = self._averaged(self.module), self._averaged(model)
-        theirs = [each.detach().to(mean.device) for mean, each in zip(mine, theirs)]
+        averages, values = self._averaged(self.module), self._averaged(model)
+        values = [tensor.detach().to(mean.device) for mean, tensor in zip(averages, values)]
         if (self.n_averaged == 0)._observe():
-            for mean, value in zip(mine, theirs):
+            for mean, value in zip(averages, values):
                 mean.copy_(value)
         elif self.multi_avg_fn is not None:
-            self.multi_avg_fn(mine, theirs, self.n_averaged)
+            self.multi_avg_fn(averages, values, self.n_averaged)
         elif self.avg_fn is not None:
-            for mean, value in zip(mine, theirs):
+            for mean, value in zip(averages, values):
                 mean.copy_(self.avg_fn(mean, value, self.n_averaged))
         else:
-            get_swa_multi_avg_fn()(mine, theirs, self.n_averaged)
+            get_swa_multi_avg_fn()(averages, values, self.n_averaged)
         if not self.use_buffers:
             for mean, value in zip(self.module.buffers(), model.buffers()):
                 mean.copy_(value.detach().to(mean.device))
@@ -122,8 +121,9 @@ class AveragedModel(Module):
 
 @no_grad()
 def update_bn(loader: Iterable, model: Module, device: Any = None) -> None:
-    """Recompute the running statistics of the model's batch norms over the inputs of `loader` (of tuples or lists the
-    first item).
+    """Recompute the running statistics of the model's batch norms over the inputs of `loader`.
+
+    If a batch is a tuple or list, its first item is the input.
     """
     layers = [
         module
@@ -140,15 +140,13 @@ def update_bn(loader: Iterable, model: Module, device: Any = None) -> None:
     for batch in loader:
         batch = batch[0] if isinstance(batch, (list, tuple)) else batch
         model(batch if device is None else batch.to(device))
-    for each, momentum in zip(layers, momenta):
-        each.momentum = momentum
+    for layer, momentum in zip(layers, momenta):
+        layer.momentum = momentum
     model.train(training)
 
 
 class SWALR(LRScheduler):
-    """Anneals the rate from its current value to `swa_lr` over `anneal_epochs` epochs, by a cosine or linearly, then
-    keeps it constant.
-    """
+    """Anneals the rate to `swa_lr` over `anneal_epochs` epochs, by a cosine or linearly, then keeps it constant."""
 
     def __init__(
         self,

@@ -1,13 +1,14 @@
-"""The profiler: where a program's time goes, from Python code down to the compiler's passes.
+"""The profiler measures where a program's time goes, from Python code down to the compiler's passes.
 
 It has the interface of `torch.profiler`.
 
-`profile` is what users call; `steps` says when it records. It starts a `watch`, which replaces functions (`exchange`)
-by bodies that note when they begin and end (`bodies`, `launches` for kernels, `compiling` for the compiler) in the
-`recorder`. `event` makes nested slices of the notes; from those come tables (`averages`), an HTML page (`report`),
-traces and stacks (`chrome`), and reports on kernels (`kernels`, against the `roofline`). `perf_map` and `jit_dump`
-serve Linux `perf`; `command` is `python -m numod profile`, `script` runs the user's; `legacy` and `ranges` are
-PyTorch's further interfaces.
+- `profile` is the user interface; `steps` defines schedules.
+- `watch` records. It replaces functions (`exchange`) with bodies that note their start and end (`bodies`; `launches`
+  for kernels, `compiling` for the compiler) in the `recorder`.
+- `event` turns notes into nested slices. From these come tables (`averages`), an HTML page (`report`), traces and
+  stacks (`chrome`), and reports on kernels (`kernels`, compared with the `roofline`).
+- `perf_map` and `jit_dump` support Linux `perf`; `command` is `python -m numod profile`, `script` runs the user's
+  script; `legacy` and `ranges` are further interfaces of PyTorch.
 """
 
 from __future__ import annotations

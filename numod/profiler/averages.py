@@ -1,4 +1,4 @@
-"""Averages: events summed by key, and the table of them, which fits a terminal of 100 columns."""
+"""Averages: events summed by key, and their table, which fits a terminal of 100 columns."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from . import chrome
-from .event import Event, Shown, time_text
+from .event import Event, TimeTexts, time_text
 
 WIDTH = 100
 _SUMS = (
@@ -17,8 +17,8 @@ _SUMS = (
 _ALIASES = {name.replace("device", "cuda"): name for name in (*_SUMS, "device_time") if "device" in name}
 
 
-class FunctionEventAvg(Shown):
-    """The events of one key: count and sums; `cpu_time` is the mean. Times in microseconds, memory in bytes."""
+class FunctionEventAvg(TimeTexts):
+    """Count and sums of the events of one key; `cpu_time` is the mean. Times in microseconds, memory in bytes."""
 
     def __init__(self, first: Event) -> None:
         self.key = self.name = first.name
@@ -32,7 +32,7 @@ class FunctionEventAvg(Shown):
             setattr(self, name, 0)
 
     def add(self, event: Event | FunctionEventAvg) -> FunctionEventAvg:
-        """Add an event, or the sums of others."""
+        """Add an event, or another average."""
         for name in _SUMS:
             more = getattr(event, name)
             if more:
@@ -56,38 +56,38 @@ class FunctionEventAvg(Shown):
 
 
 class EventList(list):
-    """Events, or averages of them."""
+    """A list of events or averages."""
 
-    shown_shapes = shown_stack = False
+    show_shapes = show_stack = False
 
     @property
     def self_cpu_time_total(self) -> float:
         """Total self time of all entries in microseconds."""
-        return sum(each.self_cpu_time_total for each in self)
+        return sum(entry.self_cpu_time_total for entry in self)
 
     def key_averages(
         self, group_by_input_shapes: bool = False, group_by_stack_n: int = 0, group_by_overload_name: bool = False
     ) -> EventList:
-        """One entry per name (and input shapes, and innermost source lines).
+        """One entry per name, and optionally per input shapes and innermost source lines.
 
-        A slice nested in one of the same key adds only to count and self time.
+        A slice nested in another of the same key adds only to the count and the self time.
         """
-        found: dict[tuple, FunctionEventAvg] = {}
+        averages: dict[tuple, FunctionEventAvg] = {}
         for event in self:
             key = (
                 event.name,
                 str(event.input_shapes) if group_by_input_shapes else "",
                 tuple(event.stack[:group_by_stack_n]),
             )
-            if key not in found:
-                found[key] = FunctionEventAvg(event)
+            if key not in averages:
+                averages[key] = FunctionEventAvg(event)
             inside = _nested(event)
-            before = found[key].cpu_time_total, found[key].cpu_memory_usage
-            found[key].add(event)
+            before = averages[key].cpu_time_total, averages[key].cpu_memory_usage
+            averages[key].add(event)
             if inside:
-                found[key].cpu_time_total, found[key].cpu_memory_usage = before
-        result = EventList(found.values())
-        result.shown_shapes, result.shown_stack = group_by_input_shapes, group_by_stack_n > 0
+                averages[key].cpu_time_total, averages[key].cpu_memory_usage = before
+        result = EventList(averages.values())
+        result.show_shapes, result.show_stack = group_by_input_shapes, group_by_stack_n > 0
         return result
 
     def export_chrome_trace(self, path: str) -> None:
@@ -105,8 +105,8 @@ class EventList(list):
     def total_average(self) -> FunctionEventAvg:
         """The sum of all entries."""
         total = FunctionEventAvg(self[0])
-        for each in self:
-            total.add(each)
+        for entry in self:
+            total.add(entry)
         total.key = total.name = "Total"
         return total
 
@@ -121,12 +121,12 @@ class EventList(list):
         top_level_events_only: bool = False,
         time_unit: str | None = None,
     ) -> str:
-        """A table of at most 100 columns, sorted in descending order of `sort_by`: a time (`self_cpu_time_total`, ...),
-        `count`, `flops` or a memory column.
+        """A table of at most 100 columns, sorted in descending order of `sort_by`.
 
-        `time_unit`: s, ms or us; by default chosen per value. Raises AttributeError for an unknown `sort_by`.
+        `sort_by` is a time (`self_cpu_time_total`, ...), `count`, `flops` or a memory column. `time_unit` is s, ms or
+        us; by default it is chosen per value. Raises AttributeError for an unknown `sort_by`.
         """
-        rows = [each for each in self if not top_level_events_only or getattr(each, "cpu_parent", None) is None]
+        rows = [entry for entry in self if not top_level_events_only or getattr(entry, "cpu_parent", None) is None]
         if sort_by is not None:
             if self and not hasattr(self[0], sort_by):
                 raise AttributeError(
@@ -150,11 +150,11 @@ class EventList(list):
 
 
 def _nested(event: Event) -> bool:
-    above = event.cpu_parent
-    while above is not None:
-        if above.name == event.name:
+    outer = event.cpu_parent
+    while outer is not None:
+        if outer.name == event.name:
             return True
-        above = above.cpu_parent
+        outer = outer.cpu_parent
     return False
 
 
@@ -167,43 +167,41 @@ def _table(
     header: str | None,
     unit: str | None,
 ) -> str:
-    shown = partial(time_text, unit=unit)
+    as_text = partial(time_text, unit=unit)
     whole = everything.self_cpu_time_total or 1.0
     columns = [
-        ("self", 9, lambda each: shown(each.self_cpu_time_total)),
-        ("self %", 6, lambda each: f"{100 * each.self_cpu_time_total / whole:.1f}"),
-        ("total", 9, lambda each: shown(each.cpu_time_total)), ("calls", 7, lambda each: str(each.count)),
-        ("mean", 9, lambda each: shown(each.cpu_time)),
+        ("self", 9, lambda row: as_text(row.self_cpu_time_total)),
+        ("self %", 6, lambda row: f"{100 * row.self_cpu_time_total / whole:.1f}"),
+        ("total", 9, lambda row: as_text(row.cpu_time_total)), ("calls", 7, lambda row: str(row.count)),
+        ("mean", 9, lambda row: as_text(row.cpu_time)),
     ]  # fmt: skip
-    if any(each.device_time_total for each in everything):
-        columns.append(("CUDA", 9, lambda each: shown(each.device_time_total)))
-    if any(each.cpu_memory_usage for each in everything):
+    if any(row.device_time_total for row in everything):
+        columns.append(("CUDA", 9, lambda row: as_text(row.device_time_total)))
+    if any(row.cpu_memory_usage for row in everything):
         columns.append(
-            ("self mem", 9, lambda each: bytes_text(each.self_cpu_memory_usage) if each.self_cpu_memory_usage else "")
+            ("self mem", 9, lambda row: bytes_text(row.self_cpu_memory_usage) if row.self_cpu_memory_usage else "")
         )
-    if any(each.flops for each in everything):
+    if any(row.flops for row in everything):
         columns.append(
             (
                 "GFLOP/s",
                 7,
-                lambda each: (
-                    f"{each.flops / each.cpu_time_total / 1e3:.2f}" if each.flops and each.cpu_time_total else ""
-                ),
+                lambda row: f"{row.flops / row.cpu_time_total / 1e3:.2f}" if row.flops and row.cpu_time_total else "",
             )
         )
-    texts = [("name", name_width, lambda each: each.name)]
-    if everything.shown_shapes:
-        texts.append(("input shapes", shapes_width, lambda each: str(each.input_shapes) if each.input_shapes else ""))
-    if everything.shown_stack:
-        texts.append(("line", source_width, lambda each: _short(each.stack)))
+    texts = [("name", name_width, lambda row: row.name)]
+    if everything.show_shapes:
+        texts.append(("input shapes", shapes_width, lambda row: str(row.input_shapes) if row.input_shapes else ""))
+    if everything.show_stack:
+        texts.append(("line", source_width, lambda row: _short(row.stack)))
     if len(texts) > 1:
-        # width left for text columns
+        # leave room for the text columns
         columns = [column for column in columns if column[0] not in ("self %", "mean", "self mem")]
-    return _laid_out(rows, texts, columns, header, f"Self CPU time total: {shown(everything.self_cpu_time_total)}")
+    return _laid_out(rows, texts, columns, header, f"Self CPU time total: {as_text(everything.self_cpu_time_total)}")
 
 
 def _laid_out(rows: list, texts: list, columns: list, header: str | None, footer: str) -> str:
-    """Lines with text columns on the left, truncated to the width available, and numbers on the right."""
+    """Lines with text columns on the left, truncated to the available width, and numbers on the right."""
     left = WIDTH - sum(width + 2 for _, width, _ in columns) - 2 * (len(texts) - 1)
     shares = _share(
         left, [min(limit, max([len(title), *(len(text(row)) for row in rows)])) for title, limit, text in texts]
@@ -224,7 +222,7 @@ def _laid_out(rows: list, texts: list, columns: list, header: str | None, footer
 
 
 def _share(left: int, wanted: list[int]) -> list[int]:
-    """The width of each column: as much as wanted if all fit, else a fair share."""
+    """The width of each column: as much as needed if all fit, otherwise a fair share."""
     shares, fair = [0] * len(wanted), left
     for number, k in enumerate(sorted(range(len(wanted)), key=lambda k: wanted[k])):
         shares[k] = min(wanted[k], fair // (len(wanted) - number))
@@ -242,7 +240,7 @@ def _short(stack: Iterable[str]) -> str:
 
 
 def bytes_text(count: int) -> str:
-    """1.50 MB."""
+    """A size as text, such as 1.50 MB."""
     for size, unit in ((1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB")):
         if abs(count) >= size:
             return f"{count / size:.2f} {unit}"

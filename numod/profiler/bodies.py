@@ -1,4 +1,4 @@
-"""Replacement bodies of functions while they are profiled. Which functions, and when, is decided in `watch`."""
+"""Replacement bodies of functions while they are profiled. `watch` decides which functions are replaced."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from .launches import Launches
 
 
 def around(note: Callable, clock: Callable, plain: Callable, category: str, subject: Callable | str) -> Callable:
-    """A wrapper of `plain` that records a slice under a name, or under the name that a function gives for the type of
-    the first argument.
+    """A wrapper of `plain` that records a slice.
+
+    Its name is `subject`, or `subject(type of the first argument)` if that is a function.
     """
 
     def watched(first: object, *arguments: object, **keywords: object) -> object:
         start = clock()
         try:
-            # the call without further arguments costs half
+            # a call without further arguments takes half the time
             return plain(first, *arguments, **keywords) if arguments or keywords else plain(first)
         finally:
             note(start, category, subject, first.__class__)
@@ -32,61 +33,61 @@ def around(note: Callable, clock: Callable, plain: Callable, category: str, subj
 
 
 def around_record(plain: Callable, note: Callable) -> Callable:
-    """A wrapper of `tape.record` that notes the number of the new node, without a time; it belongs to the op that ends
-    next on this thread.
-    """
+    """A wrapper of `tape.record` that notes the new node's number, for the op that ends next on this thread."""
 
     def record(op: Op, inputs: tuple, layouts: tuple, parameters: tuple, result: Tensor | tuple) -> None:
         plain(op, inputs, layouts, parameters, result)
         node = (result[0] if op.outputs else result)._node
         if node is not None:
-            note(0, "made", None, node.sequence, 0)
+            note(0, "node_number", None, node.sequence, 0)
 
     return record
 
 
 def around_attach(plain: Callable, note: Callable) -> Callable:
-    """The same for in-place writes; for a write through a view, the node of the base is meant."""
+    """A wrapper of `tape.attach`. For a write through a view it notes the node of the base."""
 
     def attach(node: Node, target: Tensor) -> None:
         plain(node, target)
         owner = target if target._base is None else target._base
-        note(0, "made", None, owner._node.sequence, 0)
+        note(0, "node_number", None, owner._node.sequence, 0)
 
     return attach
 
 
 def around_recorded(plain: Callable, note: Callable) -> Callable:
-    """The same for `autograd.Function`."""
+    """A wrapper of `autograd.Function`'s recording."""
 
     def recorded(cls: type, context: object, arguments: tuple, edges: tuple, results: tuple) -> tuple:
-        found = plain(cls, context, arguments, edges, results)
-        node = next((each._node for each in found if isinstance(each, Tensor) and each._node is not None), None)
+        outputs = plain(cls, context, arguments, edges, results)
+        node = next(
+            (output._node for output in outputs if isinstance(output, Tensor) and output._node is not None), None
+        )
         if node is not None:
-            note(0, "made", None, node.sequence, 0)
-        return found
+            note(0, "node_number", None, node.sequence, 0)
+        return outputs
 
     return recorded
 
 
 def around_node(plain: Callable, note: Callable, clock: Callable) -> Callable:
-    def backward(self: Node, grads: list, *asked: tuple[int, ...]) -> list:
+    def backward(self: Node, grads: list, *needed: tuple[int, ...]) -> list:
         start = clock()
-        found = plain(self, grads, *asked)
+        gradients = plain(self, grads, *needed)
         note(start, "node", self.op or self.name(), self.sequence)
-        return found
+        return gradients
 
     def backward_at_once(self: Node, grads: list) -> list:
         start = clock()
-        found = list(plain(self, grads))
+        gradients = list(plain(self, grads))
         note(start, "node", self.name(), self.sequence)
-        return found
+        return gradients
 
     return backward_at_once if isgeneratorfunction(plain) else backward
 
 
-# ---- replacement code of `core.apply`'s functions, in whose globals it runs; `plain`, `note`, `clock` and `describe`
-# are provided by the exchange
+# ---- replacement code of `core.apply`'s functions, which runs in their globals; the exchange provides `plain`, `note`,
+# `clock` and `describe`
 
 
 def _apply(op: object, inputs: tuple, parameters: tuple = ()) -> object:
@@ -127,7 +128,7 @@ def _apply_updates_described(op: object, members: list, numbers: Callable) -> No
     start = clock()
     plain(op, members, numbers)
     end = clock()
-    tensors = tuple([each for member in members for each in member])
+    tensors = tuple([tensor for member in members for tensor in member])
     written = tuple([member[k] for member in members for k in op.positions])
     note(start, "op", describe(op, tensors, (len(members),), written, False), None, end)
 
@@ -175,7 +176,7 @@ DETAILED = (
 
 
 class CompiledCall:
-    """Replaces the slot that holds a compiled function's entry point: calls what the slot held, within a slice."""
+    """Replaces the slot that holds a compiled function's entry point. It calls the held function within a slice."""
 
     def __init__(self, slot: object, launches: Launches, note: Callable, clock: Callable, counted: bool) -> None:
         self.slot, self.launches, self.note, self.clock, self.counted = slot, launches, note, clock, counted
@@ -186,18 +187,18 @@ class CompiledCall:
     def __set__(self, compiled: Compiled, function: Callable) -> None:
         self.slot.__set__(compiled, function)
 
-    def call(self, compiled: Compiled, *arguments: object, **named: object) -> object:
-        """Call it."""
+    def call(self, compiled: Compiled, *arguments: object, **kwargs: object) -> object:
+        """Call the compiled function and record the call."""
         function = self.slot.__get__(compiled)
         self.launches.watch_compiled(compiled, function)
         start = self.clock()
         try:
-            return function(*arguments, **named)
+            return function(*arguments, **kwargs)
         finally:
             self.note(start, "compiled", f"compiled {compiled.name}", _program(compiled) if self.counted else None)
 
 
 def _program(compiled: Compiled) -> Program | None:
-    """The program that ran, if it is certain: when there is only one, for one set of shapes."""
-    versions = [each for found in compiled.versions.values() for each in found]
-    return versions[0].executable.program if len(versions) == 1 and not compiled.dynamic else None
+    """The program that ran, if there is only one, with one set of shapes."""
+    versions = [version for variants in compiled.versions.values() for version in variants]
+    return versions[0].executable.program if len(versions) == 1 and not compiled.settings.dynamic else None

@@ -28,9 +28,7 @@ _CATEGORIES = {
 
 
 def export_trace(events: Sequence[Event], memory: Sequence[Memory], metadata: dict[str, str], path: str) -> None:
-    """Write slices, flow arrows from each op to its gradient, memory usage, and (for parallel kernels) the number of
-    threads that ran them.
-    """
+    """Write the slices, arrows from ops to their gradients, memory usage, and the threads used by parallel kernels."""
     document = {
         "schemaVersion": 1,
         "displayTimeUnit": "ms",
@@ -40,7 +38,7 @@ def export_trace(events: Sequence[Event], memory: Sequence[Memory], metadata: di
     }
     opener = gzip.open if path.endswith(".gz") else open
     with opener(path, "wt", encoding="utf-8") as file:
-        # in one piece: json.dump writes many small ones, ten times slower
+        # in one call: json.dump makes many small writes, ten times slower
         file.write(json.dumps(document, separators=(",", ":")))
 
 
@@ -77,7 +75,7 @@ def _trace(events: Sequence[Event], memory: Sequence[Memory]) -> Iterator[dict[s
             arrow = {"cat": "fwdbwd", "name": "fwdbwd", "id": event.id, "pid": pid}
             yield {**arrow, "ph": "s", "tid": threads[event.forward.thread], "ts": event.forward.start / 1e3}
             yield {**arrow, "ph": "f", "bp": "e", "tid": tid, "ts": event.start / 1e3}
-    names = {each.ident: each.name for each in threading.enumerate()}
+    names = {item.ident: item.name for item in threading.enumerate()}
     for thread, tid in threads.items():
         yield {
             "ph": "M",
@@ -87,32 +85,32 @@ def _trace(events: Sequence[Event], memory: Sequence[Memory]) -> Iterator[dict[s
             "args": {"name": names.get(thread, f"thread {tid}")},
         }
     used = 0
-    for each in memory:
-        used += each.size
-        yield {"ph": "C", "name": "memory", "pid": pid, "tid": 0, "ts": each.time / 1e3, "args": {"bytes": used}}
+    for item in memory:
+        used += item.size
+        yield {"ph": "C", "name": "memory", "pid": pid, "tid": 0, "ts": item.time / 1e3, "args": {"bytes": used}}
 
 
 def describe(event: Event) -> dict[str, Any]:
-    """The attributes of an event beside its times."""
-    found: dict[str, Any] = {"External id": event.id}
+    """The attributes of an event other than its times."""
+    attributes: dict[str, Any] = {"External id": event.id}
     if event.module:
-        found["Module"] = event.module
+        attributes["Module"] = event.module
     if event.input_shapes:
-        found["Input Dims"], found["Input type"] = event.input_shapes, event.input_dtypes
+        attributes["Input Dims"], attributes["Input type"] = event.input_shapes, event.input_dtypes
     if event.sequence_nr >= 0 and event.category in ("op", "node"):
-        found["Sequence number"] = event.sequence_nr
+        attributes["Sequence number"] = event.sequence_nr
     if event.flops:
-        found["flops"], found["bytes"] = event.flops, event.bytes_moved
+        attributes["flops"], attributes["bytes"] = event.flops, event.bytes_moved
     if event.category in ("op", "node") and event.stack:
-        found["Call stack"] = event.stack
+        attributes["Call stack"] = event.stack
     if event.category in ("compile", "load"):
         kernel = event.subject
-        found.update(signature=kernel.signature, parallel=kernel.parallel, hash=kernel.key, why=kernel.why)
+        attributes.update(signature=kernel.signature, parallel=kernel.parallel, hash=kernel.key, why=kernel.why)
     if event.category == "pass" and event.detail:
-        found["function"] = event.detail
+        attributes["function"] = event.detail
     if event.parts:
-        found["us by thread"] = [busy / 1e3 for busy in event.parts.busy.values()]
-    return found
+        attributes["us by thread"] = [busy / 1e3 for busy in event.parts.busy.values()]
+    return attributes
 
 
 def export_stacks(events: Sequence[Event], path: str, metric: str) -> None:
@@ -120,7 +118,7 @@ def export_stacks(events: Sequence[Event], path: str, metric: str) -> None:
     totals: Counter[str] = Counter()
     for event in events:
         if event.stack:
-            lines = [each.replace(";", ",").replace(" ", "_") for each in reversed(event.stack)]
+            lines = [line.replace(";", ",").replace(" ", "_") for line in reversed(event.stack)]
             totals[";".join([*lines, event.name.replace(" ", "_")])] += int(getattr(event, metric))
     with open(path, "w", encoding="utf-8") as file:
         file.writelines(f"{stack} {total}\n" for stack, total in totals.items() if total > 0)
@@ -129,13 +127,13 @@ def export_stacks(events: Sequence[Event], path: str, metric: str) -> None:
 def export_memory(memory: Sequence[Memory], path: str) -> None:
     """Write PyTorch's form of a memory timeline: [times in us, bytes in use by kind].
 
-    The categories of buffers are unknown: all are counted as the last one.
+    The categories of buffers are unknown; all count as the last one.
     """
     times, sizes, used = [], [], 0
-    for each in memory:
-        used += each.size
-        if not times or times[-1] != each.time // 1000:
-            times.append(each.time // 1000)
+    for change in memory:
+        used += change.size
+        if not times or times[-1] != change.time // 1000:
+            times.append(change.time // 1000)
             sizes.append([])
         sizes[-1] = [0] * 8 + [used]
     with (gzip.open if path.endswith(".gz") else open)(path, "wt", encoding="utf-8") as file:

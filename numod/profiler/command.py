@@ -1,7 +1,4 @@
-"""`python -m numod profile script.py`: run a script under the profiler; a table, an HTML page and a trace.
-
-Only the command.
-"""
+"""`python -m numod profile script.py`: run a script under the profiler; write a table, an HTML page and a trace."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ _COLUMNS = (
 
 
 def add_command(commands: argparse._SubParsersAction) -> None:
-    """Register `profile`."""
+    """Register the command `profile`."""
     parser = commands.add_parser(
         "profile", help="run a script and show where its time goes: a table, an HTML page, a trace for Perfetto"
     )
@@ -49,7 +46,7 @@ def add_command(commands: argparse._SubParsersAction) -> None:
         "--no-stack",
         dest="stack",
         action="store_false",
-        help="do not record lines of code, which cost more than all else",
+        help="do not record lines of code, which is the largest overhead",
     )
     parser.add_argument("script", help="a Python file")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of the script")
@@ -89,7 +86,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _problem(script: str, column: str, folder: str) -> str:
-    """The error message for bad options, before the script is run in vain; None if they are fine."""
+    """The error message for invalid options, so that the script does not run in vain; "" if they are valid."""
     if not os.path.isfile(script):
         return f"there is no file {script}"
     if column not in _COLUMNS:
@@ -97,21 +94,21 @@ def _problem(script: str, column: str, folder: str) -> str:
     return "" if os.path.isdir(folder) and os.access(folder, os.W_OK) else f"cannot write to {folder}; give --output"
 
 
-def _table(what: str, kind: str, rows: list[tuple], limit: int) -> str:
-    """A table of rows (place, kind, calls, forward time, backward time), the longest first.
+def _table(title: str, kind: str, rows: list[tuple], limit: int) -> str:
+    """A table of rows (name, kind, calls, forward time, backward time), longest first.
 
     A module's times exclude its submodules.
     """
     rows = sorted(rows, key=lambda row: -row[3] - row[4])[:limit]
-    shown = [(what, kind, "calls", "forward", "backward")]
-    shown += [
-        (_end(place, 46), str(kind)[:20], str(calls), time_text(forward), time_text(backward))
-        for place, kind, calls, forward, backward in rows
+    table = [(title, kind, "calls", "forward", "backward")]
+    table += [
+        (_end(name, 46), str(kind)[:20], str(calls), time_text(forward), time_text(backward))
+        for name, kind, calls, forward, backward in rows
     ]
     return (
         "\n".join(
-            f"{place:<47}{kind:<21}{calls:>7}{forward:>12}{backward:>12}".rstrip()
-            for place, kind, calls, forward, backward in shown
+            f"{name:<47}{kind:<21}{calls:>7}{forward:>12}{backward:>12}".rstrip()
+            for name, kind, calls, forward, backward in table
         )
         + "\n"
     )

@@ -1,7 +1,4 @@
-"""Records when kernels are compiled or loaded, and how long each compiler pass takes.
-
-What is compiled is decided in `kernel.build`.
-"""
+"""Records when kernels are compiled or loaded, and how long each compiler pass takes. `kernel.build` compiles them."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from .exchange import Exchange
 
 
 def watch_compiler(exchange: Exchange, note: Callable, clock: Callable, passes: bool) -> None:
-    """Record every kernel built (compiled, or loaded from disk) and, if asked, the passes of Numba and LLVM in it."""
+    """Record every kernel built (compiled, or loaded from disk) and, optionally, the passes of Numba and LLVM."""
     waiting = passes
 
     def watch_make(plain: Callable) -> Callable:
@@ -36,9 +33,9 @@ def watch_compiler(exchange: Exchange, note: Callable, clock: Callable, passes: 
 
 
 def _after_import(plain: Callable, note: Callable, clock: Callable) -> Callable:
-    """The first kernel imports Numba and initializes its compiler: a slice of its own, not counted to the kernel."""
+    """Record the import of Numba and the initialization of its compiler as a slice, not as part of the first kernel."""
 
-    def build(*arguments: object, **named: object) -> object:
+    def build(*arguments: object, **kwargs: object) -> object:
         if "numba" not in sys.modules:
             start = clock()
             from numba.core.registry import cpu_target
@@ -46,13 +43,13 @@ def _after_import(plain: Callable, note: Callable, clock: Callable) -> Callable:
             cpu_target.typing_context.refresh()
             cpu_target.target_context.refresh()
             note(start, "import", "import numba", None)
-        return plain(*arguments, **named)
+        return plain(*arguments, **kwargs)
 
     return build
 
 
 def _watch_numba(exchange: Exchange, note: Callable, clock: Callable) -> None:
-    """Watch Numba's passes, once Numba is imported: the profiler does not import it."""
+    """Watch Numba's passes. Called when Numba is being imported, since the profiler does not import it itself."""
     from numba.core import event
     from numba.core.codegen import CPUCodeLibrary
 
@@ -74,7 +71,7 @@ def _watch_numba(exchange: Exchange, note: Callable, clock: Callable) -> None:
 
 
 def _around(plain: Callable, note: Callable, clock: Callable, stage: str, owner: Callable[..., str]) -> Callable:
-    """A stage done by LLVM, for the function that `owner` names."""
+    """Record a stage of LLVM for the function named by `owner`."""
 
     def watched(*arguments: object) -> object:
         start = clock()
@@ -86,7 +83,7 @@ def _around(plain: Callable, note: Callable, clock: Callable, stage: str, owner:
 
 
 class _Passes:
-    """Gets Numba's events at the start and end of each pass (its `Listener` interface, without importing it)."""
+    """Receives Numba's events at the start and end of each pass (a `Listener` without importing Numba)."""
 
     def __init__(self, note: Callable, clock: Callable) -> None:
         self.note, self.clock = note, clock

@@ -1,8 +1,6 @@
-"""Events: recorded notes turned into nested slices, with names, module paths, and the work that their ops' shapes
-imply.
+"""Events: recorded notes turned into nested slices, with names, module paths and the cost of their ops.
 
-Names are PyTorch's where it has one for the thing. Times are in microseconds, as in PyTorch; `start` and `end` in
-nanoseconds.
+Names are PyTorch's where it has one. Times are in microseconds, as in PyTorch; `start` and `end` are in nanoseconds.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ from .watch import Call
 
 
 def time_text(microseconds: float, unit: str | None = None) -> str:
-    """A time as text, such as 1.234ms, in PyTorch's format; in a given `unit` of s, ms or us."""
+    """A time as text, such as 1.234ms, in PyTorch's format; `unit` may be s, ms or us."""
     for name, size in (("s", 1e6), ("ms", 1e3), ("us", 1.0)):
         if name == unit or (unit is None and (abs(microseconds) >= size or name == "us")):
             return f"{microseconds / size:.3f}{name}"
@@ -33,14 +31,14 @@ def time_text(microseconds: float, unit: str | None = None) -> str:
 
 
 class DeviceType(Enum):
-    """Where a slice ran. numod's slices are on the host; those of GPU kernels also have the GPU's time."""
+    """Where a slice ran. numod's slices are on the host; GPU kernels have the GPU's time as well."""
 
     CPU = 0
     CUDA = 1
 
 
-class Shown:
-    """Attributes that PyTorch's events and averages share: times as text, and constants."""
+class TimeTexts:
+    """Attributes that events and averages have in PyTorch: times as text, and constants."""
 
     (
         cpu_time_str,
@@ -65,7 +63,7 @@ class Shown:
     is_async = is_remote = is_legacy = False
 
 
-class Event(Shown):
+class Event(TimeTexts):
     """A slice of time.
 
     `category`: profile, step, user, module, op, item, plan, node (an op's gradient), backward, optimizer, data,
@@ -73,7 +71,7 @@ class Event(Shown):
     """
 
     module = ""  # path of the module it ran in, or whose gradient it computed
-    forward: Event | None = None  # of a gradient: the event of its forward op
+    forward: Event | None = None  # for a gradient: the event of its forward op
     memory_delta = 0  # bytes allocated minus bytes freed in the slice itself
 
     def __init__(
@@ -115,7 +113,7 @@ class Event(Shown):
     self_duration = 0  # excluding nested slices
     cpu_time_total = cpu_time = property(lambda self: self.duration / 1e3)
     self_cpu_time_total = property(lambda self: self.self_duration / 1e3)
-    self_device_time_total = 0.0  # of a GPU kernel, the time on the GPU
+    self_device_time_total = 0.0  # for a GPU kernel, the time on the GPU
     device_time_total = 0.0
     device_time = cuda_time = cuda_time_total = property(lambda self: self.device_time_total)
     self_cuda_time_total = property(lambda self: self.self_device_time_total)
@@ -135,7 +133,7 @@ class Event(Shown):
 
     @cached_property
     def input_dtypes(self) -> list[str]:
-        """dtypes of the inputs (`float32`), types of numbers (`int`)."""
+        """dtypes of the inputs (`float32`), or types of numbers (`int`)."""
         return (
             [
                 str(input.dtype).rpartition(".")[2] if isinstance(input, Layout) else input.__name__
@@ -151,17 +149,17 @@ class Event(Shown):
 
     @property
     def parts(self) -> Parts | None:
-        """Of a parallel kernel: the part of each thread."""
+        """The parts of the threads, for a parallel kernel."""
         return self.detail if isinstance(self.detail, Parts) else None
 
     flops = multiply_adds = bytes_moved = 0  # computed from the op's shapes; 0 if they were not recorded
 
     @property
     def stack(self) -> list[str]:
-        """Source lines of the user's code, innermost first; of a gradient, those of its forward op."""
-        own = self.call.stack if self.call else ()
+        """Source lines of the user's code, innermost first; a gradient has those of its forward op."""
+        lines = self.call.stack if self.call else ()
         return list(
-            own
+            lines
             or (
                 self.forward.stack
                 if self.forward
@@ -173,7 +171,7 @@ class Event(Shown):
 
     @property
     def sequence_nr(self) -> int:
-        """The number of the tape's node that the op made, or whose gradient this is; -1 if there is none."""
+        """The number of the tape node that the op created, or whose gradient this is; -1 if there is none."""
         return -1 if self.detail is None or self.category not in ("op", "node") else self.detail
 
     # ---- memory, in bytes
@@ -189,19 +187,19 @@ class Event(Shown):
 
 
 class Memory:
-    """A change of memory usage: when, and by how many bytes."""
+    """A change of memory usage: time and number of bytes."""
 
     def __init__(self, time: int, size: int) -> None:
         self.time, self.size = time, size
 
 
 def build(notes: list, roots: dict[Module, str]) -> tuple[list[Event], list[Memory]]:
-    """(slices in the order of their starts, with their nesting; changes of memory usage).
+    """(slices ordered by start, with their nesting; changes of memory usage).
 
-    In a thread's notes inner slices precede outer ones.
+    Within a thread's notes, inner slices precede outer ones.
     """
     collecting = gc.isenabled()
-    gc.disable()  # the garbage collector would traverse all these objects repeatedly, and none of them is garbage
+    gc.disable()  # the collector would traverse all these objects repeatedly, although none is garbage
     try:
         return _build(notes, roots)
     finally:
@@ -211,20 +209,20 @@ def build(notes: list, roots: dict[Module, str]) -> tuple[list[Event], list[Memo
 
 def _build(notes: list, roots: dict[Module, str]) -> tuple[list[Event], list[Memory]]:
     open_: dict[int, list[Event]] = {}
-    made: dict[int, int] = {}  # by thread: the node number of the op that ends next
+    node_numbers: dict[int, int] = {}  # by thread: the node number of the op that ends next
     memory, events = [], []
     for start, end, thread, category, subject, detail in zip(*[iter(notes)] * 6):
-        if category == "made":
-            made[thread] = detail
+        if category == "node_number":
+            node_numbers[thread] = detail
             continue
         if category == "op":
-            detail = made.pop(thread, None)
+            detail = node_numbers.pop(thread, None)
         event = Event(start, end, thread, category, subject, detail)
         stack = open_.setdefault(thread, [])
         children, later = event.cpu_children, []
         while stack and stack[-1].start >= start:
-            # what started after this slice's end was noted between that end and this note: a garbage collection, or
-            # memory of the op
+            # slices that started after this slice's end were noted between that end and this note: a garbage
+            # collection, or memory of the op
             inner = stack.pop()
             (children if inner.end <= end or inner.category == "memory" else later).append(inner)
         children.reverse()
@@ -252,25 +250,25 @@ def _build(notes: list, roots: dict[Module, str]) -> tuple[list[Event], list[Mem
 
 
 def _add_up(event: Event, costs: dict[int, tuple[int, ...]]) -> None:
-    """Sum up over nested slices, and compute the work from the op's shapes."""
+    """Sum up nested slices, and compute the cost from the op's shapes."""
     inner = event.cpu_children
-    event.self_duration = event.duration - sum([each.duration for each in inner])
-    event.cpu_memory_usage = event.memory_delta + sum([each.cpu_memory_usage for each in inner])
+    event.self_duration = event.duration - sum([child.duration for child in inner])
+    event.cpu_memory_usage = event.memory_delta + sum([child.cpu_memory_usage for child in inner])
     if event.category == "kernel" and event.detail is not None:
         event.self_device_time_total = event.detail.microseconds(event.duration)
-    event.device_time_total = event.self_device_time_total + sum([each.device_time_total for each in inner])
-    # as the ops of which one on 16-bit floats consists
-    counted_inside = any([each.category == "op" and each.flops for each in inner])
+    event.device_time_total = event.self_device_time_total + sum([child.device_time_total for child in inner])
+    # an op on 16-bit floats may consist of other ops, which are counted
+    counted_inside = any([child.category == "op" and child.flops for child in inner])
     if event.call and event.call.results and not counted_inside:
         if id(event.call) not in costs:
-            given = event.call[:4]
+            call = event.call[:4]
             costs[id(event.call)] = (
-                cost.flops(*given),
-                cost.multiply_adds(*given),
+                cost.flops(*call),
+                cost.multiply_adds(*call),
                 cost.bytes_moved(event.subject, event.call.inputs, event.call.results),
             )
         event.flops, event.multiply_adds, event.bytes_moved = costs[id(event.call)]
-    recorded_by_op = any([each.category != "kernel" for each in inner])
+    recorded_by_op = any([child.category != "kernel" for child in inner])
     if event.category == "compiled" and event.detail is not None and not recorded_by_op:
         if id(event.detail) not in costs:
             costs[id(event.detail)] = work(event.detail)
@@ -278,8 +276,8 @@ def _add_up(event: Event, costs: dict[int, tuple[int, ...]]) -> None:
 
 
 def _link(events: list[Event], roots: dict[Module, str]) -> None:
-    """Set module paths, from the outermost slice inwards, and link gradients with their forward ops."""
-    made: dict[int, Event] = {}
+    """Set module paths, from the outermost slice inwards, and link gradients to their forward ops."""
+    by_node: dict[int, Event] = {}
     names: dict[int, dict[int, str]] = {}
     for event in events:
         outer = event.cpu_parent
@@ -287,21 +285,21 @@ def _link(events: list[Event], roots: dict[Module, str]) -> None:
         if event.category == "module":
             event.module = _path(event, roots, names)
         elif event.category == "op" and event.detail is not None:
-            made[event.detail] = event
+            by_node[event.detail] = event
         elif event.category == "node":
-            event.forward = made.get(event.detail)
+            event.forward = by_node.get(event.detail)
             event.module = event.forward.module if event.forward else event.module
 
 
 def _path(event: Event, roots: dict[Module, str], names: dict[int, dict[int, str]]) -> str:
-    """The path of a module from the outermost module being called, such as `net.layer1.conv`."""
-    outermost, above = event.subject, event.cpu_parent
-    while above is not None:
-        outermost = above.subject if above.category == "module" else outermost
-        above = above.cpu_parent
+    """The path of a module from the outermost module called, such as `net.layer1.conv`."""
+    outermost, outer = event.subject, event.cpu_parent
+    while outer is not None:
+        outermost = outer.subject if outer.category == "module" else outermost
+        outer = outer.cpu_parent
     root = roots.get(outermost) or type(outermost).__name__
     if id(outermost) not in names:
-        names[id(outermost)] = {id(each): path for path, each in outermost.named_modules()}
+        names[id(outermost)] = {id(module): path for path, module in outermost.named_modules()}
     inside = names[id(outermost)].get(id(event.subject))
     if inside is None:
         return f"{event.module}.{type(event.subject).__name__}"

@@ -1,7 +1,7 @@
-"""Exchange: temporary replacement of functions (monkey patching). By what they are replaced is decided in `watch`.
+"""Exchange: temporary replacement of functions (monkey patching). `watch` decides about the replacements.
 
-Attributes that are looked up at each call (methods in classes, functions in modules) are replaced there. A function
-that other modules have imported by name must stay the same object: its code object is replaced. So there is no overhead
+Attributes that are looked up at each call (methods in classes, functions in modules) are replaced in place. A function
+that other modules have imported by name must stay the same object, so its code object is replaced. There is no overhead
 while nothing is exchanged.
 """
 
@@ -14,7 +14,7 @@ from ..core.recode import behind, original, recoded
 
 
 class Exchange:
-    """A set of replacements; `undo` reverts them, the last first."""
+    """A set of replacements. `undo` reverts them in reverse order."""
 
     def __init__(self) -> None:
         self._undo: list[Callable[[], object]] = []
@@ -31,9 +31,10 @@ class Exchange:
         self._undo.append(lambda: delattr(owner, name))
 
     def recode(self, function: FunctionType, body: FunctionType, **names: object) -> CodeType:
-        """Give `function`, whoever holds it, the code of `body` with the same parameters, or any, and return it.
+        """Give `function` the code of `body`, wherever the function is referenced, and return the code.
 
-        In it `plain` is the original, `names` what they are given as.
+        `body` has the same parameters, or `*args, **kwargs`. In it `plain` is the original function, and `names` are
+        globals.
         """
         function = behind.get(function, function)
         code = recoded(function, body, plain=original(function), **names)
@@ -41,14 +42,14 @@ class Exchange:
         return code
 
     def exchange_code(self, function: FunctionType, code: CodeType) -> None:
-        """Set a function's code object again to one that `recode` made before: faster."""
+        """Set a function's code object to one that `recode` returned before, which is faster than `recode`."""
         inner = behind.get(function, function)
         before, inner.__code__ = inner.__code__, code
-        # which may by now be behind another
+        # by then the original may be stored behind another trampoline
         self._undo.append(lambda: setattr(behind.get(function, function), "__code__", before))
 
     def later(self, undo: Callable[[], object]) -> None:
-        """Also call this in `undo`."""
+        """Call `undo` when the replacements are reverted."""
         self._undo.append(undo)
 
     def undo(self) -> None:

@@ -1,5 +1,6 @@
-"""Code for Linux `perf`: a jitdump file, from which `perf inject --jit` creates an object file per kernel, so that
-`perf annotate` shows its instructions.
+"""Code for Linux `perf`: a jitdump file, so that `perf annotate` shows the instructions of kernels.
+
+`perf inject --jit` creates an object file per kernel from it:
 
     perf record -k mono python -m numod profile --jit-dump script.py
     perf inject --jit -i perf.data -o perf.jit.data && perf report -i perf.jit.data
@@ -26,9 +27,9 @@ _HEADER, _PREFIX, _CODE = struct.Struct("<IIIIIIQQ"), struct.Struct("<IIQ"), str
 
 
 class JitDump:
-    """Writes the code of all kernels of this process, present and future ones, until `close`. Linux only.
+    """Writes the code of all kernels of this process, including future ones, until `close`. Linux only.
 
-    `path` is the file, jit-<process>.dump in a folder: the name that `perf` expects. Raises OSError if it cannot be
+    `path` is the file, jit-<process>.dump in a folder, the name that `perf` expects. Raises OSError if it cannot be
     written.
     """
 

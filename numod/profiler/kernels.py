@@ -1,4 +1,4 @@
-"""Reports on kernels: source, compile or load time, time of its calls, and distance from the roofline."""
+"""Reports on kernels: source, compile or load time, time of the calls, and fraction of the roofline."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from .roofline import machine
 
 @dataclass
 class KernelReport:
-    """Times in microseconds.
+    """The results for one kernel. Times are in microseconds.
 
-    `dispatch`: the time of its ops outside kernels. Flops and bytes are those of the ops, attributed to their longest
-    kernel. Of parallel launches: `shared_time` in all, in it the `busiest` thread's work and the mean `shared` by all.
+    `dispatch` is the time of its ops outside kernels. Flops and bytes are those of the ops, attributed to their longest
+    kernel. For parallel launches, `shared_time` is the total time, `busiest` the busiest thread's work, and `shared`
+    the mean work of all threads.
     """
 
     kernel: Kernel
@@ -35,7 +36,7 @@ class KernelReport:
     ops: dict[str, None] = field(default_factory=dict)
     modules: dict[str, None] = field(default_factory=dict)
     building: Event | None = None
-    beside: list[Event] = field(default_factory=list)  # passes that other threads did meanwhile
+    concurrent_passes: list[Event] = field(default_factory=list)  # passes that ran in other threads meanwhile
 
     @property
     def threads(self) -> int:
@@ -44,31 +45,27 @@ class KernelReport:
 
     @property
     def imbalance(self) -> float:
-        """Work of the busiest thread divided by the mean over all threads: 1 if balanced; 0 if the kernel was not run
-        in parallel.
-        """
+        """Work of the busiest thread divided by the mean of all threads; 0 if the kernel did not run in parallel."""
         return self.busiest / self.shared if self.shared else 0.0
 
     @property
     def waiting(self) -> float:
-        """The fraction of time in which not even the busiest thread worked: starting threads, and synchronizing at the
-        end.
-        """
+        """The fraction of time in which no thread worked, such as for starting and synchronizing threads."""
         return max(1.0 - self.busiest / self.shared_time, 0.0) if self.shared_time else 0.0
 
     @property
     def built(self) -> str:
-        """ "compile" or "load" if that happened while the profiler was on; else ""."""
+        """ "compile" or "load" if that happened while the profiler was on, otherwise ""."""
         return self.building.category if self.building else ""
 
     @property
     def passes(self) -> list[tuple[str, float]]:
-        """The compiler's passes with the time each took itself, inner functions included, longest first."""
+        """The compiler's passes with their self times, including inner functions, longest first."""
         totals: dict[str, float] = {}
-        waiting = [*self.building.cpu_children, *self.beside] if self.building else []
-        for each in waiting:
-            totals[each.name] = totals.get(each.name, 0.0) + each.self_cpu_time_total
-            waiting += each.cpu_children
+        waiting = [*self.building.cpu_children, *self.concurrent_passes] if self.building else []
+        for event in waiting:
+            totals[event.name] = totals.get(event.name, 0.0) + event.self_cpu_time_total
+            waiting += event.cpu_children
         return sorted(totals.items(), key=lambda item: -item[1])
 
     @property
@@ -83,7 +80,7 @@ class KernelReport:
 
     @cached_property
     def machine_code(self) -> inspection.MachineCode | None:
-        """The kernel's assembly, with source lines of its instructions. Compiles the kernel once more."""
+        """The kernel's assembly with the source lines of its instructions. Compiles the kernel again."""
         return inspection.machine_code(self.kernel, lines=True)
 
     def __str__(self) -> str:
@@ -101,13 +98,13 @@ class KernelReport:
 
 
 def reports(events: Sequence[Event]) -> list[KernelReport]:
-    """Every kernel that ran or was built, longest time first."""
-    found: dict[str, KernelReport] = {}
+    """Reports on every kernel that ran or was built, longest time first."""
+    report_by_key: dict[str, KernelReport] = {}
     best: dict[str, float] = {}
     for event in events:
         if event.category not in ("kernel", "compile", "load"):
             continue
-        report = found.setdefault(event.subject.key, KernelReport(event.subject))
+        report = report_by_key.setdefault(event.subject.key, KernelReport(event.subject))
         if event.category != "kernel":
             report.building = event
             continue
@@ -116,12 +113,14 @@ def reports(events: Sequence[Event]) -> list[KernelReport]:
         _note_threads(report, event)
         _note_op(report, event, best)
     apart = [event for event in events if event.category == "pass" and event.cpu_parent is None]
-    for report in found.values():
+    for report in report_by_key.values():
         if report.building is not None:
-            report.beside = [each for each in apart if report.building.start <= each.start <= report.building.end]
+            report.concurrent_passes = [
+                event_ for event_ in apart if report.building.start <= event_.start <= report.building.end
+            ]
     for key, seconds in best.items():
-        found[key].roofline = seconds
-    return sorted(found.values(), key=lambda value: -value.time)
+        report_by_key[key].roofline = seconds
+    return sorted(report_by_key.values(), key=lambda value: -value.time)
 
 
 def _note_threads(report: KernelReport, event: Event) -> None:

@@ -1,8 +1,8 @@
-"""Launches: the time spent inside compiled kernels, apart from the ops around them.
+"""Launches: the time spent inside compiled kernels, without the ops around them.
 
 Plans hold the entry points of compiled kernels in closures, so that a launch needs no lookup. While recording, timed
-wrappers replace them in those closures. A GPU launch returns before its kernel has run: events in its stream, before
-and after it, give the GPU's time.
+wrappers replace them in those closures. A GPU launch returns before its kernel has run; events in its stream, before
+and after it, measure the GPU's time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .exchange import Exchange
 
 
 class Launches:
-    """Replaces kernel entry points by timed wrappers wherever they are stored, and restores them."""
+    """Replaces kernel entry points with timed wrappers wherever they are stored, and restores them."""
 
     def __init__(self, note: Callable, clock: Callable) -> None:
         self.note, self.clock = note, clock
@@ -57,7 +57,7 @@ class Launches:
 
             def launch(*arguments: object) -> object:
                 start = clock()
-                result = entry(*arguments)  # a compiled program returns which check failed
+                result = entry(*arguments)  # a compiled program returns the number of a failed check
                 note(start, "kernel", kernel, None)
                 return result
 
@@ -69,7 +69,7 @@ class Launches:
                     start,
                     "kernel",
                     kernel,
-                    Parts([each for each in chunks.take() if each[0] >= start], arguments[-1]),
+                    Parts([chunk for chunk in chunks.take() if chunk[0] >= start], arguments[-1]),
                     end,
                 )
                 return result
@@ -81,10 +81,7 @@ class Launches:
         return self._timed.get(id(entry), entry)
 
     def _time_gpu(self, entry: Callable) -> Callable:
-        """A timed wrapper of a GPU launcher from the back end's `launch_on`.
-
-        The note's detail is the pair of events.
-        """
+        """A timed wrapper of a GPU launcher from the back end's `launch_on`. The note's detail is a pair of events."""
         dispatcher = getattr(entry, "kernel", None)
         note = self.note
         clock = self.clock
@@ -105,7 +102,7 @@ class Launches:
                 marks[1].record(stream)
             note(start, "kernel", kernel, Marks(*marks) if marks else Simulated())
 
-        # a program that is compiled meanwhile keeps it, and may become a graph
+        # a program compiled meanwhile keeps this launcher, and may become a CUDA graph
         launch.kernel, launch.shape = entry.kernel, entry.shape
         self._timed[id(entry)], self._plain[id(launch)] = launch, entry
         return launch
@@ -133,7 +130,7 @@ class Launches:
                 wire(getattr(plan, "run", None), exchange, seen)
 
     def watch_compiled(self, compiled: object, short: Callable) -> None:
-        """Time the native functions of a compiled function's programs, and of its fast path into the last one."""
+        """Time the native functions of a compiled function's programs, and of the fast path to its last program."""
         if self.on and self._compiled.get(id(compiled)) != (compiled, short, compiled.recorded):
             for kernel in build.kernels():
                 self._time(kernel)
@@ -149,8 +146,8 @@ class Launches:
 class Parts:
     """How a parallel launch was divided: `chunks` of (start, end, thread) in ns, and the number of threads."""
 
-    def __init__(self, found: list[tuple[int, int, int]], threads: int) -> None:
-        self.chunks, self.threads = found, threads
+    def __init__(self, chunks: list[tuple[int, int, int]], threads: int) -> None:
+        self.chunks, self.threads = chunks, threads
 
     def microseconds(self, _: int) -> float:
         """The time on a GPU."""
@@ -168,13 +165,13 @@ class Parts:
 class Marks:
     """Two events in a GPU stream."""
 
-    def __init__(self, before: object, behind: object) -> None:
-        self.before, self.behind = before, behind
+    def __init__(self, before: object, after: object) -> None:
+        self.before, self.after = before, after
 
     def microseconds(self, _: int) -> float:
-        """The time between them; waits for the second one."""
-        self.behind.synchronize()
-        return 1e3 * self.before.elapsed_time(self.behind)
+        """The time between the events; waits for the second one."""
+        self.after.synchronize()
+        return 1e3 * self.before.elapsed_time(self.after)
 
 
 class Simulated:
@@ -185,48 +182,53 @@ class Simulated:
         return duration / 1e3
 
 
-def _launches(thing: object, seen: set[int]) -> list[Callable]:
+def _launches(value: object, seen: set[int]) -> list[Callable]:
     """The GPU kernel launches that a plan's launcher refers to."""
-    if id(thing) in seen or not isinstance(thing, (FunctionType, tuple, list)):
+    if id(value) in seen or not isinstance(value, (FunctionType, tuple, list)):
         return []
-    seen.add(id(thing))
-    if isinstance(thing, FunctionType) and hasattr(thing, "kernel"):
-        return [thing]
-    parts = thing if isinstance(thing, (tuple, list)) else [cell.cell_contents for cell in thing.__closure__ or ()]
-    return [found for part in parts for found in _launches(part, seen)]
+    seen.add(id(value))
+    if isinstance(value, FunctionType) and hasattr(value, "kernel"):
+        return [value]
+    parts = value if isinstance(value, (tuple, list)) else [cell.cell_contents for cell in value.__closure__ or ()]
+    return [launch for part in parts for launch in _launches(part, seen)]
 
 
-def wire(thing: object, exchange: dict[int, Callable], seen: set[int]) -> object:
-    """`thing` with functions replaced by the table `exchange` (by id): itself, or inside closures, lists and gates."""
-    if id(thing) in exchange:
-        return exchange[id(thing)]
-    if isinstance(thing, (tuple, list)):
-        parts = [wire(each, exchange, seen) for each in thing]
-        return thing if all(a is b for a, b in zip(parts, thing)) else type(thing)(parts)
-    if id(thing) in seen:
-        return thing
-    if isinstance(thing, FunctionType):
-        seen.add(id(thing))
-        for cell in thing.__closure__ or ():
-            found = wire(cell.cell_contents, exchange, seen)
-            if found is not cell.cell_contents:
-                cell.cell_contents = found
-    elif isinstance(thing, Gated):
-        seen.add(id(thing))
-        vars(thing).update({name: wire(each, exchange, seen) for name, each in vars(thing).items()})
-    return thing
+def wire(value: object, exchange: dict[int, Callable], seen: set[int]) -> object:
+    """Replace functions by the table `exchange` (by id): `value` itself, or inside closures, lists and gates."""
+    if id(value) in exchange:
+        return exchange[id(value)]
+    if isinstance(value, (tuple, list)):
+        parts = [wire(item, exchange, seen) for item in value]
+        return value if all(a is b for a, b in zip(parts, value)) else type(value)(parts)
+    if id(value) in seen:
+        return value
+    if isinstance(value, FunctionType):
+        seen.add(id(value))
+        for cell in value.__closure__ or ():
+            replacement = wire(cell.cell_contents, exchange, seen)
+            if replacement is not cell.cell_contents:
+                cell.cell_contents = replacement
+    elif isinstance(value, Gated):
+        seen.add(id(value))
+        vars(value).update({name: wire(item, exchange, seen) for name, item in vars(value).items()})
+    return value
 
 
 def _wire_program(compiled: object, short: Callable, exchange: dict[int, Callable], wrappers: Iterable[int]) -> None:
-    """The same in the programs of a compiled function, and in its fast path into the last one.
+    """`wire` for the programs of a compiled function and its fast path to the last program.
 
-    What a timed wrapper (by id) holds stays: its entry point.
+    Entry points inside the timed wrappers (given by id) are not replaced.
     """
-    space = getattr(short, "__globals__", {})
-    if "slow" in space:
-        space.update(
-            {name: wire(each, exchange, set(wrappers)) for name, each in space.items() if name.startswith("launch")}
-        )
+    for path in (short, *[variant.entry for variant in compiled.variants]):
+        space = getattr(path, "__globals__", {})
+        if "slow" in space:
+            space.update(
+                {
+                    name: wire(value, exchange, set(wrappers))
+                    for name, value in space.items()
+                    if name.startswith("launch")
+                }
+            )
     for section in _sections(compiled):
         name = "launch" if section.linked else "launchers"
         setattr(section, name, wire(getattr(section, name), exchange, set(wrappers)))

@@ -1,4 +1,4 @@
-"""`numod.autograd.profiler`: PyTorch's older interface of the profiler, without schedules."""
+"""`numod.autograd.profiler`: PyTorch's deprecated profiler interface, without schedules."""
 
 from __future__ import annotations
 
@@ -19,9 +19,7 @@ __all__ = [
 
 
 class profile(_profile):
-    """`numod.profiler.profile` without schedule and steps, which also offers the results' methods itself; does nothing
-    unless `enabled`.
-    """
+    """`numod.profiler.profile` without schedule; it has the results' methods, and can be disabled."""
 
     def __init__(
         self,
@@ -60,9 +58,9 @@ class profile(_profile):
         """All slices; None if nothing was recorded."""
         return self.events() if self._notes is not None else None
 
-    def table(self, *arguments: Any, **named: Any) -> str:
-        """The table of all slices, one by one."""
-        return self.events().table(*arguments, **named)
+    def table(self, *arguments: Any, **kwargs: Any) -> str:
+        """The table of all slices."""
+        return self.events().table(*arguments, **kwargs)
 
     def total_average(self) -> FunctionEventAvg:
         """The sum of all slices."""
@@ -81,8 +79,8 @@ class emit_nvtx(AbstractContextManager):
         self.enabled, self.record_shapes = enabled, record_shapes
 
     def __exit__(self, *_: object) -> None:
-        """Nothing to stop."""
+        """Do nothing."""
 
 
 class emit_itt(emit_nvtx):
-    """The same for Intel's."""
+    """Accepted for compatibility: no ranges are sent to Intel's tools."""

@@ -1,6 +1,4 @@
-"""Symbols for Linux `perf`: a map file with the names and addresses of compiled kernels, so that `perf report` shows
-names.
-"""
+"""Symbols for Linux `perf`: a map file with the names and addresses of compiled kernels."""
 
 from __future__ import annotations
 
@@ -17,12 +15,10 @@ _MOST = 1 << 16  # assumed size in bytes of a function that is not closely follo
 
 
 def write_perf_map(path: str | None = None) -> str:
-    """Write the addresses of all kernels of this process; call it at the end of the program that `perf record` runs.
+    """Write the addresses of all kernels of this process, and return the file's name.
 
-    Returns the file's name.
-
-    The default is the path that `perf` reads: /tmp/perf-<process>.map. Lines are `begin size name`, with hexadecimal
-    numbers.
+    Call it at the end of the program that `perf record` runs. The default path is the one that `perf` reads:
+    /tmp/perf-<process>.map. Lines are `begin size name`, with hexadecimal numbers.
     """
     path = path or f"/tmp/perf-{os.getpid()}.map"
     with open(path, "w", encoding="utf-8") as file:
@@ -31,36 +27,34 @@ def write_perf_map(path: str | None = None) -> str:
 
 
 def functions(kernels: Iterable[build.Kernel]) -> list[tuple[int, int, str]]:
-    """(address, maximum size, name) of kernel functions, outlined loops, helpers, Python wrappers and functions that
-    kernels share, sorted by address.
+    """(address, maximum size, name) of all functions of kernels, sorted by address.
+
+    They include outlined loops, helpers, Python wrappers and functions that kernels share.
     """
-    found = sorted({address: name for kernel in kernels for address, name in _named(kernel)}.items())
-    ends = [address for address, _ in found[1:]] + [found[-1][0] + _MOST] if found else []
+    named = sorted({address: name for kernel in kernels for address, name in _named_addresses(kernel)}.items())
+    ends = [address for address, _ in named[1:]] + [named[-1][0] + _MOST] if named else []
     ranges = _executable()
     lows = [low for low, _ in ranges]
-    # where the range ends that may hold it
-    behind = [ranges[bisect_right(lows, begin) - 1][1] if ranges else 0 for begin, _ in found]
+    # the end of the range that may contain the function
+    range_ends = [ranges[bisect_right(lows, begin) - 1][1] if ranges else 0 for begin, _ in named]
     sizes = [
         min(end - begin, _MOST, high - begin if high > begin else _MOST)
-        for (begin, _), end, high in zip(found, ends, behind)
+        for (begin, _), end, high in zip(named, ends, range_ends)
     ]
-    return [(begin, size, name) for (begin, name), size in zip(found, sizes)]
+    return [(begin, size, name) for (begin, name), size in zip(named, sizes)]
 
 
-def _named(kernel: build.Kernel) -> list[tuple[int, str]]:
-    own = [(symbol, f"numod::{kernel.name}{_role(symbol, kernel.name)}") for symbol in kernel.symbols]
-    found = [
-        (compiler.address(each), name)
-        for each, name in [*own, *((each, f"numod::{_plain(each)}") for each in kernel.shared)]
+def _named_addresses(kernel: build.Kernel) -> list[tuple[int, str]]:
+    symbols = [(symbol, f"numod::{kernel.name}{_role(symbol, kernel.name)}") for symbol in kernel.symbols]
+    addresses = [
+        (compiler.address(symbol_), name)
+        for symbol_, name in [*symbols, *((symbol_, f"numod::{_plain(symbol_)}") for symbol_ in kernel.shared)]
     ]
-    return [(address, name) for address, name in found if address]
+    return [(address, name) for address, name in addresses if address]
 
 
 def _role(mangled: str, kernel: str) -> str:
-    """The role of a kernel's function:
-
-    " (wrapper)", " (a thread's part)", or a helper's name; "" for the kernel itself.
-    """
+    """The role of a kernel's function: " (wrapper)", " (a thread's part)", or a helper's name; "" for the kernel."""
     if kernel in mangled:
         return " (wrapper)" if "cpython" in mangled else ""
     if MARK in mangled or mangled.startswith("share"):

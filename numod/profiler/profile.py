@@ -1,4 +1,4 @@
-"""`profile`, the user's interface: it starts and stops a `Watch` by its schedule, and returns the results."""
+"""`profile`, the user interface: it starts and stops a `Watch` by its schedule, and returns the results."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _now: list[profile] = []  # the active profiler, of which there is at most one
 
 
 def _forget() -> None:
-    """In a forked child: stop profiling, so that it can use a profiler of its own."""
-    for each in _now:
-        if each._watch is not None:
-            each._watch.stop()
-            each._watch.take()
-            each._watch = None
+    """In a forked child: stop profiling, so that the child can use its own profiler."""
+    for profiler in _now:
+        if profiler._watch is not None:
+            profiler._watch.stop()
+            profiler._watch.take()
+            profiler._watch = None
     _now.clear()
 
 
@@ -38,7 +38,7 @@ os.register_at_fork(after_in_child=_forget)
 
 
 class ProfilerActivity(Enum):
-    """Activities to profile. CUDA times are those of the launches, unless the program waits for its kernels."""
+    """Activities to profile. CUDA times are those of the launches unless the program waits for its kernels."""
 
     CPU = 0
     CUDA = 2
@@ -53,18 +53,18 @@ def supported_activities() -> set[ProfilerActivity]:
 
 
 def kineto_available() -> bool:
-    """False: slices are not recorded by PyTorch's library Kineto."""
+    """False, since PyTorch's library Kineto is not used."""
     return False
 
 
 class profile:
     """Record what runs in the block: ops, gradients, kernels, compilations, modules, optimizer steps.
 
-    `record_shapes`: inputs' shapes; `with_flops`: operations and bytes by them; `profile_memory`: buffers made and
-    freed; `with_stack`: the user's lines; `with_modules`: modules' slices and paths; `with_jit`: the time inside
-    compiled kernels, and of the compiler's passes. `schedule` maps a step's number to a ProfilerAction, `step()` ends a
-    step; `on_trace_ready(self)` is called at the end of each recorded cycle. Raises RuntimeError if another profiler is
-    active.
+    `record_shapes` records the inputs' shapes; `with_flops`, operations and bytes; `profile_memory`, buffers allocated
+    and freed; `with_stack`, the user's source lines; `with_modules`, module calls and their paths; `with_jit`, the time
+    inside compiled kernels and of the compiler's passes. `schedule` maps a step's number to a ProfilerAction, and
+    `step()` ends a step. `on_trace_ready(self)` is called at the end of each recorded cycle. Raises RuntimeError if
+    another profiler is active.
     """
 
     def __init__(
@@ -98,9 +98,9 @@ class profile:
             raise TypeError(
                 f"profile: activities must be of ProfilerActivity, got {sorted(map(repr, self.activities))}"
             )
-        for name, given in (("schedule", schedule), ("on_trace_ready", on_trace_ready)):
-            if given is not None and not callable(given):
-                raise TypeError(f"profile: {name} must be a function, got {type(given).__name__}")
+        for name, value in (("schedule", schedule), ("on_trace_ready", on_trace_ready)):
+            if value is not None and not callable(value):
+                raise TypeError(f"profile: {name} must be a function, got {type(value).__name__}")
         self.schedule, self.on_trace_ready, self.acc_events = schedule, on_trace_ready, acc_events
         self.record_shapes, self.with_flops, self.profile_memory, self.with_stack, self.with_modules, self.with_jit = (
             record_shapes, with_flops, profile_memory, with_stack, with_modules, with_jit
@@ -113,7 +113,7 @@ class profile:
         self._notes: list | None = None
         self._roots: dict[Any, str] = {}
         self._began = self._step_began = 0
-        self._found: tuple[EventList, list[Memory]] | None = None
+        self._results: tuple[EventList, list[Memory]] | None = None
         self._shared_before, self._sharing = threads.sharing(), None
 
     # ---- start and stop
@@ -126,12 +126,12 @@ class profile:
         self.stop()
 
     def __call__(self, function: Callable) -> Callable:
-        """As a decorator: each call is profiled."""
+        """Use as a decorator: each call is profiled."""
 
         @functools.wraps(function)
-        def wrapped(*arguments: Any, **named: Any) -> Any:
+        def wrapped(*arguments: Any, **kwargs: Any) -> Any:
             with self:
-                return function(*arguments, **named)
+                return function(*arguments, **kwargs)
 
         return wrapped
 
@@ -142,14 +142,14 @@ class profile:
             _now.append(self)
             if _now[0] is self:
                 return self._begin(action)
-            _now.remove(self)  # of two threads that begin at once the other was faster
+            _now.remove(self)  # another thread started its profiler first
         raise RuntimeError(
-            "another profiler is on, here or in another thread; leave its block first: a process has one at a time"
+            "another profiler is active, in this or another thread; leave its block first: a process has one at a time"
         )
 
     def _begin(self, action: ProfilerAction) -> None:
         try:
-            self._turn(action)
+            self._switch_to(action)
         except BaseException:
             if self._watch is not None:
                 self._watch.stop()
@@ -158,7 +158,7 @@ class profile:
             raise
 
     def stop(self) -> None:
-        """Stop; results of a recording are then ready."""
+        """Stop. The results of a recording are then available."""
         if self not in _now:
             return
         recording = self.current_action in (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
@@ -182,7 +182,7 @@ class profile:
             self._close(True)
             if self.on_trace_ready is not None:
                 self.on_trace_ready(self)
-        self._turn(self._action(self.step_num))
+        self._switch_to(self._action(self.step_num))
         self._step_began = clock()
 
     def _action(self, step: int) -> ProfilerAction:
@@ -193,8 +193,8 @@ class profile:
             )
         return action
 
-    def _turn(self, action: ProfilerAction) -> None:
-        """Change from the current action to the next one. During warm-up notes are recorded and then discarded."""
+    def _switch_to(self, action: ProfilerAction) -> None:
+        """Change to the next action. Notes recorded during warm-up are discarded."""
         if action is ProfilerAction.NONE:
             self._close(False)
         elif self._watch is None:
@@ -227,7 +227,7 @@ class profile:
         notes.extend((self._began, end, get_ident(), "profile", "profile", None))
         if keep:
             before = self._notes if self.acc_events and self._notes else []
-            self._notes, self._roots, self._found = [*before, *notes], {**self._roots, **self._watch.roots}, None
+            self._notes, self._roots, self._results = [*before, *notes], {**self._roots, **self._watch.roots}, None
             self._sharing = threads.sharing().since(self._shared_before)
         self._watch = None
 
@@ -236,73 +236,71 @@ class profile:
 
     # ---- results
 
-    def _built(self) -> tuple[EventList, list[Memory]]:
-        if self._found is None:
+    def _build_results(self) -> tuple[EventList, list[Memory]]:
+        if self._results is None:
             if self._notes is None:
                 raise AssertionError(
                     "Profiler must be initialized before getting key averages: nothing was recorded yet; leave its "
                     "block, or call stop()"
                 )
             events, memory = build(self._notes, self._roots)
-            self._found = EventList(events), memory
-        return self._found
+            self._results = EventList(events), memory
+        return self._results
 
     def events(self) -> EventList:
-        """All slices, in the order of their starts."""
-        return self._built()[0]
+        """All slices, ordered by start."""
+        return self._build_results()[0]
 
     def key_averages(
         self, group_by_input_shape: bool = False, group_by_stack_n: int = 0, group_by_overload_name: bool = False
     ) -> EventList:
-        """Slices summed by name and, if asked, by input shapes and source lines."""
+        """Slices summed by name and, optionally, by input shapes and source lines."""
         return self.events().key_averages(group_by_input_shape, group_by_stack_n)
 
     def kernels(self) -> list[KernelReport]:
         """Reports on all kernels that ran or were built: source, times, operations, machine code.
 
-        Needs with_jit (and with_flops for rates).
+        Needs with_jit, and with_flops for rates.
         """
         return reports(self.events())
 
     def sharing(self) -> threads.Sharing:
-        """Parallel launches of the last recording, and how much time they lost by waiting for threads: other programs
-        may hold the cores.
-        """
-        self._built()
+        """Parallel launches of the last recording, and the time they lost waiting for threads."""
+        self._build_results()
         return self._sharing
 
     def memory(self) -> list[Memory]:
         """Changes of memory usage, in order."""
-        return sorted(self._built()[1], key=lambda each: each.time)
+        return sorted(self._build_results()[1], key=lambda change: change.time)
 
     def export_chrome_trace(self, path: str, use_python_export: bool = False) -> None:
-        """Write the slices as JSON for Perfetto (ui.perfetto.dev) and chrome://tracing; gzipped if the name ends in
-        .gz.
-        """
+        """Write the slices as JSON for Perfetto (ui.perfetto.dev) and chrome://tracing; a .gz file is gzipped."""
         chrome.export_trace(self.events(), self.memory(), self.metadata, path)
 
     def export_html(self, path: str, title: str = "numod profile", assembly: int = 6) -> None:
         """Write a self-contained HTML page with timeline, flame graph, modules, roofline and kernels.
 
-        The `assembly` longest kernels are shown with their machine code, for which they are compiled once more, within
-        a limit of ten seconds.
+        The `assembly` longest kernels are shown with their machine code. They are compiled again for it, with a limit
+        of ten seconds.
         """
         report.export_html(self, path, title, assembly)
 
     def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:
-        """Write stacks for flame graphs, `outer;inner;... number` per line: source lines and the metric in
-        microseconds. Needs with_stack.
+        """Write stacks for flame graphs, one `outer;inner;... number` per line. Needs with_stack.
+
+        The number is the metric in microseconds.
         """
         if not self.with_stack:
             raise ValueError("export_stacks() needs the lines of code: profile(with_stack=True)")
         self.events().export_stacks(path, metric)
 
     def export_memory_timeline(self, path: str, device: str | None = None) -> None:
-        """Write memory usage over time: [times in us, bytes by category] as JSON (gzipped for .gz), or the report for
-        .html. Needs profile_memory.
+        """Write memory usage over time. Needs profile_memory.
+
+        The file is JSON, [times in us, bytes by category] (gzipped for .gz), or the HTML report for .html.
         """
         if not self.profile_memory:
-            raise ValueError("export_memory_timeline() needs the buffers made and freed: profile(profile_memory=True)")
+            raise ValueError("export_memory_timeline() needs memory records: profile(profile_memory=True)")
         if path.endswith(".html"):
             self.export_html(path, title="Memory timeline", assembly=0)
         else:
@@ -315,7 +313,7 @@ class profile:
     preset_metadata = add_metadata
 
     def add_metadata_json(self, key: str, value: str) -> None:
-        """Add a value, given as JSON, to the trace's metadata."""
+        """Add a JSON value to the trace's metadata."""
         self.metadata[key] = json.loads(value)
 
     preset_metadata_json = add_metadata_json
@@ -338,7 +336,7 @@ class profile:
 
 
 class record_function:
-    """A user-defined slice, as a context or decorator. Does nothing while no profiler is active."""
+    """A user-defined slice, as a context or decorator. It does nothing while no profiler is active."""
 
     def __init__(self, name: str, args: str | None = None) -> None:
         self.name, self.args = name, args
@@ -350,15 +348,15 @@ class record_function:
 
     def __exit__(self, *_: object) -> None:
         begin = self._begins.pop()
-        for each in _now[:1]:  # another thread may turn it off meanwhile
-            if (watch := each._watch) is not None:
+        for profiler in _now[:1]:  # another thread may stop the profiler meanwhile
+            if (watch := profiler._watch) is not None:
                 watch.note(begin, "user", self.name, None)
 
     def __call__(self, function: Callable) -> Callable:
         @functools.wraps(function)
-        def wrapped(*arguments: Any, **named: Any) -> Any:
+        def wrapped(*arguments: Any, **kwargs: Any) -> Any:
             with record_function(self.name, self.args):
-                return function(*arguments, **named)
+                return function(*arguments, **kwargs)
 
         return wrapped
 

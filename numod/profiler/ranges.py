@@ -1,6 +1,6 @@
-"""The interfaces of `torch.cuda.nvtx` and `torch.profiler.itt`.
+"""The interfaces of `torch.cuda.nvtx` and `torch.profiler.itt`, whose ranges become slices of numod's profiler.
 
-Ranges become slices of numod's profiler; they are not sent to NVIDIA's or Intel's tools.
+They are not sent to NVIDIA's or Intel's tools.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def is_available() -> bool:
 
 
 def range_push(msg: str) -> int:
-    """Open a range inside those that are open; returns their number before."""
+    """Open a range inside the open ones. Returns the number of open ranges before."""
     _open.ranges.append(record_function(msg).__enter__())
     return len(_open.ranges) - 1
 
@@ -52,7 +52,7 @@ def mark(msg: str) -> None:
 
 @contextmanager
 def range(msg: str, *args: Any, **kwargs: Any) -> Iterator[None]:
-    """Context or decorator: the block or function is a range. `msg` is formatted with the other arguments."""
+    """A context or decorator that makes the block or function a range. `msg` is formatted with the arguments."""
     range_push(msg.format(*args, **kwargs))
     try:
         yield

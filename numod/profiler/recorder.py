@@ -1,9 +1,9 @@
-"""The recorder: stores notes, as cheaply as a call from Python allows. `watch` defines what the notes mean.
+"""The recorder: stores notes with little overhead. `watch` defines what the notes mean.
 
 A note as a tuple of Python numbers would cost a fifth of a microsecond, half of it for creating the numbers and for
-memory, and a walk over Python's frames several microseconds. So the functions that run at every op are native, from a
-page of LLVM IR: `clock()` gives nanoseconds, `note(start, category, subject, detail, end=now)` writes six words, and
-`place()` tells one stack of calls from another. The clock is `time.perf_counter_ns`'s. The GIL is held throughout;
+memory, and a walk over Python's frames several microseconds. So the functions that run at every op are native, from
+LLVM IR: `clock()` returns nanoseconds, `note(start, category, subject, detail, end=now)` writes six words, and
+`stack_id()` identifies the stack of calls. The clock is that of `time.perf_counter_ns`. The GIL is held throughout;
 there is one recorder per process.
 """
 
@@ -44,7 +44,7 @@ define ptr @clock(ptr %self, ptr %nothing) {
   ret ptr %boxed
 }
 
-define internal void @keep(ptr %note, i32 %field, ptr %arguments, i64 %which) alwaysinline {
+define internal void @store_object(ptr %note, i32 %field, ptr %arguments, i64 %which) alwaysinline {
   %from = getelementptr ptr, ptr %arguments, i64 %which
   %object = load ptr, ptr %from
   call void @Py_IncRef(ptr %object)
@@ -61,7 +61,7 @@ define internal i64 @number(ptr %arguments, i64 %which) alwaysinline {
   ret i64 %value
 }
 
-define ptr @note(ptr %self, ptr %arguments, i64 %given) {
+define ptr @note(ptr %self, ptr %arguments, i64 %argument_count) {
   %count = load i64, ptr @count
   %room = load i64, ptr @room
   %full = icmp eq i64 %count, %room
@@ -89,34 +89,34 @@ write:
   %thread = call i64 @PyThread_get_thread_ident()
   %third = getelementptr i64, ptr %note, i64 2
   store i64 %thread, ptr %third
-  call void @keep(ptr %note, i32 3, ptr %arguments, i64 1)
-  call void @keep(ptr %note, i32 4, ptr %arguments, i64 2)
-  call void @keep(ptr %note, i32 5, ptr %arguments, i64 3)
+  call void @store_object(ptr %note, i32 3, ptr %arguments, i64 1)
+  call void @store_object(ptr %note, i32 4, ptr %arguments, i64 2)
+  call void @store_object(ptr %note, i32 5, ptr %arguments, i64 3)
   %next = add i64 %count, 1
   store i64 %next, ptr @count
-  %ended = icmp eq i64 %given, 5
-  br i1 %ended, label %told, label %asked
-told:
+  %ended = icmp eq i64 %argument_count, 5
+  br i1 %ended, label %end_given, label %end_now
+end_given:
   %then = call i64 @number(ptr %arguments, i64 4)
   br label %finish
-asked:
+end_now:
   %now = call i64 @now()
   br label %finish
 finish:
-  %end = phi i64 [ %then, %told ], [ %now, %asked ]
+  %end = phi i64 [ %then, %end_given ], [ %now, %end_now ]
   %second = getelementptr i64, ptr %note, i64 1
   store i64 %end, ptr %second
   call void @Py_IncRef(ptr @_Py_NoneStruct)
   ret ptr @_Py_NoneStruct
 }
 
-define ptr @place(ptr %self, ptr %nothing) {
+define ptr @stack_id(ptr %self, ptr %nothing) {
   %innermost = call ptr @PyEval_GetFrame()
   call void @Py_IncRef(ptr %innermost)
   br label %frame
 frame:
   %at = phi ptr [ %innermost, %0 ], [ %outer, %frame ]
-  %sum = phi i64 [ 0, %0 ], [ %turned, %frame ]
+  %sum = phi i64 [ 0, %0 ], [ %rotated, %frame ]
   %code = call ptr @PyFrame_GetCode(ptr %at)
   call void @Py_DecRef(ptr %code)  ; its frame keeps it
   %address = ptrtoint ptr %code to i64
@@ -126,13 +126,13 @@ frame:
   ; 2^64 over the golden ratio: every bit of the sum moves the upper half
   %spread = mul i64 %with_code, -7046029254386353131
   %with_line = add i64 %spread, %line
-  %turned = call i64 @llvm.fshl.i64(i64 %with_line, i64 %with_line, i64 32)
+  %rotated = call i64 @llvm.fshl.i64(i64 %with_line, i64 %with_line, i64 32)
   %outer = call ptr @PyFrame_GetBack(ptr %at)
   call void @Py_DecRef(ptr %at)
   %outermost = icmp eq ptr %outer, null
   br i1 %outermost, label %done, label %frame
 done:
-  %boxed = call ptr @PyLong_FromLongLong(i64 %turned)
+  %boxed = call ptr @PyLong_FromLongLong(i64 %rotated)
   ret ptr %boxed
 }
 declare i64 @llvm.fshl.i64(i64, i64, i64)
@@ -148,13 +148,13 @@ define ptr @take(ptr %self, ptr %nothing) {
   br label %test
 test:
   %k = phi i64 [ 0, %0 ], [ %following, %give ]
-  %within = icmp ult i64 %k, %words
-  br i1 %within, label %box, label %done
+  %inside = icmp ult i64 %k, %words
+  br i1 %inside, label %box, label %done
 box:
   %at = getelementptr i64, ptr %notes, i64 %k
   %value = load i64, ptr %at
-  %place = urem i64 %k, 6
-  %timed = icmp ult i64 %place, 3
+  %field = urem i64 %k, 6
+  %timed = icmp ult i64 %field, 3
   br i1 %timed, label %convert, label %give
 convert:
   %boxed = call ptr @PyLong_FromLongLong(i64 %value)
@@ -175,19 +175,17 @@ _NO_ARGUMENTS, _FAST = 0x4, 0x80  # calling conventions: METH_NOARGS, METH_FASTC
 
 
 class Recorder(NamedTuple):
-    """`clock()`: the time in ns.
+    """The native functions.
 
-    `note(start, category, subject, detail)`: stores a note that ends now. `take()`: all notes since the last call, six
-    items each, in one list.
-
-    `place()`: a number that identifies the caller's stack (code object and instruction of each frame), unique as long
-    as the code objects exist.
+    `clock()` is the time in ns. `note(start, category, subject, detail)` stores a note that ends now. `take()` returns
+    all notes since the last call, six items each, in one list. `stack_id()` identifies the caller's stack (code object
+    and instruction of each frame); it is unique as long as the code objects exist.
     """
 
     clock: Callable[[], int]
     note: Callable[..., None]
     take: Callable[[], list]
-    place: Callable[[], int]
+    stack_id: Callable[[], int]
 
 
 class _Definition(ctypes.Structure):
@@ -203,20 +201,20 @@ class _Definition(ctypes.Structure):
 
 @cache
 def recorder() -> Recorder:
-    """The process's recorder; the first call takes ten milliseconds, plus as much to import LLVM."""
+    """The process's recorder. The first call takes ten milliseconds, plus as much to import LLVM."""
     engine = native.build(_TEXT)
-    _kept.append(engine)
-    conventions = {"clock": _NO_ARGUMENTS, "note": _FAST, "take": _NO_ARGUMENTS, "place": _NO_ARGUMENTS}
+    _owners.append(engine)
+    conventions = {"clock": _NO_ARGUMENTS, "note": _FAST, "take": _NO_ARGUMENTS, "stack_id": _NO_ARGUMENTS}
     return Recorder(*(_function(engine, name, convention) for name, convention in conventions.items()))
 
 
-_kept: list[object] = []  # owners of the native code and of its definitions
+_owners: list[object] = []  # owners of the native code and of its definitions
 
 
 def _function(engine: object, name: str, convention: int) -> Callable:
     """A native function as a Python callable."""
     definition = _Definition(name.encode(), engine.get_function_address(name), convention, None)
-    _kept.append(definition)
+    _owners.append(definition)
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p] * 3
     return make(ctypes.addressof(definition), None, None)

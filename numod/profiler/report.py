@@ -1,7 +1,4 @@
-"""The report: a self-contained HTML file with all results of a profile.
-
-The page's markup, style and script are in `page/`.
-"""
+"""The report: a self-contained HTML file with all results of a profile. `page/` has its markup, style and script."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ if TYPE_CHECKING:
     from .profile import profile
 
 _FOLDER = os.path.join(os.path.dirname(__file__), "page")
-_KINDS = {  # kinds of time, in display order, with the categories of slices whose self time they sum up
+_KINDS = {  # kinds of time in display order; each sums up the self time of these categories
     "Python": ("profile", "step", "user", "module", "gc"),
     "dispatch": ("op", "item", "node", "backward", "optimizer", "compiled"), "planning": ("plan",),
     "kernels": ("kernel",), "compiling": ("compile", "pass"), "loading": ("load", "import"), "data": ("data",),
@@ -31,7 +28,7 @@ _PATIENCE = 10.0  # time limit in seconds for compiling kernels again for their 
 
 
 def export_html(prof: profile, path: str, title: str, assembly: int) -> None:
-    """Write the report of a profile. The `assembly` longest kernels are shown with their machine code."""
+    """Write the report of a profile. The `assembly` longest kernels are shown with machine code."""
     write_page(path, title, _part("page.html"), _part("script.js"), describe(prof, title, assembly))
 
 
@@ -39,7 +36,7 @@ def write_page(path: str | os.PathLike, title: str, page: str, script: str, data
     """Write one HTML file: the page's markup and script, with the style and the functions that all pages share."""
     parts = {"title": _escaped(title), "style": _part("style.css"), "script": _part("common.js") + script}
     parts["data"] = json.dumps(data, separators=(",", ":")).replace("</", "<\\/")
-    text = re.sub(r"@(\w+)@", lambda found: parts[found[1]], page)
+    text = re.sub(r"@(\w+)@", lambda match: parts[match[1]], page)
     with open(path, "w", encoding="utf-8") as file:
         file.write(text)
 
@@ -54,7 +51,7 @@ def _escaped(text: str) -> str:
 
 
 def describe(prof: profile, title: str, assembly: int) -> dict[str, Any]:
-    """The page's data. Times in microseconds since the first slice."""
+    """The page's data. Times are in microseconds since the first slice."""
     events = prof.events()
     begin = events[0].start
     kernels = prof.kernels()
@@ -85,7 +82,7 @@ def kinds(events: Iterable[Event]) -> list[tuple[str, float]]:
 
 
 def _category(event: Event) -> str:
-    """A slice's category; a pass that links code loaded from disk counts as loading."""
+    """A slice's category. A pass that links code loaded from disk counts as loading."""
     loading = event.category == "pass" and event.cpu_parent is not None and event.cpu_parent.category == "load"
     return "load" if loading else event.category
 
@@ -107,8 +104,9 @@ def _averages(averages: EventList) -> list[list]:
 
 
 def _slices(events: Sequence[Event], begin: int) -> dict[str, Any]:
-    """Columns of the timeline: name (index), category, start, duration, depth, thread, module, line, and of a gradient
-    its forward slice.
+    """The timeline's columns: name (index), category, start, duration, depth, thread, module, line, forward slice.
+
+    The forward slice is set for gradients.
     """
     names: dict[str, int] = {}
     depth: dict[int, int] = {}
@@ -117,7 +115,7 @@ def _slices(events: Sequence[Event], begin: int) -> dict[str, Any]:
     for event in events:
         depth[event.id] = depth[event.cpu_parent.id] + 1 if event.cpu_parent is not None else 0
         line = _shortest(event.stack) if event.category in ("op", "node") else ""
-        texts = [names.setdefault(each, len(names)) for each in (event.name, _category(event), event.module, line)]
+        texts = [names.setdefault(text, len(names)) for text in (event.name, _category(event), event.module, line)]
         forward = event.forward.id if event.forward is not None else -1
         thread = threads.setdefault(event.thread, len(threads))
         rows.append(
@@ -138,18 +136,19 @@ def _shortest(stack: list[str]) -> str:
 
 
 def _flame(events: Sequence[Event]) -> list[list]:
-    """The flame graph, slices with equal stacks summed: [name, category, depth, start, duration], parents first; the
-    longest child leftmost.
+    """The flame graph, with equal stacks summed: [name, category, depth, start, duration].
+
+    Parents come first, and the longest child is leftmost.
     """
     root: dict[str, Any] = {"children": {}, "time": 0.0}
-    places = {-1: root}
+    nodes = {-1: root}
     for event in events:
-        above = places[event.cpu_parent.id if event.cpu_parent is not None else -1]
-        node = above["children"].setdefault(
+        parent = nodes[event.cpu_parent.id if event.cpu_parent is not None else -1]
+        node = parent["children"].setdefault(
             event.name, {"children": {}, "time": 0.0, "name": event.name, "category": _category(event)}
         )
         node["time"] += event.cpu_time_total
-        places[event.id] = node
+        nodes[event.id] = node
     rows: list[list] = []
     starts: dict[int, float] = {id(root): 0.0}
     waiting = [(root, -1)]
@@ -166,54 +165,54 @@ def _flame(events: Sequence[Event]) -> list[list]:
 
 
 def modules(events: Sequence[Event]) -> list[list]:
-    """By module path: [path, class, calls, forward time, its self time, backward time, its self time, memory allocated,
-    operations, first calls].
+    """Table by module path.
 
-    All but self times include submodules. Times exclude first calls.
+    Columns: path, class, calls, forward time, forward self time, backward time, backward self time, memory allocated,
+    operations, first calls. All but self times include submodules. Times exclude first calls.
     """
-    found: dict[str, list] = {}
+    rows: dict[str, list] = {}
     for event in events:
         if event.category == "module":
-            row = found.setdefault(
+            row = rows.setdefault(
                 event.module, [event.module, type(event.subject).__name__, 0, 0.0, 0.0, 0.0, 0.0, 0, 0, 0.0]
             )
             inner = sum(_steady(cpu_child) for cpu_child in event.cpu_children if cpu_child.category == "module")
-            for place, value in (
+            for column, value in (
                 (2, 1),
                 (3, _steady(event)),
                 (4, _steady(event) - inner),
                 (7, event.cpu_memory_usage),
                 (9, _first_calls(event)),
             ):
-                row[place] += value
+                row[column] += value
     for event in events:
         gradient = _steady(event) if event.category == "node" else 0.0
         path = event.module if gradient or event.flops else ""
-        if path in found:
-            found[path][6] += gradient
+        if path in rows:
+            rows[path][6] += gradient
         while path:
-            if path in found:
-                found[path][5] += gradient
-                found[path][8] += event.flops
+            if path in rows:
+                rows[path][5] += gradient
+                rows[path][8] += event.flops
             path = path.rpartition(".")[0]
-    return sorted(found.values(), key=lambda row: row[0].split("."))
+    return sorted(rows.values(), key=lambda row: row[0].split("."))
 
 
 def lines(events: Sequence[Event]) -> list[list]:
-    """By line of the user's code: [line, function, ops, their time, time of their gradients, first calls], longest
-    first. Needs with_stack.
+    """Table by line of the user's code, longest time first. Needs with_stack.
 
-    First calls are one-time work: planning, compiling, loading. The other times exclude it.
+    Columns: line, function, ops, their time, time of their gradients, first calls. First calls are one-time work:
+    planning, compiling, loading. The other times exclude it.
     """
-    found: dict[str, list] = {}
+    rows: dict[str, list] = {}
     for event in events:
         if event.category in ("op", "node") and event.stack and not _inside_op(event):
-            place, _, function = event.stack[0].partition(": ")
-            row = found.setdefault(place, [place, function, 0, 0.0, 0.0, 0.0])
+            line, _, function = event.stack[0].partition(": ")
+            row = rows.setdefault(line, [line, function, 0, 0.0, 0.0, 0.0])
             row[2] += event.category == "op"
             row[4 if event.category == "node" else 3] += _steady(event)
             row[5] += _first_calls(event)
-    return sorted(found.values(), key=lambda row: -row[3] - row[4])
+    return sorted(rows.values(), key=lambda row: -row[3] - row[4])
 
 
 def _first_calls(event: Event) -> float:
@@ -231,24 +230,24 @@ def _steady(event: Event) -> float:
 
 
 def _inside_op(event: Event) -> bool:
-    above = event.cpu_parent
-    while above is not None and above.category not in ("op", "node"):
-        above = above.cpu_parent
-    return above is not None
+    outer = event.cpu_parent
+    while outer is not None and outer.category not in ("op", "node"):
+        outer = outer.cpu_parent
+    return outer is not None
 
 
 def _memory(prof: profile, begin: int) -> list[list[float]]:
     """[time, bytes in use] after each change."""
     used, points = 0, []
-    for each in prof.memory():
-        used += each.size
-        points.append([(each.time - begin) / 1e3, used])
+    for change in prof.memory():
+        used += change.size
+        points.append([(change.time - begin) / 1e3, used])
     step = -(-len(points) // 4000) if points else 1
     return points[::step]
 
 
 def _kernels(reports: Sequence[KernelReport], most: int) -> Iterator[dict[str, Any]]:
-    """The kernels' reports, at `most` so many with machine code, within the time limit for compiling."""
+    """The kernels' reports. Up to `most` include machine code, within the time limit for compiling."""
     end = perf_counter() + _PATIENCE
     for number, report in enumerate(reports):
         expected = 0.0 if report.kernel.cached else report.kernel.seconds
@@ -257,7 +256,7 @@ def _kernels(reports: Sequence[KernelReport], most: int) -> Iterator[dict[str, A
 
 def _kernel(report: KernelReport, with_assembly: bool) -> dict[str, Any]:
     kernel, code = report.kernel, report.machine_code if with_assembly else None
-    found = {
+    fields = {
         "name": kernel.name, "key": kernel.key, "signature": kernel.signature, "variant": _variant(report),
         "source": kernel.source, "why": kernel.why, "built": report.built, "seconds": kernel.seconds,
         "calls": report.calls, "time": report.time, "dispatch": report.dispatch, "flops": report.flops,
@@ -266,7 +265,7 @@ def _kernel(report: KernelReport, with_assembly: bool) -> dict[str, Any]:
         "ops": list(report.ops), "modules": list(report.modules), "passes": report.passes,
     }  # fmt: skip
     if code is not None:
-        found.update(
+        fields.update(
             assembly=code.assembly,
             lines=code.lines,
             hot=code.hot_place,
@@ -274,7 +273,7 @@ def _kernel(report: KernelReport, with_assembly: bool) -> dict[str, Any]:
             vector_bits=code.vector_bits,
             unroll=code.unroll,
         )
-    return found
+    return fields
 
 
 def _variant(report: KernelReport) -> str:

@@ -1,6 +1,4 @@
-"""The roofline: this machine's measured limits on one thread, in arithmetic (the best product or convolution) and in
-bandwidth of caches and memory.
-"""
+"""The roofline: measured limits of one thread on this machine, for arithmetic and for memory bandwidth."""
 
 from __future__ import annotations
 
@@ -22,10 +20,10 @@ _LEVELS = (1 << 19, 1 << 23)
 
 @dataclass(frozen=True)
 class Machine:
-    """Limits:
+    """A machine's limits.
 
-    GFLOP/s of the faster of a product and a convolution in float32, GB/s of a copy within the L2 cache, the shared
-    cache, and memory.
+    GFLOP/s is that of the faster of a float32 matrix product and a convolution; GB/s is that of a copy within the L2
+    cache, the shared cache, and memory.
     """
 
     gflops: float
@@ -42,7 +40,7 @@ class Machine:
         return min(self.gflops, flops / moved * self.bandwidth(moved)) if moved else self.gflops
 
     def fraction(self, flops: int, moved: int, seconds: float) -> float:
-        """The fraction of the attainable performance that was achieved; of the bandwidth if there are no operations."""
+        """The fraction of the attainable performance, or of the bandwidth if there are no operations."""
         if not seconds or not (flops or moved):
             return 0.0
         if not flops:
@@ -52,7 +50,7 @@ class Machine:
 
 @cache
 def machine() -> Machine:
-    """This machine's limits; the first call takes a fifth of a second."""
+    """This machine's limits. The first call takes a fifth of a second."""
     return Machine(
         max(_product_rate(512), _convolution_rate(64, 30)),
         _copy_rate(1 << 15, 16),
@@ -68,7 +66,7 @@ def _product_rate(n: int) -> float:
 
 
 def _convolution_rate(channels: int, size: int) -> float:
-    """GFLOP/s of numod's 5 x 5 convolution; those of 3 x 3 do less arithmetic than they are counted for."""
+    """GFLOP/s of numod's 5 x 5 convolution. A 3 x 3 convolution uses fewer operations than are counted."""
     x, weight = ones(1, channels, size + 4, size + 4), ones(channels, channels, 5, 5)
     return (
         2

@@ -1,4 +1,4 @@
-"""Running a user's script as Python would run it."""
+"""Run a user's script as Python would run it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import traceback
 from contextlib import AbstractContextManager
 
 
-def run_script(path: str, arguments: list[str], within: AbstractContextManager) -> int:
-    """Run a script and return its exit code: 2 if the file is missing, 1 if it raises (with its traceback printed), 130
-    if it is interrupted.
+def run_script(path: str, arguments: list[str], context: AbstractContextManager) -> int:
+    """Run a script inside `context` and return its exit code.
 
-    It gets its own `sys.argv` and its own folder first on `sys.path`. It runs within the context `within`.
+    The code is 2 if the file is missing, 1 if the script raises (its traceback is printed), 130 if it is interrupted.
+    The script gets its own `sys.argv`, and its folder is first on `sys.path`.
     """
     if not os.path.isfile(path):
         print(f"there is no file {path}", file=sys.stderr)
@@ -21,7 +21,7 @@ def run_script(path: str, arguments: list[str], within: AbstractContextManager) 
     before = sys.argv, sys.path[0]
     sys.argv, sys.path[0] = [path, *arguments], os.path.dirname(os.path.abspath(path))
     try:
-        with within:
+        with context:
             runpy.run_path(path, run_name="__main__")
         return 0
     except SystemExit as end:
@@ -31,11 +31,11 @@ def run_script(path: str, arguments: list[str], within: AbstractContextManager) 
     except KeyboardInterrupt:
         print("\ninterrupted", file=sys.stderr)
         return 130
-    except Exception as error:  # whatever the script raises is its own
-        place = error.__traceback__
-        while place is not None and place.tb_frame.f_code.co_filename != path:
-            place = place.tb_next  # without our own frames
-        traceback.print_exception(error.with_traceback(place))
+    except Exception as error:  # the script may raise anything
+        frames = error.__traceback__
+        while frames is not None and frames.tb_frame.f_code.co_filename != path:
+            frames = frames.tb_next  # skip numod's own frames
+        traceback.print_exception(error.with_traceback(frames))
         return 1
     finally:
         sys.argv, sys.path[0] = before

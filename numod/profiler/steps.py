@@ -1,4 +1,4 @@
-"""Schedules: what a profiler does at each step of a program. Not how it does it."""
+"""Schedules: the profiler's action at each step of a program."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import Enum
 
 
 class ProfilerAction(Enum):
-    """What a profiler does at a step."""
+    """The profiler's action at a step."""
 
     NONE = 0
     WARMUP = 1
@@ -19,10 +19,10 @@ class ProfilerAction(Enum):
 def schedule(
     *, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0, skip_first_wait: int = 0
 ) -> Callable[[int], ProfilerAction]:
-    """What to do at each step: after `skip_first` steps, cycles of `wait` steps off, `warmup` steps on but forgotten,
-    `active` steps recorded.
+    """A function from the step's number to an action.
 
-    `repeat` cycles, 0 for no end; with `skip_first_wait` the first cycle does not wait.
+    After `skip_first` steps come cycles of `wait` steps off, `warmup` steps whose results are discarded, and `active`
+    recorded steps. There are `repeat` cycles, or no end with 0. With `skip_first_wait` the first cycle does not wait.
     """
     if wait < 0 or warmup < 0 or active <= 0 or repeat < 0 or skip_first < 0:
         raise AssertionError(
@@ -37,11 +37,11 @@ def schedule(
     def action(step: int) -> ProfilerAction:
         if step < 0:
             raise AssertionError(f"Step must be non-negative. Got {step}.")
-        place = step - skip_first + (wait if skip_first_wait else 0)
-        if step < skip_first or (repeat and place / cycle >= repeat) or place % cycle < wait:
+        position = step - skip_first + (wait if skip_first_wait else 0)
+        if step < skip_first or (repeat and position / cycle >= repeat) or position % cycle < wait:
             return ProfilerAction.NONE
-        if place % cycle < wait + warmup:
+        if position % cycle < wait + warmup:
             return ProfilerAction.WARMUP
-        return ProfilerAction.RECORD if place % cycle < cycle - 1 else ProfilerAction.RECORD_AND_SAVE
+        return ProfilerAction.RECORD if position % cycle < cycle - 1 else ProfilerAction.RECORD_AND_SAVE
 
     return action

@@ -2,9 +2,9 @@
 
 `event` interprets the notes.
 
-There is no overhead while it is off: the functions it observes are replaced when it starts, and restored when it stops.
-A note is (start, end, thread, category, subject, detail), times in ns; it is written at the end, so that inner notes
-precede outer ones.
+It has no overhead while it is off: the functions it observes are replaced when it starts and restored when it stops. A
+note is (start, end, thread, category, subject, detail), with times in ns. It is written at the end of the slice, so
+inner notes precede outer ones.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _PACKAGE, _NAME = __file__.rsplit("profiler", 1)[0], __name__.partition(".")[0]
 
 
 class Options(NamedTuple):
-    """What to record besides times."""
+    """What to record in addition to times."""
 
     shapes: bool = False
     memory: bool = False
@@ -66,8 +66,10 @@ class Options(NamedTuple):
 
 
 class Call(NamedTuple):
-    """Details of an op's call: layouts of its inputs (types of numbers), parameters, layouts of its results, source
-    lines, bytes of the buffers it allocated. `op` is a string for an `autograd.Function`.
+    """Details of an op's call.
+
+    These are layouts of its inputs (types of numbers), attributes, layouts of its results, source lines, and bytes of
+    the buffers it allocated. `op` is a string for an `autograd.Function`.
     """
 
     op: Op | str
@@ -79,21 +81,19 @@ class Call(NamedTuple):
 
 
 class Watch:
-    """Collects notes between `start` and `stop`; `take` returns those since its last call, in one flat list, six items
-    each.
-    """
+    """Collects notes between `start` and `stop`. `take` returns the notes since its last call, in one flat list."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
-        self.clock, self.note, self.take, self._place = recorder()
-        # modules that were called, with names for those called directly by user code
+        self.clock, self.note, self.take, self._stack_id = recorder()
+        # modules that were called, with names for those that user code called directly
         self.roots: dict[Module, str] = {}
         self._exchange = Exchange()
         self._launches = Launches(self.note, self.clock)
-        self._calls: dict[tuple, Call] = {}  # one object for equal calls, since programs repeat themselves
-        # source lines by place, with their code objects, which must stay alive
+        self._calls: dict[tuple, Call] = {}  # equal calls share one object
+        # source lines by stack id, with their code objects, which must stay alive
         self._stacks: dict[int, tuple[tuple[str, ...], list]] = {}
-        self._sizes: dict[int, int] = {}  # of storages allocated since the start and still alive, by id
+        self._sizes: dict[int, int] = {}  # sizes of the storages allocated since the start and still alive, by id
 
     def start(self) -> None:
         """Start recording."""
@@ -123,15 +123,15 @@ class Watch:
             exchange.replace(
                 kind, "__next__", lambda plain: watched(plain, "data", _title("enumerate(DataLoader)", "__next__"))
             )
-        # by replacing code objects: modifying a class slows it down for a while, and compiled functions would take it
-        # for another class
+        # code objects are replaced, since modifying a class slows it down for a while, and compiled functions would
+        # take it for another class
         exchange.recode(Tensor.item, method, category="item", subject="numod::item", **tools)
         exchange.recode(Op.plan, method, category="plan", subject="plan", **tools)
         if self.options.modules:
             exchange.recode(
                 Module.__call__, module_called, roots=self.roots, name_in_caller=_name_in_caller, Hooks=Hooks, **tools
             )
-        lines = self._lines if self.options.stack else tuple
+        lines = self._source_lines if self.options.stack else tuple
         exchange.recode(
             vars(functions.Function)["apply"].__func__,
             function_applied,
@@ -152,7 +152,7 @@ class Watch:
         self._launches.stop()
 
     def _watch_collector(self) -> None:
-        """Record garbage collections, which would otherwise count to whatever they interrupt."""
+        """Record garbage collections, whose time would otherwise count for the slices they interrupt."""
         note, clock, began = self.note, self.clock, [0]
 
         def collecting(phase: str, info: dict) -> None:
@@ -165,14 +165,14 @@ class Watch:
         self._exchange.later(lambda: gc.callbacks.remove(collecting))
 
     def _describer(self) -> Callable:
-        """The function that makes an op's Call. It runs for every op, so it looks up nothing."""
-        calls, sizes, place, stack = self._calls, self._sizes, self._place, self.options.stack
+        """The function that creates an op's Call. It runs for every op, so it looks up nothing."""
+        calls, sizes, stack_id, stack = self._calls, self._sizes, self._stack_id, self.options.stack
 
-        def describe(op: Op, inputs: tuple, parameters: tuple, results: tuple, made: bool = True) -> Call:
+        def describe(op: Op, inputs: tuple, parameters: tuple, results: tuple, is_new: bool = True) -> Call:
             key = (
                 op,
-                made,
-                place() if stack else 0,
+                is_new,
+                stack_id() if stack else 0,
                 parameters,
                 *[getattr(input, "_layout", input.__class__) for input in inputs],
             )
@@ -187,39 +187,40 @@ class Watch:
         return describe
 
     def _call(self, key: tuple, results: tuple) -> Call:
-        """The Call for a key, which also determines the results' layouts and the buffers allocated (not for views, nor
-        for buffers of inner ops).
-        """
-        op, made, _, parameters, *inputs = key
-        known = (
+        """The Call for a key, with the results' layouts and the buffers allocated, except by views and inner ops."""
+        op, is_new, _, parameters, *inputs = key
+        shape_fields = (
             (tuple(inputs), parameters, tuple([result._layout for result in results]))
             if self.options.shapes
             else ((), (), ())
         )
         fresh = (
             self.options.memory
-            and made
+            and is_new
             and not op.is_view
             and not any(id(result._storage) in self._sizes for result in results)
         )
         return Call(
             op,
-            *known,
-            self._lines() if self.options.stack else (),
+            *shape_fields,
+            self._source_lines() if self.options.stack else (),
             tuple([result._storage.nbytes() for result in results]) if fresh else (),
         )
 
-    def _lines(self) -> tuple[str, ...]:
+    def _source_lines(self) -> tuple[str, ...]:
         """The user's source lines on the stack, innermost first: `file(line): function`."""
-        place = self._place()
-        if place not in self._stacks:
+        stack_id = self._stack_id()
+        if stack_id not in self._stacks:
             frame, frames = sys._getframe(1), []
             while frame is not None:
                 frames.append((frame.f_code, frame.f_lineno))
                 frame = frame.f_back
             users = [(code, line) for code, line in frames if not code.co_filename.startswith((_PACKAGE, "<"))]
-            self._stacks[place] = tuple([f"{code.co_filename}({line}): {code.co_name}" for code, line in users]), frames
-        return self._stacks[place][0]
+            self._stacks[stack_id] = (
+                tuple([f"{code.co_filename}({line}): {code.co_name}" for code, line in users]),
+                frames,
+            )
+        return self._stacks[stack_id][0]
 
     def _watch_storage(self) -> Callable:
         """The finalizer of a storage."""
@@ -233,13 +234,13 @@ class Watch:
         return gone
 
 
-def _title(what: str, method: str) -> Callable:
-    """PyTorch's name for a method of an object of some type."""
-    return lambda kind: f"{what}#{kind.__name__}.{method}"
+def _title(prefix: str, method: str) -> Callable:
+    """A function that returns PyTorch's name for a method, given the object's type."""
+    return lambda kind: f"{prefix}#{kind.__name__}.{method}"
 
 
 def _with_own(base: type, name: str) -> Iterator[type]:
-    """The classes among a class and its subclasses that define a method of this name."""
+    """A class and its subclasses, as far as they define a method of this name themselves."""
     waiting, seen = [base], set()
     while waiting:
         kind = waiting.pop()
@@ -251,26 +252,25 @@ def _with_own(base: type, name: str) -> Iterator[type]:
 
 
 def _name_in_caller(module: Module) -> str:
-    """The name of a module in the code that calls it: a variable's name, or its path in a module held by a variable;
-    else its class.
+    """The name of a module in the code that calls it: a variable, a path in a module held by a variable, or its class.
 
-    Empty for a module that is called by another module (if another frame of the code that asks is on the stack).
+    It is empty for a module called by another module, which shows as another frame of the calling code on the stack.
     """
-    asking = sys._getframe(1)
-    frame = outer = asking.f_back
+    caller = sys._getframe(1)
+    frame = outer = caller.f_back
     while outer is not None:
-        if outer.f_code is asking.f_code:
+        if outer.f_code is caller.f_code:
             return ""
         outer = outer.f_back
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back
-    known = {**frame.f_globals, **frame.f_locals} if frame is not None else {}
-    for name, value in known.items():
+    variables = {**frame.f_globals, **frame.f_locals} if frame is not None else {}
+    for name, value in variables.items():
         if value is module and name != "self":
             return name
-    for name, value in known.items():
+    for name, value in variables.items():
         if isinstance(value, Module):
-            path = next((path for path, each in value.named_modules() if each is module), None)
+            path = next((path for path, submodule in value.named_modules() if submodule is module), None)
             if path:
                 return f"{name}.{path}".removeprefix("self.")
     return type(module).__name__

@@ -1,14 +1,15 @@
 """Saving and loading: safetensors files and PyTorch's checkpoints.
 
-Of both only data is read: nothing in a file is imported or executed that the user did not allow by name, or trust as a
-whole (`weights_only=False`).
+Only data is read: nothing in a file is imported or executed, unless the user allows it by name or trusts the whole file
+(`weights_only=False`).
 
-`checkpoint` has `save` and `load` and chooses the format. safetensors: `safetensors`, with its `header`, and nested
-objects as text (`structure`). PyTorch's: `torch_save` writes; `torch_file` reads the archive, `pickle_reader` the
-pickle in it, and `torch_objects` says what that may contain, with what the user allows by `safe_globals`, or `trusted`
-in the place of both. `program` is a recorded
-program in a file. For all of them: `saveable` checks an object before it is written, `atomic` writes, `source` reads,
-`placement` puts tensors on devices, `keys` and `refusal` refuse what is malicious or damaged.
+- `checkpoint`: `save` and `load`, which choose the format
+- `safetensors`, with `header` and, for nested objects, `structure`
+- PyTorch's format: `torch_save` writes; `torch_file` reads the archive, `pickle_reader` the pickle in it;
+  `torch_objects` defines what that may contain, `safe_globals` adds what the user allows, `trusted` replaces both
+- `program`: a recorded program in a file
+- for all formats: `saveable` checks an object before writing, `atomic` writes files, `source` reads them, `placement`
+  puts tensors on devices, `keys` and `refusal` reject malicious or damaged input
 """
 
 from __future__ import annotations

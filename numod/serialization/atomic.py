@@ -15,10 +15,10 @@ from .source import checked_path
 
 @contextlib.contextmanager
 def written(f: object) -> Iterator[BinaryIO]:
-    """Context that yields a file to write to, which replaces the file `f` when the block ends without an error; a file
-    object `f` is written to directly.
+    """Open a file for writing that replaces the file `f` when the block ends without an error.
 
-    If the process stops midway the old file is intact. Permissions are kept, and symbolic links are followed.
+    A file object `f` is written to directly. If the process stops midway, the old file is intact. Permissions are kept,
+    and symbolic links are followed.
     """
     if hasattr(f, "write"):
         yield f

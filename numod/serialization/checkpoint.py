@@ -15,7 +15,7 @@ from .source import Source, opened
 from .torch_file import LEGACY_MARK, ZIP_START, read_archive, read_legacy
 from .torch_save import write_archive
 
-_START_BYTES = 24  # tell the formats apart
+_START_BYTES = 24  # enough to detect the format
 
 
 def save(
@@ -26,18 +26,17 @@ def save(
     _use_new_zipfile_serialization: bool = True,
     _disable_byteorder_record: bool = False,
 ) -> None:
-    """Write tensors and plain data in nested dicts, lists and tuples to the path or binary file object `f`; `load`
-    reads it back.
+    """Write tensors and plain data in nested dicts, lists and tuples to the path or binary file object `f`.
 
-    A path that ends in .safetensors becomes a safetensors file, whose metadata describes what is nested (a dict of
-    tensors alone is a plain one); anything else a checkpoint that `torch.load` reads as well. Tensors that share memory
-    do so after loading. A path appears whole or not at all: a crash on the way leaves what was there before.
+    A path that ends in .safetensors becomes a safetensors file. A dict of tensors becomes a plain one; for nested
+    objects the metadata describes the structure. Any other path becomes a checkpoint that `torch.load` reads as well.
+    Tensors that share memory do so after loading. Files are written atomically: after a crash, the old file is intact.
     `pickle_protocol` has no effect.
 
-    A checkpoint may also hold whole modules and other objects, as Python pickles them: by the names of their classes,
-    so that only `load` with `weights_only=False` reads them, and only where these classes are found. Better save the
-    `state_dict()`. Raises what `pickle` raises for objects that it cannot pickle, and TypeError for a safetensors file
-    of what is no data.
+    A checkpoint may also contain whole modules and other objects. They are pickled by the names of their classes, so
+    only `load` with `weights_only=False` reads them, and only where these classes are available. Prefer saving the
+    `state_dict()`. Raises pickle's errors for objects that cannot be pickled, and TypeError if an object for a
+    safetensors file is not data.
     """
     refuse_pickle_module(pickle_module)
     name = getattr(f, "name", "") if hasattr(f, "write") else f
@@ -56,16 +55,19 @@ def load(
     weights_only: bool | None = None,
     mmap: bool | None = None,
 ) -> Any:
-    """Load what `save`, `torch.save` or the package safetensors wrote to the path or binary file object `f`; the format
-    is detected from the content.
+    """Load an object from a path or binary file object that `save`, `torch.save` or the package safetensors wrote.
 
-    `map_location` says on which device: None where it was saved, or a device, a dict from saved devices to others, or a
-    function of a flat tensor and the name of its device. `mmap=True` leaves the bytes in the file until they are used.
-    Only data is read: no code in a file is imported or run. With `weights_only=False` whatever objects a checkpoint
-    holds are read, with the code that it names: only for files that you trust with all that you may do. PyTorch's
-    classes become numod's. Raises FileNotFoundError, and CheckpointError (a RuntimeError and an UnpicklingError) naming
-    file and reason where the file is damaged, cut short, or holds what is no data or no dtype of numod. A file object
-    is left behind the checkpoint that was read: several that were saved into one file load one after another.
+    The format is detected from the content. `map_location` chooses the device: None (the saved device), a device, a
+    dict from saved to other devices, or a function of a flat tensor and the name of its device. `mmap=True` reads the
+    bytes from the file when they are used.
+
+    Only data is read: no code in a file is imported or run. With `weights_only=False`, a checkpoint may contain any
+    objects and run any code, so use it only for files that you trust. PyTorch's classes become numod's. After reading
+    from a file object, its position is the end of the checkpoint, so several checkpoints in one file load one after
+    another.
+
+    Raises FileNotFoundError, and CheckpointError (a RuntimeError and an UnpicklingError) if the file is damaged or
+    incomplete, or contains other objects than data or an unsupported dtype. The message names the file and the reason.
     """
     refuse_pickle_module(pickle_module)
     with opened(f, bool(mmap)) as source:
@@ -83,7 +85,7 @@ def _reader_of(source: Source, trusted: bool) -> Any:
     if start[:1] == b"\x80" and start[1:2] in (b"\2", b"\3", b"\4", b"\5") and start[8:9] != b"{":
         refuse(
             source.name,
-            "it is a pickle, but no checkpoint of torch.save, and load never runs pickles; use pickle.load if you "
+            "it is a pickle, but not a checkpoint of torch.save, and load never runs pickles; use pickle.load if you "
             "trust the file",
         )
     if start[8:9] != b"{" and start.isascii() and start.decode().replace("\n", " ").isprintable() and start:
@@ -93,5 +95,5 @@ def _reader_of(source: Source, trusted: bool) -> Any:
             "instead of the file?",
         )
     if not start and source.start:
-        refuse(source.name, "the file object stands at its end; call seek(0) on it first")
+        refuse(source.name, "the file object is at its end; call seek(0) on it first")
     return read_object

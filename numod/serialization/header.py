@@ -1,17 +1,14 @@
-"""The header of a safetensors file, parsed and validated. The tensors' bytes are read by `safetensors`.
+"""The header of a safetensors file, parsed and validated. `safetensors` reads the tensors' bytes.
 
-A file is the header's length N (8 bytes, little endian), N bytes of JSON, and the tensors' bytes one after another. The
-header maps each name to `{"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}`, offsets counted from the end
-of the header, and `__metadata__` to a map from string to string. Source: https://github.com/huggingface/safetensors,
-section "Format".
+A file consists of the header's length N (8 bytes, little endian), N bytes of JSON, and the tensors' bytes one after
+another. The header maps each name to `{"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}`, with offsets
+counted from the end of the header, and `__metadata__` to a map from string to string. Source:
+https://github.com/huggingface/safetensors, section "Format".
 
-Files are untrusted: `read_header` checks every rule, against the file's actual size, before any tensor memory is
-allocated.
-
-What a file can make this reader do: parse its header, an entry at a time, with memory in proportion to the header's
-length (100 MB at most); then `safetensors` reads the bytes of each tensor once. Tensors neither overlap nor leave
-holes, so they take no more memory than the file has bytes. No path but the file's own is opened, and no name in it is
-imported.
+Security. Files are untrusted: `read_header` checks every rule against the file's actual size before any tensor memory
+is allocated. It parses the header entry by entry, with memory proportional to the header's length (100 MB at most).
+Then `safetensors` reads the bytes of each tensor once. Tensors neither overlap nor leave gaps, so they take no more
+memory than the file has bytes. No other path is opened, and no name is imported.
 """
 
 from __future__ import annotations
@@ -30,7 +27,7 @@ MAX_HEADER_BYTES = 100_000_000
 LENGTH = struct.Struct("<Q")
 METADATA = "__metadata__"
 _MAX_DIMENSIONS = 64  # NumPy's limit
-_MAX_ENTRY_LENGTH = 1_000_000  # maximum characters of JSON per tensor, a thousand times what 64 dimensions need
+_MAX_ENTRY_LENGTH = 1_000_000  # limit for the JSON text of a tensor; 64 dimensions need a thousandth of it
 _MAX_BYTES = 2**63 - 1  # the largest size that the format and an index allow
 
 
@@ -42,8 +39,8 @@ class Format(NamedTuple):
     numpy: str | None = None
 
 
-# All codes of the format, so that sizes can be checked even for dtypes that numod lacks. NumPy has no bfloat16: its
-# bits are read as int16.
+# All codes of the format, so that sizes can be checked even for dtypes that numod does not have. NumPy has no bfloat16,
+# so its bits are read as int16.
 FORMATS = {
     "BOOL": Format(8, "bool", "|u1"),
     "U8": Format(8, "uint8", "|u1"),
@@ -71,8 +68,7 @@ FORMATS = {
 CODES = {row.dtype: code for code, row in FORMATS.items() if row.dtype}
 
 
-# The pieces of a JSON object, as regular expressions that never try a character twice (possessive, so linear in the
-# text).
+# The pieces of a JSON object. The regular expressions have possessive quantifiers, so matching takes linear time.
 _SPACE, _TEXT = r"[ \t\n\r]*+", r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _STRING = re.compile(_TEXT)
 _OBJECT = re.compile(rf'\{{[^{{}}"]*+(?:{_TEXT}[^{{}}"]*+)*+\}}|null')
@@ -91,7 +87,7 @@ class Entry(NamedTuple):
 
 
 def is_unicode(text: str) -> bool:
-    """Whether `text` can be encoded as UTF-8, which lone surrogates cannot."""
+    """Whether `text` can be encoded as UTF-8. Lone surrogates cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -100,10 +96,7 @@ def is_unicode(text: str) -> bool:
 
 
 def read_header(source: Source) -> tuple[list[Entry], dict[str, str], int]:
-    """(tensors in the order of their bytes, metadata, offset of the bytes).
-
-    All rules of the format are checked here.
-    """
+    """Read and validate the header: (tensors in the order of their bytes, metadata, offset of the bytes)."""
     text, begin = _read_header_text(source)
     entries, metadata = _parse_header(text, source.name)
     entries.sort(key=lambda entry: (entry.begin, entry.end))
@@ -116,7 +109,7 @@ def _read_header_text(source: Source) -> tuple[str, int]:
     if size < LENGTH.size:
         refuse(
             path,
-            f"a safetensors file begins with 8 bytes, this one has {size} in all"
+            f"a safetensors file begins with 8 bytes, this one has only {size}"
             if size
             else "the file is empty; was its writing interrupted?",
         )
@@ -155,7 +148,7 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_without_duplicates, parse_constan
 
 
 def _parse_header(text: str, path: object) -> tuple[list[Entry], dict[str, str]]:
-    """(tensors, metadata), each checked as soon as it is parsed, so that invalid input takes no memory."""
+    """(tensors, metadata). Each entry is checked as soon as it is parsed, so that invalid input takes no memory."""
     entries, metadata = [], {}
     try:
         for name, value in _members(text, _OBJECT, "an object with dtype, shape and data_offsets"):
@@ -187,11 +180,9 @@ def _parse_metadata(value: str) -> dict[str, str]:
 
 
 def _members(text: str, pattern: re.Pattern, expected: str) -> Iterator[tuple[str, str]]:
-    """(name, value text) of the members of a JSON object whose values match `pattern`.
+    """(name, value text) of the members of a JSON object. Raises ValueError if a value does not match `pattern`.
 
-    Raises ValueError for other text.
-
-    Parsed member by member, since `json.loads` of a malicious 100 MB header would allocate thirty times its size.
+    Members are parsed one by one, since `json.loads` of a malicious 100 MB header would allocate thirty times its size.
     """
     names: set[str] = set()
     position = _match(_BEGIN, text, 0, "'{'").end()
@@ -211,12 +202,12 @@ def _members(text: str, pattern: re.Pattern, expected: str) -> Iterator[tuple[st
 
 
 def _match(pattern: re.Pattern, text: str, position: int, expected: str) -> re.Match:
-    found = pattern.match(text, position)
-    if found is None:
+    match = pattern.match(text, position)
+    if match is None:
         raise ValueError(
             f"expected {expected} at character {position}, found {shorten(text[position : position + 20])}"
         )
-    return found
+    return match
 
 
 def _checked_entry(name: str, value: object, path: object) -> Entry:
@@ -258,7 +249,7 @@ def _check_byte_count(name: str, code: str, shape: list[int], offsets: list[int]
 
 
 def _check_coverage(entries: list[Entry], data_bytes: int, path: object) -> None:
-    """Raise unless the tensors' bytes are contiguous: no gap, no overlap, nothing after the last one."""
+    """Raise unless the tensors' bytes are contiguous: no gap, no overlap, nothing after the last tensor."""
     position = 0
     for entry in entries:
         if entry.begin != position:

@@ -1,6 +1,4 @@
-"""Dict keys and set members in files: only values that are hashed and compared quickly, even if chosen by an
-attacker.
-"""
+"""Dict keys and set members in files: only values that hash and compare quickly, even if an attacker chose them."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ _SCALARS = (str, int, float, complex, bytes, bool, type(None))
 
 
 def checked_key(key: Any) -> Any:
-    """`key` if it is allowed: text, a number, bytes, None or a short tuple of those. Raises ValueError for others."""
+    """`key` if it is allowed: text, a number, bytes, None or a short tuple of those. Raises ValueError otherwise."""
     members = key if type(key) is tuple and len(key) <= _MAX_KEY_TUPLE else (key,)
     for member in members:
         plain = type(member) in _SCALARS or (
@@ -20,6 +18,6 @@ def checked_key(key: Any) -> Any:
         )
         if not plain or (type(member) is int and abs(member) >= _MAX_KEY_INTEGER):
             raise ValueError(
-                f"a {type(member).__name__} that is no plain text, number or short tuple of them, as a key"
+                f"a {type(member).__name__} as a key, which must be plain text, a number or a short tuple of those"
             )
     return key

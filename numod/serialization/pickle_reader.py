@@ -1,16 +1,16 @@
-"""A safe unpickler: it builds only plain data, imports nothing, and calls only functions it is given.
+"""A safe unpickler: it builds only plain data, imports nothing, and calls only functions of a given table.
 
 It does not use `pickle`.
 
 A pickle is a program for a stack machine. This machine implements the opcodes for numbers, text, bytes, containers and
-the memo; globals are looked up in the caller's table, and REDUCE calls only a `Call` from that table. Memory use is
+the memo. Globals are looked up in the caller's table, and REDUCE calls only a `Call` from that table. Memory use is
 proportional to the pickle's length: arguments reused through the memo are counted, so that a short program cannot build
 a large result.
 
-What a file can make this reader do: build numbers, text and containers, one for each instruction; call the functions of
-the table with arguments that these check; and, for classes and functions that the user allows by `safe_globals`, call
-those and set attributes of their objects, with any arguments. Keys of dicts are only such as hash quickly. Nothing is
-imported; the stack is a list, so that nesting costs no recursion.
+Security. A file can build numbers, text and containers, one per instruction, and call the table's functions, which
+check their arguments. It can also call the classes and functions that the user allows with `safe_globals`, and set
+attributes of their objects, with any arguments. Dict keys are limited to types that hash quickly. Nothing is imported,
+and nesting costs no recursion, since the stack is a list.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ class Call(NamedTuple):
 
 
 class Allowed(Call):
-    """A class or function that the user allows: also NEWOBJ may make objects of the class."""
+    """A class or function that the user allows. NEWOBJ may also create objects of the class."""
 
 
 class PickleReader:
-    """Reads one pickle from `data`, starting at `position`, which afterwards is the end of the pickle.
+    """Reads one pickle from `data`, starting at `position`; afterwards `position` is the end of the pickle.
 
-    `find_global(module, name)` resolves a global, `load_persistent(id)` a persistent id, `build(object, state)` sets an
-    object's state; each raises ValueError for what it does not accept, as does `read`.
+    `find_global(module, name)` resolves a global, `load_persistent(id)` resolves a persistent id, and `build(object,
+    state)` sets an object's state. They raise ValueError for input that they do not accept, as `read` does.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class PickleReader:
         self.budget = _CALL_BUDGET * (len(data) - position) + 1024
 
     def read(self) -> Any:
-        """Read the object. Raises ValueError with the position for anything but a valid pickle of plain data."""
+        """Read the object. Raises ValueError with the position if the data is not a valid pickle of plain data."""
         while True:
             begin = self.position
             code = self.take(1)[0]
@@ -93,7 +93,7 @@ class PickleReader:
         end = self.position + count
         if end > len(self.data):
             raise ValueError(
-                f"the pickle ends at byte {len(self.data)}, and {count} bytes at {self.position} are wanted"
+                f"the pickle ends at byte {len(self.data)}, but {count} bytes are needed at byte {self.position}"
             )
         piece = bytes(self.data[self.position : end])
         self.position = end
@@ -119,7 +119,7 @@ class PickleReader:
         return self.stack.pop()
 
     def top(self, *kinds: type) -> Any:
-        """The top of the stack, which must have exactly one of these types, or be of a subclass that is allowed."""
+        """The top of the stack, which must have exactly one of these types or an allowed subclass."""
         top = self.stack[-1] if self.stack else None
         if not self.stack or not (type(top) in kinds or (isinstance(top, kinds) and is_allowed(type(top)))):
             raise ValueError(f"expected {' or '.join(kind.__name__ for kind in kinds)} on the stack")
@@ -137,33 +137,36 @@ class PickleReader:
         """Call the function of a global, if it has one and the budget is not exhausted."""
         if not isinstance(function, Call) or type(arguments) is not tuple:
             raise ValueError(
-                f"a call of {shorten(function)} with {shorten(arguments)}, and only functions of the table are called"
+                f"a call of {shorten(function)} with {shorten(arguments)}, which is not an allowed function"
             )
         self.charge(arguments)
         return function.function(*arguments)
 
     def charge(self, arguments: Any) -> None:
-        """Take the sizes of what a function is given from the budget: the memo gives large arguments again and
-        again.
-        """
+        """Subtract the sizes of a call's arguments from the budget, since the memo can repeat large arguments."""
         parts = arguments if type(arguments) is tuple else (arguments,)
         self.budget -= sum(
             len(part) for part in parts if isinstance(part, (str, bytes, bytearray, list, tuple, dict, set, frozenset))
         )
         if self.budget < 0:
-            raise ValueError("it asks for far more memory than its own length")
+            raise ValueError("it needs far more memory than its own length")
 
 
 def _open_keys(stack: list) -> list[str]:
-    """The keys on a stack whose values are being built: the last string, and those before it that are followed only by
-    an empty dict.
+    """The keys on a stack whose values are being built.
+
+    These are the last string, and the strings before it that are followed only by an empty dict.
     """
-    place = next((len(stack) - 1 - back for back, item in enumerate(reversed(stack[-4:])) if isinstance(item, str)), -1)
+    position = next(
+        (len(stack) - 1 - back for back, item in enumerate(reversed(stack[-4:])) if isinstance(item, str)), -1
+    )
     keys: list[str] = []
-    while place >= 0 and isinstance(stack[place], str) and len(keys) < 20:
-        keys.append(stack[place])
-        place = (
-            place - 2 if place >= 2 and type(stack[place - 1]) in (dict, OrderedDict) and not stack[place - 1] else -1
+    while position >= 0 and isinstance(stack[position], str) and len(keys) < 20:
+        keys.append(stack[position])
+        position = (
+            position - 2
+            if position >= 2 and type(stack[position - 1]) in (dict, OrderedDict) and not stack[position - 1]
+            else -1
         )
     return keys[::-1]
 
@@ -171,12 +174,12 @@ def _open_keys(stack: list) -> list[str]:
 def _refuse_operation(machine: PickleReader) -> None:
     code = chr(machine.data[machine.position - 1])
     if code in _FORBIDDEN:
-        raise ValueError(f"the instruction {_FORBIDDEN[code]}, which plain data does not need, is never followed")
+        raise ValueError(f"the instruction {_FORBIDDEN[code]}, which plain data does not need, is not supported")
     raise ValueError(f"the instruction {code!r}, which torch.save does not write")
 
 
 def _as_data(value: Any) -> Any:
-    """A class or function that the user allows as itself, where it is not called."""
+    """`value`, or the class or function itself if it is one that the user allows."""
     return value.function if isinstance(value, Allowed) else value
 
 
@@ -184,7 +187,7 @@ def _checked_value(value: Any) -> Any:
     """`value` if it may be stored in a container: not a function of the table."""
     value = _as_data(value)
     if isinstance(value, Call):
-        raise ValueError(f"the bare function {value.name}, which is no data")
+        raise ValueError(f"the bare function {value.name}, which is not data")
     return value
 
 
@@ -273,7 +276,7 @@ def _new_object(machine: PickleReader) -> None:
     arguments, kind = machine.pop(), machine.pop()
     if not isinstance(kind, Allowed) or not isinstance(kind.function, type):
         raise ValueError(
-            "the instruction NEWOBJ, which plain data does not need, is followed only for classes that the user allows"
+            "the instruction NEWOBJ, which plain data does not need, is supported only for classes that the user allows"
         )
     machine.stack.append(kind)
     machine.stack[-1] = machine.call(Call(kind.name, partial(kind.function.__new__, kind.function)), arguments)

@@ -32,12 +32,10 @@ def flat_tensor(raw: np.ndarray, kind: dtypes.dtype, byte_order: str = "little")
 
 
 def placement(map_location: object, path: object) -> Placement:
-    """The placement function for PyTorch's `map_location`:
+    """The placement function for PyTorch's `map_location`.
 
-    None (the saved device), a device, a dict from saved to wanted devices, or a function.
-
-    The function gets the values as a flat tensor and the name of the device they were saved on; it returns a tensor, or
-    None for the saved device.
+    `map_location` is None (the saved device), a device, a dict from saved to other devices, or a function. The function
+    receives the values as a flat tensor and the name of the saved device; it returns a tensor, or None for that device.
     """
     if map_location is None:
         return lambda flat, location: _restored(flat, location, path)
@@ -50,19 +48,19 @@ def placement(map_location: object, path: object) -> Placement:
     return lambda flat, _: flat.to(device)
 
 
-def _chosen(answer: object, flat: Tensor, location: str, path: object) -> Tensor:
-    if answer is None:
+def _chosen(result: object, flat: Tensor, location: str, path: object) -> Tensor:
+    if result is None:
         return _restored(flat, location, path)
     if (
-        not isinstance(answer, Tensor)
-        or answer.shape != flat.shape
-        or answer.dtype is not flat.dtype
-        or not answer.is_contiguous()
+        not isinstance(result, Tensor)
+        or result.shape != flat.shape
+        or result.dtype is not flat.dtype
+        or not result.is_contiguous()
     ):
         raise TypeError(
-            "load: the function given as map_location must return the values it was given, on some device, or None"
+            "load: the function given as map_location must return its first argument, on any device, or None"
         )
-    return answer
+    return result
 
 
 def _restored(flat: Tensor, location: str, path: object) -> Tensor:
@@ -71,10 +69,8 @@ def _restored(flat: Tensor, location: str, path: object) -> Tensor:
         return flat
     try:
         return flat.to(Device(location))
-    except Exception as error:  # a missing GPU fails in many ways, and each of them means the same
-        reason = (
-            f"it was saved on the device {location!r}, which is not to be had here; load it with map_location='cpu'"
-        )
+    except Exception as error:  # a missing GPU raises many kinds of errors
+        reason = f"it was saved on the device {location!r}, which is not available; load it with map_location='cpu'"
         try:
             refuse(path, reason)
         except RuntimeError as refusal:

@@ -2,17 +2,16 @@
 
 Loading executes no code and does not need the model's Python code.
 
-The file is a safetensors file whose metadata contains the program under the key `numod.program`; each storage of a
+The file is a safetensors file whose metadata contains the program under the key `numod.program`. Each storage of a
 captured tensor is a flat tensor. The program is written as recorded, op by op; graph passes and compilation happen
-after loading. Optimizer steps are refused: their scalars come from Python.
+after loading. Optimizer steps are rejected, since their scalars come from Python.
 
-What a file can make its reader do. Loading: parse JSON and make tensors, with memory in proportion to the file's size;
-no path but the file's own is opened, no name in it is imported, no text of it gets into a kernel's source. A step names
-one of numod's ops, whose contract (`ops.contract`) its inputs and attributes must fit, in type, range and length,
-before anything is planned (`graph.verify`). Running: numod's ops on tensors of the sizes that the file says, so a
-program may take any time and memory, as its `layouts` and steps tell; it writes to its own tensors and, as recorded
-programs do, to its inputs and to gradients; it advances the default generator. Indices are checked where memory is read
-by them (`graph.bounds`), whether the file has such checks or not.
+Security. Loading parses JSON and creates tensors, with memory proportional to the file's size. It opens no other path,
+imports no name, and puts no text of the file into kernel source. A step names one of numod's ops. Its inputs and
+attributes must satisfy the op's contract (`ops.contract`) in type, range and length before anything is planned
+(`graph.ir.verify`). Running executes numod's ops on tensors of the sizes in the file, so it may take any time and
+memory. It writes to its own tensors, its inputs and gradients, and it advances the default generator. Reads by index
+are bounds-checked (`graph.ir.bounds`) even if the file contains no such checks.
 """
 
 from __future__ import annotations
@@ -47,10 +46,10 @@ from .torch_objects import is_index
 
 KEY, FORMAT = "numod.program", 1
 _LIMIT = 1 << 20  # maximum number of steps accepted from a file
-_NUMBERS = 1 << 40  # of values: they stand in messages and printed programs
-_MAX_DIMENSIONS, _MOST = 64, 1 << 60  # dimensions and elements of a layout
-_DEPTH = 50  # of containers in results and attributes
-_WHERE = 200  # characters of a line's name, which is only shown
+_NUMBERS = 1 << 40  # limit for the numbers of values, which appear in messages and printed programs
+_MAX_DIMENSIONS, _MOST = 64, 1 << 60  # limits for the dimensions and elements of a layout
+_DEPTH = 50  # limit for nested containers in results and attributes
+_WHERE = 200  # limit for the characters of a step's source location, which is only displayed
 _Drawn = dict[int, int]  # the number of each draw, by its id
 
 
@@ -59,74 +58,71 @@ def save_program(
 ) -> None:
     """Write a program that `numod.graph.trace` recorded.
 
-    Raises ValueError for steps that depend on this process, such as an optimizer's scalars.
-
-    `about`: plain data that goes with it, of what results may hold; `further`: more tensors, whose names begin with
-    neither "storage" nor a digit.
+    `about` is plain data stored with it, of the types that results may have. `further` are more tensors; their names
+    must not begin with "storage" or a digit. Raises ValueError for steps that depend on this process, such as an
+    optimizer's scalars.
     """
     storages: dict[int, str] = {}
     tensors: dict[str, Tensor] = {}
-    held = []
+    captured = []
     for value, tensor in program.held.items():
         storage = tensor._storage
         if id(storage) not in storages:
             storages[id(storage)] = f"storage{len(storages)}"
             whole = layout((len(storage.data),), tensor.dtype, tensor.device)
             tensors[storages[id(storage)]] = wrap(storage, whole, 0)
-        held.append([value.number, storages[id(storage)], tensor._offset])
+        captured.append([value.number, storages[id(storage)], tensor._offset])
     drawn: _Drawn = {}
     text = {
-        "format": FORMAT, "inputs": [input.number for input in program.inputs], "shared": program.shared, "held": held,
+        "format": FORMAT, "inputs": [input.number for input in program.inputs], "shared": program.shared,
+        "held": captured,
         "layouts": [[value.number, layout.dtype.name, list(layout.shape), list(layout.strides)] for value,
             layout in program.layouts.items()],
         "steps": [_step(step, drawn) for step in program.steps],
         "gradients": [[leaf.number, None if gradient is None else gradient.number] for leaf,
-            gradient in program.gradients.items()], "outputs": _written(program.outputs),
+            gradient in program.gradients.items()], "outputs": _to_json(program.outputs),
     }  # fmt: skip
-    text |= {} if about is None else {"about": _written(about)}
+    text |= {} if about is None else {"about": _to_json(about)}
     save_file(tensors | (further or {}), filename, {KEY: json.dumps(text, separators=(",", ":"))})
 
 
 def load_program(filename: str | os.PathLike) -> Program:
     """The program in a file, checked by `verify`. Raises ValueError for any other file.
 
-    Call it to run it op by op; `numod.graph.Executable(program)` compiles it.
+    Call it to run it op by op. `numod.graph.Executable(program)` compiles it.
     """
     return read_program(filename)[0]
 
 
 def read_program(filename: str | os.PathLike) -> tuple[Program, Any, dict[str, Tensor]]:
-    """(the program, the plain data that was saved with it or None, the file's tensors).
-
-    Raises as `load_program` does.
-    """
+    """(the program, the plain data saved with it or None, the file's tensors). Raises as `load_program` does."""
     is_path = isinstance(filename, (str, os.PathLike))
-    shown = os.fspath(filename) if is_path else "the file"
+    path = os.fspath(filename) if is_path else "the file"
     start = None if is_path else filename.tell()
     text = load_metadata(filename).get(KEY)
     if start is not None:
         filename.seek(start)  # it is read twice
     if text is None:
-        raise ValueError(f"load_program: {shown} holds no program")
+        raise ValueError(f"load_program: {path} holds no program")
     tensors = load_file(filename)
     try:
         fields = json.loads(text, parse_constant=_refuse_constant)
         program = bounded(verify(_program(fields, tensors)))
-        return program, _read(fields["about"]) if "about" in fields else None, tensors
-    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as problem:
-        kind = "" if type(problem) is ValueError else f"{type(problem).__name__}: "
-        raise ValueError(f"load_program: {shown} is damaged: {kind}{problem}") from problem
+        return program, _from_json(fields["about"]) if "about" in fields else None, tensors
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        kind = "" if type(error) is ValueError else f"{type(error).__name__}: "
+        raise ValueError(f"load_program: {path} is damaged: {kind}{error}") from error
 
 
 def unsaveable(program: Program) -> list[str]:
-    """Why each of the program's steps that cannot be in a file cannot."""
-    found = []
+    """For each step that cannot be saved, the reason."""
+    reasons = []
     for step in program.steps:
         try:
             _step(step, {})
-        except ValueError as problem:
-            found.append(str(problem).removeprefix("save_program: "))
-    return list(dict.fromkeys(found))
+        except ValueError as error:
+            reasons.append(str(error).removeprefix("save_program: "))
+    return list(dict.fromkeys(reasons))
 
 
 # ---- writing
@@ -134,37 +130,37 @@ def unsaveable(program: Program) -> list[str]:
 
 def _step(step: Step | Check, drawn: _Drawn) -> dict[str, Any]:
     if isinstance(step, Check):
-        return {"check": step.value.number, "found": _written(step.found), "where": step.where}
-    if isinstance(step.op, Update) and step.parameters[0] is not None:
+        return {"check": step.value.number, "found": _to_json(step.expected), "where": step.location}
+    if isinstance(step.op, Update) and step.attributes[0] is not None:
         raise ValueError(
-            f"save_program: {step.where} is an optimizer's step ({step.op.name}), whose numbers come from Python; "
+            f"save_program: {step.location} is an optimizer's step ({step.op.name}), whose numbers come from Python; "
             "record the forward pass or the gradients, or capture the step with numod.export.export"
         )
-    inputs = [_drawing(input, drawn) if isinstance(input, Draw) else _written(input) for input in step.inputs]
+    inputs = [_draw_to_json(input, drawn) if isinstance(input, Draw) else _to_json(input) for input in step.inputs]
     return {
-        "op": _name_of(step.op), "inputs": inputs, "parameters": [_written(parameter) for parameter in step.parameters],
-        "results": [result.number for result in step.results], "in_place": step.in_place, "where": step.where,
+        "op": _name_of(step.op), "inputs": inputs, "parameters": [_to_json(parameter) for parameter in step.attributes],
+        "results": [result.number for result in step.results], "in_place": step.in_place, "where": step.location,
     }  # fmt: skip
 
 
 @cache
-def _known() -> dict[str, Op]:
+def _ops_by_name() -> dict[str, Op]:
     """numod's ops by (kind, name)."""
-    found: dict[str, Op] = {}
+    ops: dict[str, Op] = {}
     for name, module in list(sys.modules.items()):
         if name.startswith("numod.ops."):
-            named = [*vars(module).values(), *getattr(module, "rows", {}).values()]
-            found.update(
+            objects = [*vars(module).values(), *getattr(module, "rows", {}).values()]
+            ops.update(
                 {
-                    f"{type(each).__name__}.{each.name}": each
-                    for each in named
-                    if isinstance(each, Op) and each.portable and each.takes is not None
+                    f"{type(op).__name__}.{op.name}": op
+                    for op in objects
+                    if isinstance(op, Op) and op.portable and op.takes is not None
                 }
             )
-    return found
+    return ops
 
 
-def _drawing(draw: Draw, drawn: _Drawn) -> dict[str, Any]:
+def _draw_to_json(draw: Draw, drawn: _Drawn) -> dict[str, Any]:
     if draw.generator is not default_generator:
         raise ValueError(
             "save_program: a random op draws from a generator of its own, which a file cannot name; use the default one"
@@ -173,18 +169,21 @@ def _drawing(draw: Draw, drawn: _Drawn) -> dict[str, Any]:
 
 
 def _name_of(op: Op) -> Any:
-    """The name of an op; of a row derived as a gradient [row, "grad", input]."""
+    """The name of an op; for a row's derived gradient op, a list such as [row, "grad", input]."""
     if op is EMPTY:
         return "empty"
-    if isinstance(op, OverComplex):  # which its row becomes where a tensor is complex
+    if isinstance(op, OverComplex):  # the complex form of a row
         op = op.row
     if isinstance(op, FusedMapReduce):
         return ["total", op.row.name]
     if isinstance(op, Update):
         return ["update", op.name]
-    if _known().get(f"{type(op).__name__}.{op.name}") is op:
+    if _ops_by_name().get(f"{type(op).__name__}.{op.name}") is op:
         return f"{type(op).__name__}.{op.name}"
-    for base in (*pointwise.rows.values(), *[reduction.closing(row).scaled for row in pointwise.rows.values()]):
+    for base in (
+        *pointwise.rows.values(),
+        *[reduction.fused_map_reduce(row).scaled for row in pointwise.rows.values()],
+    ):
         for position, gradient in base._derived.items():
             if gradient is op:
                 scaled = base.name not in pointwise.rows or pointwise.rows[base.name] is not base
@@ -193,32 +192,32 @@ def _name_of(op: Op) -> Any:
                     base.name.removesuffix("_total") if scaled else base.name,
                     position,
                 ]
-    raise ValueError(f"save_program: {op.name} has no name that a file could hold; save the program as it was recorded")
+    raise ValueError(f"save_program: {op.name} has no name in the file format; save the program as it was recorded")
 
 
-def _written(each: Any) -> Any:
-    """A parameter, number or result as JSON."""
-    if isinstance(each, Value):
-        return {"value": each.number}
-    if each is None or isinstance(each, (bool, str)):
-        return each
-    if isinstance(each, int):
-        return int(each)
-    if isinstance(each, float):
-        return each if each - each == 0.0 else {"float": repr(each)}
-    if isinstance(each, complex):
-        return {"complex": [repr(each.real), repr(each.imag)]}
-    if isinstance(each, dtypes.dtype):
-        return {"dtype": each.name}
-    if isinstance(each, Device):
-        return {"device": str(each)}
-    if isinstance(each, (tuple, list)) and type(each) in (tuple, list, Size):
-        return {type(each).__name__: [_written(part) for part in each]}
-    if isinstance(each, slice):
-        return {"slice": [each.start, each.stop, each.step]}
-    if isinstance(each, dict) and all(isinstance(key, str) for key in each):
-        return {"dict": [[key, _written(part)] for key, part in each.items()]}
-    raise ValueError(f"save_program: a {type(each).__name__} cannot be written to a file")
+def _to_json(value: Any) -> Any:
+    """An attribute, number or result as JSON."""
+    if isinstance(value, Value):
+        return {"value": value.number}
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return value if value - value == 0.0 else {"float": repr(value)}
+    if isinstance(value, complex):
+        return {"complex": [repr(value.real), repr(value.imag)]}
+    if isinstance(value, dtypes.dtype):
+        return {"dtype": value.name}
+    if isinstance(value, Device):
+        return {"device": str(value)}
+    if isinstance(value, (tuple, list)) and type(value) in (tuple, list, Size):
+        return {type(value).__name__: [_to_json(part) for part in value]}
+    if isinstance(value, slice):
+        return {"slice": [value.start, value.stop, value.step]}
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        return {"dict": [[key, _to_json(part)] for key, part in value.items()]}
+    raise ValueError(f"save_program: a {type(value).__name__} cannot be written to a file")
 
 
 # ---- reading
@@ -229,59 +228,60 @@ def _refuse_constant(text: str) -> NoReturn:
 
 
 def _program(text: Any, tensors: dict[str, Tensor]) -> Program:
-    text = _keyed(text, "the program", "format inputs shared held layouts steps gradients outputs")
+    text = _checked_fields(text, "the program", "format inputs shared held layouts steps gradients outputs")
     if text["format"] != FORMAT:
         raise ValueError(f"format {shorten(text['format'])} is newer than this version, which reads {FORMAT}")
-    if len(_of(list, text["steps"], "steps")) > _LIMIT:
+    if len(_checked(list, text["steps"], "steps")) > _LIMIT:
         raise ValueError(f"a program of {len(text['steps'])} steps")
     program = Program()
     program.layouts = {_value(number): _layout(*rest) for number, *rest in _rows(text["layouts"], "layouts", 4)}
-    program.inputs = [_value(each) for each in _of(list, text["inputs"], "inputs")]
-    program.shared = [_of(int, each, "shared") for each in _of(list, text["shared"], "shared")]
+    program.inputs = [_value(entry) for entry in _checked(list, text["inputs"], "inputs")]
+    program.shared = [_checked(int, entry, "shared") for entry in _checked(list, text["shared"], "shared")]
     for number, storage, offset in _rows(text["held"], "held", 3):
-        if _of(str, storage, "the name of a tensor") not in tensors:
+        if _checked(str, storage, "the name of a tensor") not in tensors:
             raise ValueError(f"there is no tensor {shorten(storage)}")
-        program.held[_value(number)] = _held(tensors[storage], program.layouts[_value(number)], offset)
+        program.held[_value(number)] = _captured_tensor(tensors[storage], program.layouts[_value(number)], offset)
     draws: dict[int, Draw] = {}
-    program.steps = [_read_step(each, number, draws) for number, each in enumerate(text["steps"])]
+    program.steps = [_read_step(entry, number, draws) for number, entry in enumerate(text["steps"])]
     program.gradients = {
-        _value(leaf): None if each is None else _value(each) for leaf, each in _rows(text["gradients"], "gradients", 2)
+        _value(leaf): None if entry is None else _value(entry)
+        for leaf, entry in _rows(text["gradients"], "gradients", 2)
     }
-    program.outputs = _read(text["outputs"])
+    program.outputs = _from_json(text["outputs"])
     return program
 
 
-def _of(kind: type, thing: Any, what: str) -> Any:
-    """The thing, which must be of exactly this type: JSON's true is no number."""
-    if type(thing) is not kind:
-        raise ValueError(f"{what} must be of type {kind.__name__}, got {shorten(thing)}")
-    return thing
+def _checked(kind: type, value: Any, label: str) -> Any:
+    """`value` if it has exactly this type, so that JSON's true is not a number."""
+    if type(value) is not kind:
+        raise ValueError(f"{label} must be of type {kind.__name__}, got {shorten(value)}")
+    return value
 
 
-def _keyed(thing: Any, what: str, keys: str) -> dict[str, Any]:
-    """The dict, which must have these keys."""
-    missing = [key for key in keys.split() if key not in _of(dict, thing, what)]
+def _checked_fields(value: Any, label: str, keys: str) -> dict[str, Any]:
+    """`value` if it is a dict with these keys."""
+    missing = [key for key in keys.split() if key not in _checked(dict, value, label)]
     if missing:
-        raise ValueError(f"{what} lacks {missing[0]!r}")
-    return thing
+        raise ValueError(f"{label} lacks {missing[0]!r}")
+    return value
 
 
-def _rows(thing: Any, what: str, count: int) -> list[list]:
-    """The list, whose entries must be lists of so many."""
-    for each in _of(list, thing, what):
-        if type(each) is not list or len(each) != count:
-            raise ValueError(f"{what} must be lists of {count}, got {shorten(each)}")
-    return thing
+def _rows(rows: Any, label: str, count: int) -> list[list]:
+    """`rows` if it is a list of lists of `count` entries."""
+    for row in _checked(list, rows, label):
+        if type(row) is not list or len(row) != count:
+            raise ValueError(f"{label} must be lists of {count}, got {shorten(row)}")
+    return rows
 
 
 def _value(number: Any) -> Value:
-    if not 0 <= _of(int, number, "the number of a value") < _NUMBERS:
+    if not 0 <= _checked(int, number, "the number of a value") < _NUMBERS:
         raise ValueError(f"the number of a value must be from 0 to {_NUMBERS}, got {shorten(number)}")
     return Value(number)
 
 
 def _layout(name: str, shape: list[int], strides: list[int]) -> Layout:
-    sizes = (*_of(list, shape, "a shape"), *_of(list, strides, "strides"))
+    sizes = (*_checked(list, shape, "a shape"), *_checked(list, strides, "strides"))
     if (
         not all(map(is_index, sizes))
         or len(shape) != len(strides)
@@ -292,55 +292,58 @@ def _layout(name: str, shape: list[int], strides: list[int]) -> Layout:
     return layout(tuple(shape), _dtype(name), Device("cpu"), tuple(strides))
 
 
-def _held(whole: Tensor, form: Layout, offset: int) -> Tensor:
-    if form.dtype is not whole.dtype or not 0 <= _of(int, offset, "an offset") <= whole.numel() - form.extent:
+def _captured_tensor(whole: Tensor, view: Layout, offset: int) -> Tensor:
+    if view.dtype is not whole.dtype or not 0 <= _checked(int, offset, "an offset") <= whole.numel() - view.extent:
         raise ValueError("a tensor reaches beyond its memory")
-    return wrap(whole._storage, form, whole._offset + offset)
+    return wrap(whole._storage, view, whole._offset + offset)
 
 
 def _read_step(text: Any, number: int, draws: dict[int, Draw]) -> Step | Check:
     checks = type(text) is dict and "check" in text
-    text = _keyed(
+    text = _checked_fields(
         text, f"step {number}", "check found where" if checks else "op inputs parameters results in_place where"
     )
     where = "".join(
-        each if each.isprintable() else "?" for each in _of(str, text["where"], f"step {number}: where")[:_WHERE]
+        character if character.isprintable() else "?"
+        for character in _checked(str, text["where"], f"step {number}: where")[:_WHERE]
     )
     if checks:
-        found = text["found"]
-        if type(found) not in (bool, int, float) and not (isinstance(found, dict) and found.keys() == {"float"}):
-            raise ValueError(f"step {number}: a check must find a number, got {shorten(found)}")
-        return Check(_value(text["check"]), _number(_read(found)), where)
+        expected = text["found"]
+        if type(expected) not in (bool, int, float) and not (
+            isinstance(expected, dict) and expected.keys() == {"float"}
+        ):
+            raise ValueError(f"step {number}: a check must expect a number, got {shorten(expected)}")
+        return Check(_value(text["check"]), _number(_from_json(expected)), where)
     op = _op(text["op"])
     try:
-        inputs = tuple([_read_input(each, draws) for each in _of(list, text["inputs"], "inputs")])
-        attributes = tuple([_read(each) for each in _of(list, text["parameters"], "parameters")])
-        results = tuple([_value(each) for each in _of(list, text["results"], "results")])
-        return Step(op, inputs, attributes, results, _of(bool, text["in_place"], "in_place"), where)
-    except ValueError as problem:
-        raise ValueError(f"step {number} ({op.name}): {problem}") from None
+        inputs = tuple([_read_input(entry, draws) for entry in _checked(list, text["inputs"], "inputs")])
+        attributes = tuple([_from_json(entry) for entry in _checked(list, text["parameters"], "parameters")])
+        results = tuple([_value(entry) for entry in _checked(list, text["results"], "results")])
+        return Step(op, inputs, attributes, results, _checked(bool, text["in_place"], "in_place"), where)
+    except ValueError as error:
+        raise ValueError(f"step {number} ({op.name}): {error}") from None
 
 
-def _number(found: Any) -> float | int | bool:
-    if type(found) is int and not -(1 << 63) <= found < 1 << 63:
-        raise ValueError(f"a check must find a number of 64 bits, got {shorten(found)}")
-    return found
+def _number(number: Any) -> float | int | bool:
+    if type(number) is int and not -(1 << 63) <= number < 1 << 63:
+        raise ValueError(f"a check must expect a number of 64 bits, got {shorten(number)}")
+    return number
 
 
-def _read_input(each: Any, draws: dict[int, Draw]) -> Any:
-    if isinstance(each, dict) and "draw" in each:
-        return _draw(each, draws)
+def _read_input(node: Any, draws: dict[int, Draw]) -> Any:
+    if isinstance(node, dict) and "draw" in node:
+        return _draw_from_json(node, draws)
     if (
-        each is None
-        or type(each) in (bool, int, float)
-        or (isinstance(each, dict) and each.keys() <= {"value", "float", "complex"})
+        node is None
+        or type(node) in (bool, int, float)
+        or (isinstance(node, dict) and node.keys() <= {"value", "float", "complex"})
     ):
-        return _read(each)
-    raise ValueError(f"an input must be a value, a number or null, got {shorten(each)}")
+        return _from_json(node)
+    raise ValueError(f"an input must be a value, a number or null, got {shorten(node)}")
 
 
-def _draw(text: dict[str, Any], draws: dict[int, Draw]) -> Draw:
-    number = _of(int, text["draw"], "the number of a draw")
+def _draw_from_json(text: dict[str, Any], draws: dict[int, Draw]) -> Draw:
+    number = _checked(int, text["draw"], "the number of a draw")
     if number not in draws:
         if not is_index(text["count"]):
             raise ValueError(f"the count of a draw must be a non-negative integer, got {shorten(text['count'])}")
@@ -350,74 +353,76 @@ def _draw(text: dict[str, Any], draws: dict[int, Draw]) -> Draw:
 
 
 def _op(name: Any) -> Op:
-    """The op that a file names, as `_name_of` does."""
+    """The op for a name that `_name_of` returned."""
     if isinstance(name, str):
-        found = EMPTY if name == "empty" else _known().get(name)
-        if found is None:
+        op = EMPTY if name == "empty" else _ops_by_name().get(name)
+        if op is None:
             raise ValueError(f"there is no op {shorten(name)}")
-        return found
-    kind, row, *rest = _of(list, name, "the name of an op")
-    if kind == "update" and not rest and _of(str, row, "a row") in updates:
+        return op
+    kind, row, *rest = _checked(list, name, "the name of an op")
+    if kind == "update" and not rest and _checked(str, row, "a row") in updates:
         return updates[row]
     if (
-        _of(str, row, "a row") not in pointwise.rows
+        _checked(str, row, "a row") not in pointwise.rows
         or kind not in ("total", "grad", "total_grad")
         or len(rest) != (kind != "total")
     ):
         raise ValueError(f"there is no op {shorten(name)}")
     if kind == "total":
-        return reduction.closing(pointwise.rows[row])
-    base = pointwise.rows[row] if kind == "grad" else reduction.closing(pointwise.rows[row]).scaled
-    found = base.gradient_of(rest[0]) if type(rest[0]) is int and 0 <= rest[0] < len(base.inputs) else None
-    if not isinstance(found, Op):
+        return reduction.fused_map_reduce(pointwise.rows[row])
+    base = pointwise.rows[row] if kind == "grad" else reduction.fused_map_reduce(pointwise.rows[row]).scaled
+    op = base.gradient_of(rest[0]) if type(rest[0]) is int and 0 <= rest[0] < len(base.inputs) else None
+    if not isinstance(op, Op):
         raise ValueError(f"{row} has no derived op for input {shorten(rest[0])}")
-    return found
+    return op
 
 
-def _read(each: Any, depth: int = 0) -> Any:
-    """What `_written` wrote."""
+def _from_json(node: Any, depth: int = 0) -> Any:
+    """The inverse of `_to_json`."""
     if depth > _DEPTH:
         raise ValueError("containers are nested too deeply")
-    if not isinstance(each, dict):
-        if isinstance(each, list):
-            raise ValueError(f"{shorten(each)} has no tag")
-        return each
-    if len(each) != 1:
-        raise ValueError(f"{shorten(each)} must have one tag")
-    ((kind, inner),) = each.items()
+    if not isinstance(node, dict):
+        if isinstance(node, list):
+            raise ValueError(f"{shorten(node)} has no tag")
+        return node
+    if len(node) != 1:
+        raise ValueError(f"{shorten(node)} must have one tag")
+    ((kind, inner),) = node.items()
     if kind in _CONTAINERS:
-        return _CONTAINERS[kind]([_read(part, depth + 1) for part in _of(list, inner, f"a {kind}")])
+        return _CONTAINERS[kind]([_from_json(part, depth + 1) for part in _checked(list, inner, f"a {kind}")])
     if kind == "dict":
-        return {_of(str, key, "a key"): _read(part, depth + 1) for key, part in _of(list, inner, "a dict")}
+        return {
+            _checked(str, key, "a key"): _from_json(part, depth + 1) for key, part in _checked(list, inner, "a dict")
+        }
     if kind not in _READERS:
         raise ValueError(f"there is no tag {shorten(kind)}")
     return _READERS[kind](inner)
 
 
 def _slice(parts: Any) -> slice:
-    start, stop, step = _of(list, parts, "a slice")
-    if not all(each is None or type(each) is int for each in (start, stop, step)):
+    start, stop, step = _checked(list, parts, "a slice")
+    if not all(part is None or type(part) is int for part in (start, stop, step)):
         raise ValueError(f"a slice of {shorten(parts)}")
     return slice(start, stop, step)
 
 
 def _dtype(name: Any) -> dtypes.dtype:
-    if _of(str, name, "a dtype") not in dtypes.ALL:
+    if _checked(str, name, "a dtype") not in dtypes.ALL:
         raise ValueError(f"there is no dtype {shorten(name)}")
     return dtypes.ALL[name]
 
 
 def _float(text: Any) -> float:
-    return float(_of(str, text, "a float"))
+    return float(_checked(str, text, "a float"))
 
 
 def _complex(parts: Any) -> complex:
-    real, imaginary = _of(list, parts, "a complex number")
+    real, imaginary = _checked(list, parts, "a complex number")
     return complex(_float(real), _float(imaginary))
 
 
 _CONTAINERS: dict[str, Callable] = {"tuple": tuple, "list": list, "Size": Size}
 _READERS: dict[str, Callable] = {
     "value": _value, "float": _float, "complex": _complex, "dtype": _dtype,
-    "device": lambda inner: Device(_of(str, inner, "a device")), "slice": _slice,
+    "device": lambda inner: Device(_checked(str, inner, "a device")), "slice": _slice,
 }  # fmt: skip

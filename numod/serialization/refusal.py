@@ -1,4 +1,4 @@
-"""CheckpointError, and its messages: which file, which tensor, which rule. The rules are with the formats."""
+"""CheckpointError and its messages, which name the file, the tensor and the rule. The formats define the rules."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from typing import NoReturn
 
 
 class _Excerpt(reprlib.Repr):
-    """`repr` limited to a few members and levels: a kilobyte of a file can describe an object whose repr is a
-    terabyte.
-    """
+    """`repr` limited to a few members and levels, since a small file can describe an object with a huge repr."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -26,14 +24,13 @@ _excerpt = _Excerpt()
 class CheckpointError(RuntimeError, pickle.UnpicklingError):
     """A file cannot be loaded: it is damaged, malicious, or contains something numod does not support.
 
-    The message names the file and the reason.
-
-    A subclass of both errors that PyTorch raises for such files, so that handlers for either work.
+    The message names the file and the reason. This class derives from both errors that PyTorch raises for such files,
+    so that handlers for either work.
     """
 
 
 def refuse(path: object, reason: str, name: str | None = None) -> NoReturn:
-    """Raise CheckpointError with the file, the broken rule and, if one is at fault, the tensor."""
+    """Raise CheckpointError with the file, the broken rule and, if given, the tensor's name."""
     where = "" if name is None else f", tensor {shorten(name)}"
     raise CheckpointError(f"load: {str(path)!r}{where}: {reason}")
 

@@ -1,9 +1,7 @@
-"""Classes and functions that the user allows in PyTorch's checkpoints, beside the plain data that load always reads:
+"""Classes and functions that the user allows in PyTorch's checkpoints, in addition to plain data.
 
-PyTorch's names for that.
-
-Parts of a module that are data themselves (the dictionaries of its hooks) are always allowed, so that a module loads
-where its own classes are.
+The public names are PyTorch's. The dictionaries of a module's hooks, which are data, are always allowed, so that a
+module loads wherever its own classes are allowed.
 """
 
 from __future__ import annotations
@@ -15,16 +13,16 @@ from types import TracebackType
 
 from ..nn.hooks import Hooks, RemovableHandle
 
-Global = Callable | tuple[Callable, str]  # the path in the file, where it is another than the object's own
+Global = Callable | tuple[Callable, str]  # with its path in the file, if that differs from the object's own
 
 _PACKAGE = __name__.partition(".")[0]
 _MOVED = {"numpy.core.multiarray": "numpy._core.multiarray", "torch.cuda": "torch"}
 allowed: dict[str, Callable] = {}  # by "module.name"
-_DATA: dict[str, type] = {f"{each.__module__}.{each.__qualname__}": each for each in (Hooks, RemovableHandle)}
+_DATA: dict[str, type] = {f"{kind.__module__}.{kind.__qualname__}": kind for kind in (Hooks, RemovableHandle)}
 
 
 def renamed(module: str, name: str) -> tuple[str, str]:
-    """The module and name that a global has today: protocol 2 writes Python 2's, and libraries have moved some."""
+    """The current module and name of a global. Protocol 2 has Python 2's names, and libraries moved some."""
     module, name = _compat_pickle.NAME_MAPPING.get((module, name)) or (
         _compat_pickle.IMPORT_MAPPING.get(module, module),
         name,
@@ -33,51 +31,53 @@ def renamed(module: str, name: str) -> tuple[str, str]:
 
 
 def homes_of(module: str) -> tuple[str, ...]:
-    """The modules of numod in which a name of PyTorch's module `torch...` may be."""
-    own = _PACKAGE + module.removeprefix("torch")
+    """The modules of numod that may contain a name of PyTorch's module `torch...`."""
+    module_ = _PACKAGE + module.removeprefix("torch")
     return (
-        (own, f"{_PACKAGE}.nn")
+        (module_, f"{_PACKAGE}.nn")
         if module.startswith("torch.nn.modules.")
-        else (own, f"{_PACKAGE}.optim")
+        else (module_, f"{_PACKAGE}.optim")
         if module.startswith("torch.optim.")
-        else (own,)
+        else (module_,)
     )
 
 
 def allowed_global(module: str, name: str) -> Callable | None:
-    """The class or function of this name if the user allows it, or if it is data.
+    """The class or function with this name if the user allows it, or if it is data.
 
-    A name of PyTorch's stands for numod's. Nothing is imported.
+    A PyTorch name refers to numod's object. Nothing is imported.
     """
     path = f"{module}.{name}"
-    found = allowed.get(path) or _DATA.get(path)
-    if found is None and allowed:  # under another name than its own
+    global_ = allowed.get(path) or _DATA.get(path)
+    if global_ is None and allowed:  # under another name
         homes = homes_of(module) if module.partition(".")[0] == "torch" else (module,)
-        known = [vars(sys.modules[home]).get(name) for home in homes if home in sys.modules]
-        found = next((each for each in known if any(each is one for one in allowed.values())), None)
-    return found
+        candidates = [vars(sys.modules[home]).get(name) for home in homes if home in sys.modules]
+        global_ = next(
+            (candidate for candidate in candidates if any(candidate is value for value in allowed.values())), None
+        )
+    return global_
 
 
 def is_allowed(kind: type) -> bool:
-    """Whether objects of the class may be filled with what a file says."""
+    """Whether a file may set the state of objects of this class."""
     return any(kind is value for value in (*allowed.values(), *_DATA.values()))
 
 
 def add_safe_globals(safe_globals: Iterable[Global]) -> None:
     """Allow `load` to call these classes and functions where a checkpoint names them.
 
-    Allow only what is harmless with any arguments.
+    Allow only those that are safe with any arguments.
     """
     allowed.update(_by_path(safe_globals))
 
 
 def get_safe_globals() -> list[Callable]:
-    """What is allowed now."""
+    """The classes and functions that are currently allowed."""
     return list(allowed.values())
 
 
 def clear_safe_globals() -> None:
-    """Allow plain data only, as at first."""
+    """Allow only plain data, which is the initial state."""
     allowed.clear()
 
 
@@ -97,12 +97,12 @@ class safe_globals:
 
 
 def _by_path(safe_globals: Iterable[Global]) -> dict[str, Callable]:
-    found = {}
-    for each in safe_globals:
-        value, path = each if isinstance(each, tuple) else (each, None)
+    by_path = {}
+    for entry in safe_globals:
+        value, path = entry if isinstance(entry, tuple) else (entry, None)
         if not callable(value):
             raise TypeError(
-                f"add_safe_globals: expected a class or function, or (one, its path in the file), got {each!r}"
+                f"add_safe_globals: expected a class or function, or a pair with its path in the file, got {entry!r}"
             )
-        found[path or f"{value.__module__}.{value.__qualname__}"] = value
-    return found
+        by_path[path or f"{value.__module__}.{value.__qualname__}"] = value
+    return by_path

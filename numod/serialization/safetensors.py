@@ -1,8 +1,6 @@
-"""The safetensors file format: tensors by name and, described in the metadata, the object that contained them.
+"""The safetensors file format: tensors by name and, in the metadata, a description of the object that contained them.
 
-No code is stored or executed.
-
-`header` defines and validates the layout of a file; `structure` describes objects.
+No code is stored or executed. `header` defines and validates the layout of a file; `structure` describes objects.
 """
 
 from __future__ import annotations
@@ -31,11 +29,11 @@ STRUCTURE = "numod.structure"  # the metadata key of an object's description
 def save_file(
     tensors: Mapping[str, Tensor], filename: str | os.PathLike, metadata: Mapping[str, str] | None = None
 ) -> None:
-    """Write a flat dict of tensors, such as a `state_dict()`, with `metadata`, a dict from string to string, in the
-    header.
+    """Write a flat dict of tensors, such as a `state_dict()`, with a dict of strings as `metadata` in the header.
 
-    The bytes are those that the package `safetensors` writes. Tied tensors are written once per name. Raises TypeError
-    for anything but a dict from string to Tensor, ValueError for a name or size that the format cannot represent.
+    The bytes are identical to those of the package `safetensors`. Tied tensors are written once per name. Raises
+    TypeError if `tensors` is not a dict from string to Tensor, ValueError for a name or size that the format cannot
+    represent.
     """
     _check_tensors(tensors)
     _check_metadata_to_save(metadata)
@@ -45,9 +43,8 @@ def save_file(
 def save_object(obj: object, f: object) -> None:
     """Write an object of tensors and plain data.
 
-    A dict of tensors becomes an ordinary file; for others the metadata describes the object.
-
-    In a flat dict every name has its own tensor in the file, tied or not, so that other readers find all of them.
+    A dict of tensors becomes an ordinary safetensors file. For other objects the metadata describes the structure. In a
+    flat dict every name has its own tensor in the file, tied or not, so that other readers find all of them.
     """
     description = Description(obj)
     tensors = dict(description.tensors)
@@ -56,15 +53,15 @@ def save_object(obj: object, f: object) -> None:
     ):
         tensors |= obj
         _check_tensors(tensors)
-    plain = type(obj) is dict and _in_file_order(tensors) == list(obj) and description.says_only(list(obj))
+    plain = type(obj) is dict and _in_file_order(tensors) == list(obj) and description.is_flat_dict_of(list(obj))
     _write(tensors, None if plain else {STRUCTURE: description.text}, f)
 
 
 def load_file(filename: str | os.PathLike, device: object = None) -> dict[str, Tensor]:
     """The tensors of a safetensors file by name, on `device` (None: the CPU), without the object that contained them.
 
-    Raises FileNotFoundError, and CheckpointError (a RuntimeError) naming the file, the tensor and the broken rule where
-    the file is no valid safetensors file or holds a dtype that numod has not.
+    Raises FileNotFoundError, and CheckpointError (a RuntimeError) if the file is not a valid safetensors file or
+    contains a dtype that numod does not support. The message names the file, the tensor and the rule.
     """
     with opened(filename) as source:
         entries, _, begin = read_header(source)
@@ -72,44 +69,44 @@ def load_file(filename: str | os.PathLike, device: object = None) -> dict[str, T
 
 
 def load_metadata(filename: str | os.PathLike) -> dict[str, str]:
-    """The `__metadata__` of a safetensors file, empty where it has none. Raises as `load_file` does."""
+    """The `__metadata__` of a safetensors file, empty if it has none. Raises as `load_file` does."""
     with opened(filename) as source:
         return read_header(source)[1]
 
 
-def read_object(source: Source, place: Placement) -> Any:
-    """Load what `save_object` wrote, or the dict of tensors of any other safetensors file."""
+def read_object(source: Source, to_device: Placement) -> Any:
+    """Load an object written by `save_object`, or the dict of tensors of any other safetensors file."""
     entries, metadata, begin = read_header(source)
     if STRUCTURE not in metadata:
-        return _plain_tensors(source, entries, begin, place)
+        return _plain_tensors(source, entries, begin, to_device)
     try:
-        return build_object(metadata[STRUCTURE], _reader(source, entries, begin, place))
+        return build_object(metadata[STRUCTURE], _reader(source, entries, begin, to_device))
     except ValueError as error:
         refuse(source.name, f"its metadata {STRUCTURE!r}: {error}")
 
 
-def _plain_tensors(source: Source, entries: list[Entry], begin: int, place: Placement) -> dict[str, Tensor]:
-    tensor_of = _reader(source, entries, begin, place)
+def _plain_tensors(source: Source, entries: list[Entry], begin: int, to_device: Placement) -> dict[str, Tensor]:
+    tensor_of = _reader(source, entries, begin, to_device)
     for entry in entries:
         _check_supported(entry, source.name)
     return {entry.name: window(tensor_of(entry.name, "cpu")[0], 0, entry.shape, None) for entry in entries}
 
 
 def _reader(
-    source: Source, entries: list[Entry], begin: int, place: Placement
+    source: Source, entries: list[Entry], begin: int, to_device: Placement
 ) -> Callable[[str, str], tuple[Tensor, tuple]]:
     """A function (tensor name, device) -> (flat values, read once; shape)."""
-    known = {entry.name: entry for entry in entries}
+    by_name = {entry.name: entry for entry in entries}
     values: dict[str, Tensor] = {}
 
     def tensor_of(name: str, device: str) -> tuple[Tensor, tuple]:
-        if name not in known or not isinstance(device, str):
+        if name not in by_name or not isinstance(device, str):
             raise ValueError(f"the file has no tensor {name!r:.80}")
-        entry = known[name]
+        entry = by_name[name]
         if name not in values:
             _check_supported(entry, source.name)
             raw = source.bytes_at(begin + entry.begin, entry.end - entry.begin)
-            values[name] = place(flat_tensor(raw, dtypes.ALL[FORMATS[entry.code].dtype]), device)
+            values[name] = to_device(flat_tensor(raw, dtypes.ALL[FORMATS[entry.code].dtype]), device)
         return values[name], entry.shape
 
     return tensor_of
@@ -136,12 +133,12 @@ def _check_tensors(tensors: object) -> None:
             )
         _check_text(name, "the tensor name")
         if name == METADATA:
-            raise ValueError(f"save: no tensor may be named {METADATA!r}, which the format keeps for itself; rename it")
+            raise ValueError(f"save: no tensor may be named {METADATA!r}, which the format reserves; rename it")
 
 
-def _check_text(text: str, what: str) -> None:
+def _check_text(text: str, label: str) -> None:
     if not is_unicode(text):
-        raise ValueError(f"save: {what} {text!r} is not valid Unicode and cannot be written as UTF-8")
+        raise ValueError(f"save: {label} {text!r} is not valid Unicode and cannot be written as UTF-8")
 
 
 def _check_metadata_to_save(metadata: Mapping[str, str] | None) -> None:
@@ -159,9 +156,7 @@ def _code_of(name: str, tensor: Tensor) -> str:
 
 
 def _in_file_order(tensors: Mapping[str, Tensor]) -> list[str]:
-    """The order used by the package safetensors: by descending element size, then by name, so that all tensors are
-    aligned.
-    """
+    """The order of the package safetensors: by descending element size, then by name, so that tensors are aligned."""
     return sorted(tensors, key=lambda name: (-FORMATS[_code_of(name, tensors[name])].bits, name))
 
 
@@ -179,7 +174,7 @@ def _write_all(file: BinaryIO, header: bytes, chunks: Iterable[memoryview]) -> N
 
 
 def _header_bytes(order: list[str], tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None) -> bytes:
-    """Length and JSON header, padded with spaces so that the data starts at a multiple of 8 bytes."""
+    """The length and the JSON header, padded with spaces so that the data starts at a multiple of 8 bytes."""
     header: dict[str, object] = {METADATA: dict(metadata)} if metadata else {}
     offset = 0
     for name in order:

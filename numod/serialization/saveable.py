@@ -1,6 +1,6 @@
 """Checks that an object can be saved as safetensors: tensors and plain data in plain containers.
 
-It is traversed once, before anything is written.
+The object is traversed once, before anything is written.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ _NUMBER_KINDS = "biufc"  # of NumPy dtypes
 def tensors_of(obj: object) -> list[tuple[str, Tensor]]:
     """All tensors in `obj` with their paths ("model.0.weight"), each object once.
 
-    Raises TypeError or ValueError for what cannot be saved.
+    Raises TypeError or ValueError if something in `obj` cannot be saved.
     """
-    found: list[tuple[str, Tensor]] = []
+    tensors: list[tuple[str, Tensor]] = []
     try:
-        _visit(obj, (), found, set(), set())
+        _visit(obj, (), tensors, set(), set())
     except RecursionError:
         raise ValueError("save: the object is nested too deeply") from None
-    return found
+    return tensors
 
 
-def _visit(value: object, path: tuple, found: list, seen: set[int], above: set[int]) -> None:
+def _visit(value: object, path: tuple, tensors: list, seen: set[int], ancestors: set[int]) -> None:
     if isinstance(value, Tensor):
-        found.append((".".join(map(str, path)) or "tensor", value))
+        tensors.append((".".join(map(str, path)) or "tensor", value))
     elif type(value) in (*MAPPINGS, *SEQUENCES, *SETS):
-        if id(value) in above:
+        if id(value) in ancestors:
             raise ValueError(f"save: {_show(path)} contains itself")
         if id(value) not in seen:
             seen.add(id(value))
             for key, member in _members(value, path):
-                _visit(member, (*path, key), found, seen, above | {id(value)})
+                _visit(member, (*path, key), tensors, seen, ancestors | {id(value)})
     elif type(value) not in _PLAIN and not is_number_array(value):
         raise TypeError(f"save: {_show(path)} is a {type(value).__name__}, {_hint(value)}")
 
@@ -71,7 +71,7 @@ def _check_key(key: object, path: tuple) -> None:
 
 
 def is_number_array(value: object) -> bool:
-    """Whether it is a NumPy array, scalar or dtype of numbers."""
+    """Whether `value` is a NumPy array, scalar or dtype of numbers."""
     return (
         isinstance(value, (np.generic, np.ndarray, np.dtype)) and getattr(value, "dtype", value).kind in _NUMBER_KINDS
     )
@@ -83,15 +83,12 @@ def _show(path: tuple) -> str:
 
 def _hint(value: object) -> str:
     if isinstance(value, Module):
-        return (
-            "and safetensors files hold data, not programs: save its state_dict(), or the module to a file of "
-            "another name"
-        )
+        return "and safetensors files hold data, not programs: save its state_dict(), or use another file extension"
     if hasattr(value, "state_dict"):
         return "and safetensors files hold data, not programs: save its state_dict()"
     return (
         "and safetensors files hold tensors, numbers, strings, bytes, None and dicts, lists, tuples and sets of "
-        "them; convert it, or save to another name"
+        "them; convert it, or use another file extension"
     )
 
 
@@ -99,6 +96,6 @@ def refuse_pickle_module(module: object) -> None:
     """Raise if a caller passes a `pickle_module`: files are read and written without one."""
     if module not in (None, pickle):
         raise RuntimeError(
-            "numod reads and writes checkpoints without a pickle module, so that no code in a file can run; leave "
-            "pickle_module out"
+            "numod reads and writes checkpoints without a pickle module, so that no code in a file can run; omit "
+            "pickle_module"
         )

@@ -15,11 +15,11 @@ import numpy as np
 from .refusal import refuse
 
 
-_PIECE = 1 << 24  # bytes that are read at once
+_PIECE = 1 << 24  # maximum number of bytes per read
 
 
 class Source:
-    """A readable file: its `name` for messages, `start` (the position it was given at) and `end`.
+    """A readable file: its `name` for messages, `start` (its position when it was passed) and `end`.
 
     Positions are absolute.
     """
@@ -27,7 +27,7 @@ class Source:
     def __init__(self, file: BinaryIO, name: object, mapped: bool = False) -> None:
         self.file, self.name, self.mapped = file, name, mapped
         self.start = file.tell()
-        file.seek(0, io.SEEK_END)  # what it returns is not asked for: not all objects say where they are
+        file.seek(0, io.SEEK_END)  # its result is not used, since some objects do not return the position
         self.end = file.tell()
         file.seek(self.start)
         self._mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY) if mapped and self.end else None
@@ -37,7 +37,7 @@ class Source:
         if not 0 <= position <= position + count <= self.end:
             refuse(
                 self.name,
-                f"it ends at byte {self.end}, and {count} bytes at {position} are wanted; the file is cut short",
+                f"it ends at byte {self.end}, but {count} bytes are needed at byte {position}; the file is cut short",
             )
         if self._mapping is not None:
             return np.frombuffer(self._mapping, np.uint8, count, position)
@@ -48,11 +48,11 @@ class Source:
         return array
 
     def leave_at(self, position: int) -> None:
-        """Put a file object behind what was read, so that the next `load` reads what was saved next."""
+        """Move a file object behind the data that was read, so that the next `load` continues there."""
         self.file.seek(position)
 
     def _fill(self, target: memoryview) -> int:
-        """Read into `target`, in several pieces if need be; returns the number of bytes read."""
+        """Read into `target`, in several pieces if necessary. Returns the number of bytes read."""
         filled, read = 0, self._reader()
         while filled < len(target):
             count = read(target[filled : filled + _PIECE])
@@ -62,7 +62,7 @@ class Source:
         return filled
 
     def _reader(self) -> Callable[[memoryview], int | None]:
-        """The file's `readinto`, or what does the same by `read`."""
+        """The file's `readinto`, or an equivalent that uses `read`."""
 
         def read(target: memoryview) -> int:
             piece = self.file.read(len(target))
@@ -73,14 +73,14 @@ class Source:
 
 
 class Front:
-    """The readable file that consists of a file's first `size` bytes."""
+    """A readable file that consists of another file's first `size` bytes."""
 
     def __init__(self, file: BinaryIO, size: int) -> None:
         self.file, self.size = file, size
         self.tell = file.tell
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """The new position, of `offset` from the beginning, the position or the end (`whence` 0, 1, 2)."""
+        """Move by `offset` from the beginning, the position or the end (`whence` 0, 1, 2). Returns the new position."""
         return self.file.seek(
             self.size + offset if whence == io.SEEK_END else offset,
             io.SEEK_CUR if whence == io.SEEK_CUR else io.SEEK_SET,
@@ -107,13 +107,13 @@ def opened(f: object, mapped: bool = False) -> Iterator[Source]:
     path = checked_path("load", f)
     mode = os.stat(path).st_mode
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # for a folder, `open` raises IsADirectoryError
-        refuse(path, "it is no regular file")
+        refuse(path, "it is not a regular file")
     with open(path, "rb") as file:
         yield Source(file, path, mapped)
 
 
 def _check_seekable(file: object) -> None:
-    """Raise what `seek` or `tell` raises, or AttributeError where there is none, with what to do."""
+    """Raise if the file cannot seek, with the error of `seek` or `tell` and advice."""
     try:
         file.seek(file.tell())
     except (io.UnsupportedOperation, AttributeError) as error:
@@ -124,11 +124,11 @@ def _check_seekable(file: object) -> None:
         raise type(error)(f"{error}. {advice}") from error
 
 
-def checked_path(what: str, path: object) -> str:
+def checked_path(caller: str, path: object) -> str:
     """The path as a string. Raises TypeError for other objects."""
     try:
         return os.fsdecode(path)
     except TypeError:
         raise TypeError(
-            f"{what}: expected a path (str or os.PathLike) or a binary file object, got {type(path).__name__}"
+            f"{caller}: expected a path (str or os.PathLike) or a binary file object, got {type(path).__name__}"
         ) from None

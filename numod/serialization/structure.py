@@ -1,12 +1,12 @@
-"""Nested containers described in JSON next to their tensors, and rebuilt from it. The file format is in `safetensors`.
+"""Nested containers described in JSON next to their tensors, and rebuilt from it. `safetensors` has the file format.
 
-null, bools, numbers, strings and lists stand for themselves; everything else is an object with one tag: `{"tensor":
+null, bools, numbers, strings and lists are written as they are. Everything else is an object with one tag: `{"tensor":
 "model.0.weight"}`, `{"tuple": [1, 2]}`, `{"dict": {"lr": 0.1}}`, `{"items": [[0, "a"]]}` (a dict with keys that are not
-text), `{"float": "nan"}`. Tensors that share elements are windows on one: `{"tensor": name, "view": [offset, shape,
+text), `{"float": "nan"}`. Overlapping tensors are views of one stored tensor: `{"tensor": name, "view": [offset, shape,
 strides]}`.
 
-What a description can make its reader do: build plain data, with memory in proportion to its length, and windows on the
-file's tensors that lie within them.
+Security. Reading a description builds plain data, with memory proportional to its length, and views of the file's
+tensors, checked to lie within them.
 """
 
 from __future__ import annotations
@@ -42,30 +42,31 @@ class Description:
     def __init__(self, obj: object) -> None:
         self.tensors: dict[str, Tensor] = {}
         self._nodes: dict[tuple, dict[str, Any]] = {}
-        found = tensors_of(obj)
-        self._paths = {path for path, _ in found}
-        self._name_tensors(found)
+        tensors = tensors_of(obj)
+        self._paths = {path for path, _ in tensors}
+        self._name_tensors(tensors)
         self.text = json.dumps(self._encode(obj), separators=(",", ":"), allow_nan=False)
 
-    def says_only(self, names: list[str]) -> bool:
-        """Whether the object is just a dict of these tensors by name, so that a file needs no description."""
+    def is_flat_dict_of(self, names: list[str]) -> bool:
+        """Whether the object is just a dict of these tensors by name, so that the file needs no description."""
         return self.text == json.dumps({"dict": {name: {"tensor": name} for name in names}}, separators=(",", ":"))
 
-    def _name_tensors(self, found: list[tuple[str, Tensor]]) -> None:
-        """Decide what is stored under which name: views that overlap no other as they are, overlapping ones as the
-        memory they span.
+    def _name_tensors(self, tensors: list[tuple[str, Tensor]]) -> None:
+        """Choose what to store under which name.
+
+        A view that overlaps no other is stored as it is. Overlapping views are stored as the memory that they span.
         """
         first: dict[tuple, tuple[int, str, Tensor]] = {}
-        for place, (path, tensor) in enumerate(found):
-            first.setdefault(_window_of(tensor), (place, path, tensor))
+        for position, (path, tensor) in enumerate(tensors):
+            first.setdefault(_window_of(tensor), (position, path, tensor))
         groups: list[list] = []
-        reach = 0  # end of the last group in the storage
-        for key, (place, path, tensor) in sorted(first.items(), key=lambda item: (item[0][0], item[1][2]._offset)):
-            if not groups or groups[-1][0][3]._storage is not tensor._storage or tensor._offset >= reach:
+        group_end = 0  # end of the last group in the storage
+        for key, (position, path, tensor) in sorted(first.items(), key=lambda item: (item[0][0], item[1][2]._offset)):
+            if not groups or groups[-1][0][3]._storage is not tensor._storage or tensor._offset >= group_end:
                 groups.append([])
-                reach = 0
-            groups[-1].append((place, key, path, tensor))
-            reach = max(reach, tensor._offset + tensor._layout.extent)
+                group_end = 0
+            groups[-1].append((position, key, path, tensor))
+            group_end = max(group_end, tensor._offset + tensor._layout.extent)
         in_order = [sorted(group, key=itemgetter(0)) for group in groups]
         for group in sorted(in_order, key=lambda group: group[0][0]):
             self._name_group(group)
@@ -75,13 +76,13 @@ class Description:
         if len(group) == 1:
             self._nodes[key] = {"tensor": self._add(path, tensor)}
             return
-        begin = min(each._offset for *_, each in group)
-        end = max(each._offset + each._layout.extent for *_, each in group)
-        while path in self._paths:  # a name of its own, since the views may be stored under their paths as well
+        begin = min(view._offset for *_, view in group)
+        end = max(view._offset + view._layout.extent for *_, view in group)
+        while path in self._paths:  # the views may be stored under their paths as well, so choose an unused name
             path += ".storage"
         name = self._add(path, wrap(tensor._storage, layout((end - begin,), tensor.dtype, tensor.device), begin))
-        for _, key, _, each in group:
-            self._nodes[key] = {"tensor": name, "view": [each._offset - begin, list(each.shape), list(each.stride())]}
+        for _, key, _, view in group:
+            self._nodes[key] = {"tensor": name, "view": [view._offset - begin, list(view.shape), list(view.stride())]}
 
     def _add(self, path: str, tensor: Tensor) -> str:
         name = path = path.encode("utf-8", "replace").decode()
@@ -97,9 +98,9 @@ class Description:
         if kind in MAPPINGS:
             return self._encode_mapping(value)
         if kind is list:
-            return [self._encode(each) for each in value]
+            return [self._encode(item) for item in value]
         if kind is tuple or kind in SETS:
-            return {kind.__name__: [self._encode(each) for each in value]}
+            return {kind.__name__: [self._encode(item) for item in value]}
         return _encode_plain(value)
 
     def _encode_tensor(self, tensor: Tensor) -> dict[str, Any]:
@@ -117,8 +118,8 @@ class Description:
         if hasattr(value, "_metadata"):
             tag["_metadata"] = self._encode(value._metadata)
         if all(type(key) is str for key in value):
-            return {"dict": {key: self._encode(each) for key, each in value.items()}, **tag}
-        return {"items": [[self._encode(key), self._encode(each)] for key, each in value.items()], **tag}
+            return {"dict": {key: self._encode(item) for key, item in value.items()}, **tag}
+        return {"items": [[self._encode(key), self._encode(item)] for key, item in value.items()], **tag}
 
 
 def _window_of(tensor: Tensor) -> tuple:
@@ -155,9 +156,10 @@ def _encode_numpy(value: np.generic | np.ndarray) -> dict[str, Any]:
 
 
 def build_object(text: str, tensor_of: Callable[[str, str], tuple[Tensor, tuple]]) -> Any:
-    """The object a text describes.
+    """The object that a text describes.
 
-    `tensor_of(name, device)` gives a stored tensor's flat values and its shape. Raises ValueError for a bad text.
+    `tensor_of(name, device)` returns a stored tensor's flat values and its shape. Raises ValueError for an invalid
+    text.
     """
     try:
         return _Builder(tensor_of).decode(json.loads(text, parse_constant=_refuse_constant))
@@ -205,7 +207,7 @@ class _Builder:
         for tag in self.makers:
             if tag in node:
                 return self.makers[tag](node)
-        raise ValueError(f"{shorten(node)} has no tag that this version of numod knows")
+        raise ValueError(f"{shorten(node)} has no tag that this version of numod supports")
 
     def _list(self, nodes: list) -> list:
         if not isinstance(nodes, list):
@@ -215,7 +217,7 @@ class _Builder:
     def _mapping(self, node: dict, pairs: Any) -> dict:
         kind = dict if "class" not in node else _CLASSES[node["class"]]
         if kind not in MAPPINGS:
-            raise ValueError(f"{shorten(node['class'])} is no dict")
+            raise ValueError(f"{shorten(node['class'])} is not a dict class")
         result = kind()
         for key, value in pairs:
             result[checked_key(key)] = self.decode(value)

@@ -1,12 +1,12 @@
-"""Reading PyTorch checkpoints without PyTorch: the zip archives that `torch.save` writes, and the format it wrote
-before version 1.6.
+"""PyTorch checkpoints, read without PyTorch: zip archives of `torch.save`, and the format before version 1.6.
 
-Only the layout of the files: `pickle_reader` interprets the pickle, `torch_objects` defines what it may contain.
+This file handles only the layout of the files: `pickle_reader` interprets the pickle, `torch_objects` defines what it
+may contain.
 
-What a file can make this reader do: read its own bytes and make tensors on the device that `map_location` allows, with
-memory in proportion to the file's size. Members of an archive are read in place, uncompressed, never extracted, and
-never more bytes than the file has; names of members and storages are looked up, not opened. A tensor reads only
-elements that its storage has. With `weights_only=False` (`trusted`) the pickle can do whatever Python can.
+Security. Reading a file reads its own bytes and creates tensors on the device that `map_location` allows, with memory
+proportional to the file's size. Members of an archive are read in place, uncompressed; they are never extracted. Names
+of members and storages are looked up, not opened. A tensor reads only elements of its own storage. With
+`weights_only=False` (`trusted`) the pickle can run any code.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ class Archive:
     def __init__(self, source: Source) -> None:
         self.source, self.end = source, source.end
         members = self._list()
-        # the list of a later archive
+        # an archive in front of another one in the same file ends where the later one begins
         while members and source.start < (begin := min(member.header_offset for member in members)) < self.end:
             self.end, members = begin, self._list(begin)
         self.members = {member.filename: member for member in members}
         if len(self.members) < len(members):
-            refuse(source.name, "two members of the archive have one name")
+            refuse(source.name, "two members of the archive have the same name")
         if sum(member.file_size for member in members) > source.end:
             refuse(
                 source.name,
@@ -59,12 +59,13 @@ class Archive:
         self.root = self._root()
 
     def _list(self, end: int | None = None) -> list[zipfile.ZipInfo]:
-        """The members of the archive that ends at byte `end` of the file, or with the file."""
+        """The members of the archive that ends at byte `end` of the file, or at its end."""
         try:
             return zipfile.ZipFile(self.source.file if end is None else Front(self.source.file, end)).infolist()
         except _ZIP_ERRORS as error:
             refuse(
-                self.source.name, f"it begins like a zip archive and is none: {error}; the file is damaged or cut short"
+                self.source.name,
+                f"it begins like a zip archive but is not one: {error}; the file is damaged or cut short",
             )
 
     def _root(self) -> str:
@@ -99,8 +100,8 @@ class Archive:
         ):
             refuse(
                 name,
-                f"the record {shorten(record)} is compressed or encrypted; torch.save writes it as it is (zip -0 "
-                "does, too)",
+                f"the record {shorten(record)} is compressed or encrypted; torch.save stores records uncompressed, as "
+                "zip -0 does",
             )
         signature, *lengths = _LOCAL_HEADER.unpack(
             self.source.bytes_at(member.header_offset, _LOCAL_HEADER.size).tobytes()
@@ -108,14 +109,14 @@ class Archive:
         if signature != ZIP_START:
             refuse(name, f"the record {shorten(record)} is not where the archive's list says")
         data = self.source.bytes_at(member.header_offset + _LOCAL_HEADER.size + sum(lengths), member.file_size)
-        # PyTorch writes 0 if it was told not to compute checksums
+        # PyTorch writes 0 if checksums are disabled
         if member.CRC and not self.source.mapped and zlib.crc32(data) != member.CRC:
-            refuse(name, f"the record {shorten(record)} is damaged: its checksum is another")
+            refuse(name, f"the record {shorten(record)} is damaged: its checksum does not match")
         return data
 
 
-def read_archive(source: Source, place: Placement, trusted: bool = False) -> Any:
-    """The object in a zip checkpoint. The pickle of a `trusted` one may name any code."""
+def read_archive(source: Source, to_device: Placement, trusted: bool = False) -> Any:
+    """The object in a zip checkpoint. If `trusted`, the pickle may run any code."""
     archive = Archive(source)
     byte_order = archive.read("byteorder").tobytes().decode("ascii", "replace") if "byteorder" in archive else "little"
     if byte_order not in ("little", "big"):
@@ -127,7 +128,7 @@ def read_archive(source: Source, place: Placement, trusted: bool = False) -> Any
             raise ValueError(
                 f"its storage has {len(raw)} bytes, where {stored.count} elements of {stored.kind.name} are announced"
             )
-        return place(flat_tensor(raw, stored.kind.kind, byte_order), stored.location)
+        return to_device(flat_tensor(raw, stored.kind.kind, byte_order), stored.location)
 
     value = _read_pickle(
         archive.read("data.pkl").tobytes(),
@@ -140,12 +141,11 @@ def read_archive(source: Source, place: Placement, trusted: bool = False) -> Any
     return value
 
 
-def read_legacy(source: Source, place: Placement) -> Any:
-    """The object in a checkpoint from before PyTorch 1.6: several pickles, the last one a list of storages, followed by
-    their bytes.
+def read_legacy(source: Source, to_device: Placement) -> Any:
+    """The object in a checkpoint from before PyTorch 1.6.
 
-    The main pickle is read twice: first without tensors to find the storages' types, then again when their positions
-    are known.
+    It consists of several pickles, the last one a list of storages, followed by the storages' bytes. The main pickle is
+    read twice: first without tensors to find the storages' types, then again when their positions are known.
     """
     data = bytearray(source.bytes_at(source.start, source.end - source.start))
     types, position = _Storages(lambda *_: None, False), 0
@@ -155,12 +155,12 @@ def read_legacy(source: Source, place: Placement) -> Any:
             refuse(source.name, "it has an unknown version of the format from before PyTorch 1.6")
     _, keys_begin = _read_pickle(data, position, types, source, _find_all_but_tensors)
     keys, storages_begin = _read_pickle(data, keys_begin, types, source)
-    places, end = _legacy_places(keys, data, storages_begin, types.known, source)
+    contents, end = _legacy_places(keys, data, storages_begin, types.by_key, source)
 
     def read(key: str, stored: Stored) -> Tensor:
-        if key not in places:
+        if key not in contents:
             raise ValueError(f"the file has no storage {shorten(key)}")
-        return place(flat_tensor(places[key].copy(), stored.kind.kind), stored.location)
+        return to_device(flat_tensor(contents[key].copy(), stored.kind.kind), stored.location)
 
     value = _read_pickle(data, position, _Storages(read), source)[0]
     source.leave_at(source.start + end)
@@ -168,34 +168,37 @@ def read_legacy(source: Source, place: Placement) -> Any:
 
 
 def _legacy_places(
-    keys: object, data: bytearray, position: int, known: dict[str, Stored], source: Source
+    keys: object, data: bytearray, position: int, by_key: dict[str, Stored], source: Source
 ) -> tuple[dict[str, np.ndarray], int]:
-    """(each storage's bytes, their end). After the pickles stand, for each, a count of elements and the elements."""
-    places: dict[str, np.ndarray] = {}
+    """(bytes by storage, end position). For each storage the file has a count of elements and the elements."""
+    contents: dict[str, np.ndarray] = {}
     for key in keys if type(keys) is list else refuse(source.name, "the list of storages is no list"):
-        stored = known.get(key) if type(key) is str else None
-        if stored is None or stored.kind.kind is None or key in places:
-            refuse(source.name, f"the storage {shorten(key)} is used by no tensor, or has a dtype that numod has not")
+        stored = by_key.get(key) if type(key) is str else None
+        if stored is None or stored.kind.kind is None or key in contents:
+            refuse(
+                source.name,
+                f"the storage {shorten(key)} is not used by any tensor, or has a dtype that numod does not support",
+            )
         begin, size = position + 8, stored.count * stored.kind.kind.itemsize
         if begin + size > len(data) or int.from_bytes(data[position:begin], "little") != stored.count:
             refuse(
                 source.name,
-                f"the storage {shorten(key)} has not the {stored.count} elements that are announced; the file is cut "
+                f"the storage {shorten(key)} does not have the announced {stored.count} elements; the file is cut "
                 "short or damaged",
             )
-        places[key] = np.frombuffer(data, np.uint8, size, begin)
+        contents[key] = np.frombuffer(data, np.uint8, size, begin)
         position = begin + size
-    return places, position
+    return contents, position
 
 
 def _find_all_but_tensors(module: str, name: str) -> object:
-    """`find_global`, but with None for tensors; unsupported dtypes are still refused."""
-    found = find_global(module, name)
+    """`find_global`, but with None for tensors. Unsupported dtypes still raise."""
+    global_ = find_global(module, name)
     is_tensor = f"{module}.{name}" in TENSOR_FUNCTIONS and not name.endswith("_v3")
     return (
         Call(name, lambda storage=None, *_: storage.values if isinstance(storage, Stored) else None)
         if is_tensor
-        else found
+        else global_
     )
 
 
@@ -207,45 +210,43 @@ def _read_pickle(
     find: Callable = find_global,
     reader: type = PickleReader,
 ) -> tuple[Any, int]:
-    """(object, end) of the pickle at `position`. All errors become CheckpointErrors with the file's name."""
+    """(object, end) of the pickle at `position`. Errors are raised as CheckpointErrors with the file's name."""
     machine = reader(data, find, storages.find, build, position)
     try:
         value = machine.read()
     except ValueError as error:
         refuse(source.name, f"its pickle, {error}")
     if isinstance(value, (Call, StorageType)):
-        refuse(source.name, "it holds a class or function of PyTorch and no data")
+        refuse(source.name, "it contains a class or function of PyTorch, not data")
     return value, machine.position
 
 
 class _Storages:
-    """The storages that a pickle refers to, one object each, so that tied tensors stay tied; or, without `values`, what
-    is said of them.
+    """The storages that a pickle refers to, one object per key, so that tied tensors stay tied.
+
+    Without `values`, only their descriptions.
     """
 
     def __init__(self, read: Callable[[str, Stored], Tensor], values: bool = True) -> None:
-        self.read, self.known, self.with_values = read, {}, values
+        self.read, self.by_key, self.with_values = read, {}, values
 
     def find(self, identity: object) -> TypedStorage | Stored:
-        """The storage of a persistent id, ("storage", type, key, location, number of elements).
-
-        Raises ValueError for anything else.
-        """
+        """The storage for a persistent id, ("storage", type, key, location, number of elements), or ValueError."""
         if (
             type(identity) is not tuple
             or len(identity) not in (5, 6)
             or type(identity[0]) is not str
             or identity[0] != "storage"
         ):
-            raise ValueError("a persistent id that is no storage")
+            raise ValueError("a persistent id that is not a storage")
         _, kind, key, location, count, *view = identity
         if any(part is not None for part in view):
             raise ValueError("a storage that is a view of another, as before PyTorch 0.4")
         if not (isinstance(kind, StorageType) and type(key) is str and type(location) is str and is_index(count)):
             raise ValueError("a storage that lacks its type, key, device or size")
-        known = self.known.get(key)
-        if known is None:
-            known = self.known[key] = Stored(kind, count, location, lambda stored: self.read(key, stored))
-        if (known.kind, known.count, known.location) != (kind, count, location):
+        storage = self.by_key.get(key)
+        if storage is None:
+            storage = self.by_key[key] = Stored(kind, count, location, lambda stored: self.read(key, stored))
+        if (storage.kind, storage.count, storage.location) != (kind, count, location):
             raise ValueError(f"the storage {shorten(key)} is described in two ways")
-        return known.object if self.with_values else known
+        return storage.object if self.with_values else storage

@@ -1,8 +1,7 @@
-"""The table of all globals allowed in a PyTorch checkpoint, and their equivalents here.
+"""The globals allowed in a PyTorch checkpoint, and their numod equivalents.
 
-The unpickler and the file format are in other files.
-
-All functions treat their arguments as untrusted: they come from whoever wrote the file.
+The unpickler and the file format are in other files. All functions treat their arguments as untrusted, since the file's
+author chooses them.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from .pickle_reader import Allowed, Call
 from .refusal import shorten
 from .safe_globals import allowed, allowed_global, is_allowed, renamed
 
-_LAYOUTS = {each.name: each for each in (strided, *ABSENT_LAYOUTS.values())}
+_LAYOUTS = {absent.name: absent for absent in (strided, *ABSENT_LAYOUTS.values())}
 _MAX_DIMENSIONS = 64
 _MAX_ELEMENTS = 1 << 60
 _UNSUPPORTED_STORAGES = (
@@ -49,10 +48,7 @@ class StorageType:
 
 
 class Stored:
-    """A storage in the file: its type, key and size, and `values`, a flat tensor that is read on first use.
-
-    Of objects it is a `TypedStorage`.
-    """
+    """A storage in the file: its type, key, size, and `values`, a flat tensor that is read on first use."""
 
     def __init__(self, kind: StorageType, count: int, location: str, read: Callable[[Stored], Tensor]) -> None:
         self.kind, self.count, self.location, self._read = kind, count, location, read
@@ -61,10 +57,10 @@ class Stored:
 
     @property
     def values(self) -> Tensor:
-        """The elements, on the wanted device. Raises ValueError for an unsupported dtype."""
+        """The elements, on the requested device. Raises ValueError for an unsupported dtype."""
         if self.kind.kind is None:
             hint = (
-                "; in PyTorch, save what dequantize() gives"
+                "; in PyTorch, save the result of dequantize()"
                 if self.kind.name.startswith("Q")
                 else f"; it has {', '.join(dtypes.ALL)}"
             )
@@ -75,7 +71,7 @@ class Stored:
 
     @property
     def object(self) -> TypedStorage:
-        """What the file's reader is given for it."""
+        """The storage as an object, for pickles that contain storages themselves."""
         if self._object is None:
             values = self.values
             self._object = TypedStorage(values if values.numel() == len(values._storage.data) else values.clone())
@@ -83,14 +79,14 @@ class Stored:
 
 
 def find_global(module: str, name: str) -> object:
-    """The equivalent of a global. Raises ValueError for names that are not in the table: nothing is imported."""
+    """numod's equivalent of a global. Raises ValueError for names that are not in the table; nothing is imported."""
     module, name = renamed(module, name)
-    found = GLOBALS.get(f"{module}.{name}")
-    if found is not None:
-        return found
-    own = allowed_global(module, name)
-    if own is not None:
-        return Allowed(name, own)
+    known_global = GLOBALS.get(f"{module}.{name}")
+    if known_global is not None:
+        return known_global
+    user_global = allowed_global(module, name)
+    if user_global is not None:
+        return Allowed(name, user_global)
     if (module, name) == ("builtins", "getattr") and any(isinstance(value, EnumMeta) for value in allowed.values()):
         return Call(name, _member)
     _refuse_global(module, name)
@@ -98,19 +94,18 @@ def find_global(module: str, name: str) -> object:
 
 def _refuse_global(module: str, name: str) -> NoReturn:
     raise ValueError(
-        f"the file asks for {module[:100]}.{name[:100]}, which is none of the plain data that load reads: no code is "
-        "imported or run. "
-        "In the program that wrote it, save plain data, such as model.state_dict(); or allow "
-        "this class, if you trust it with any arguments, by numod.serialization.add_safe_globals; or, if you trust "
-        "whoever wrote the file with all that you "
-        "may do, load it with weights_only=False"
+        f"the file refers to {module[:100]}.{name[:100]}, which load does not accept: it reads only plain data, and "
+        "imports and runs no code. "
+        "In the program that wrote the file, save plain data, such as model.state_dict(). Or allow this class with "
+        "numod.serialization.add_safe_globals, if it is safe with any arguments. Or load the file with "
+        "weights_only=False, if you trust its author to run any code on this machine"
     )
 
 
 def build(target: object, state: object) -> None:
-    """Set the state of a new object, for the supported types:
+    """Set the state of a new object of a supported type.
 
-    OrderedDict (`_metadata` of a state dict), NumPy's dtype and array, and classes the user allows.
+    Supported are OrderedDict (`_metadata` of a state dict), NumPy's dtype and array, and classes that the user allows.
     """
     if type(target) is OrderedDict:
         if type(state) is not dict:
@@ -125,7 +120,7 @@ def build(target: object, state: object) -> None:
             and state[1] in ("<", ">", "|", "=")
             and state[2:] == (None, None, None, -1, -1, 0)
         ):
-            raise ValueError("a NumPy dtype with fields, which is no number")
+            raise ValueError("a NumPy dtype with fields is not supported")
         target.__setstate__(state)
     elif type(target) is np.ndarray:
         _set_array(target, state)
@@ -136,9 +131,7 @@ def build(target: object, state: object) -> None:
 
 
 def _set_attributes(target: object, state: object) -> None:
-    """As pickle does: by the class's own `__setstate__`, else attributes of a dict, or of a pair of one and one for
-    slots.
-    """
+    """As pickle does: call `__setstate__`, or set attributes from a dict or from a pair of dicts (for slots)."""
     if hasattr(target, "__setstate__"):
         target.__setstate__(state)
         return
@@ -149,7 +142,7 @@ def _set_attributes(target: object, state: object) -> None:
                 type(part) is dict and all(type(name) is str and name not in ("__class__", "__dict__") for name in part)
             )
         ):
-            raise ValueError(f"the state of a {type(target).__name__} is no dict of attributes")
+            raise ValueError(f"the state of a {type(target).__name__} is not a dict of attributes")
         for name, value in (part or {}).items():
             object.__setattr__(target, name, value)
 
@@ -168,7 +161,7 @@ def _are_indices(values: object) -> bool:
 
 
 def window(values: Tensor, offset: object, shape: object, strides: object) -> Tensor:
-    """A view of the flat `values`, row-major if `strides` is None. Raises ValueError if it would leave the storage."""
+    """A view of the flat `values`, row-major if `strides` is None. Raises ValueError if it exceeds the storage."""
     _check_window(offset, shape, strides)
     form = layout(tuple(shape), values.dtype, values.device, None if strides is None else tuple(strides))
     if form.extent and offset + form.extent > values.numel():
@@ -198,14 +191,16 @@ def _rebuild_tensor(
 
 
 def _resolved(storage: TypedStorage, lazily: frozenset[str]) -> Tensor:
-    """The elements of a storage, conjugated or negated: once for all tensors over them, since a file may have many, or
-    one that is expanded to any size.
+    """The elements of a storage, conjugated or negated.
+
+    They are computed once for all tensors of the storage, since a file may have many, or one that is expanded to any
+    size.
     """
-    known = _resolved_elements.setdefault(storage, {})
-    if lazily not in known:
+    resolved = _resolved_elements.setdefault(storage, {})
+    if lazily not in resolved:
         elements = storage.elements.conj() if "conj" in lazily else storage.elements
-        known[lazily] = -elements if "neg" in lazily else elements
-    return known[lazily]
+        resolved[lazily] = -elements if "neg" in lazily else elements
+    return resolved[lazily]
 
 
 def _rebuild_tensor_v2(
@@ -217,7 +212,7 @@ def _rebuild_tensor_v2(
     hooks: object = None,
     metadata: object = None,
 ) -> Tensor:
-    """A tensor. PyTorch conjugates or negates some when they are read; here their elements are so in memory."""
+    """A tensor. PyTorch conjugates or negates some tensors lazily; numod does so in memory."""
     lazily = {name for name, on in metadata.items() if on} if isinstance(metadata, dict) else set()
     if not lazily <= {"conj", "neg"}:
         raise ValueError(f"a tensor with metadata {shorten(metadata)}")
@@ -252,24 +247,25 @@ def _rebuild_parameter(data: object, requires_grad: object, hooks: object, state
 
 
 def _rebuild_from_type(function: object, kind: object, arguments: object, state: object) -> Tensor:
-    """A tensor with attributes that user code had set on it."""
-    own = kind if isinstance(kind, type) and issubclass(kind, Tensor) and is_allowed(kind) else None
+    """A tensor with attributes that user code has set on it."""
+    user_class = kind if isinstance(kind, type) and issubclass(kind, Tensor) and is_allowed(kind) else None
     if (
         not isinstance(function, Call)
         or not function.name.startswith("_rebuild")
         or type(arguments) is not tuple
-        or not (own or kind in (_TENSOR, _PARAMETER))
+        or not (user_class or kind in (_TENSOR, _PARAMETER))
     ):
         raise ValueError("a tensor of a class that is neither Tensor nor Parameter, nor a subclass that is allowed")
     result = function.function(*arguments)
-    if own:
-        return _with_attributes(result._alias(own).requires_grad_(result.requires_grad), state, "")
+    if user_class:
+        return _with_attributes(result._alias(user_class).requires_grad_(result.requires_grad), state, "")
     return _with_attributes(result if kind is _TENSOR or isinstance(result, Parameter) else Parameter(result), state)
 
 
 def _with_attributes(tensor: Tensor, state: object, private: str = "_") -> Tensor:
-    """Set the attributes of a state on the tensor, but none that the class defines, and none with names that begin with
-    `private`.
+    """Set the attributes of a state on the tensor.
+
+    Attributes that the class defines, and names that begin with `private`, are skipped.
     """
     for name, value in state.items() if type(state) is dict else ():
         if (
@@ -284,14 +280,14 @@ def _with_attributes(tensor: Tensor, state: object, private: str = "_") -> Tenso
 
 
 def _layout_named(name: object) -> Layout:
-    """PyTorch's layout of this name."""
+    """PyTorch's layout with this name."""
     if type(name) is not str or name.removeprefix("torch.") not in _LAYOUTS:
-        raise ValueError(f"{shorten(name)} is no layout of tensors")
+        raise ValueError(f"{shorten(name)} is not a layout of tensors")
     return _LAYOUTS[name.removeprefix("torch.")]
 
 
 def _encode(text: object, encoding: object) -> bytes:
-    """bytes, which pickle protocol 2 encodes as text."""
+    """The bytes that pickle protocol 2 encodes as text."""
     if type(text) is not str or encoding not in ("latin1", "latin-1"):
         raise ValueError("bytes that are not written as latin1")
     return text.encode("latin1")
@@ -299,31 +295,31 @@ def _encode(text: object, encoding: object) -> bytes:
 
 def _bytearray(data: object = b"") -> bytearray:
     if type(data) is not bytes:  # bytes(int) would allocate that many bytes
-        raise ValueError("a bytearray of no bytes")
+        raise ValueError("a bytearray that is not made of bytes")
     return bytearray(data)
 
 
 def _members(items: object = ()) -> list:
     if not isinstance(items, (list, tuple, set)):
-        raise ValueError("a set of no list")
+        raise ValueError("a set that is not made of a list")
     return [checked_key(item) for item in items]
 
 
 def _counter(counts: object = None) -> Counter:
     if counts is not None and type(counts) is not dict:
-        raise ValueError("a Counter of no dict")
+        raise ValueError("a Counter that is not made of a dict")
     return Counter(counts)
 
 
 def _complex(real: object, imaginary: object) -> complex:
     if type(real) is not float or type(imaginary) is not float:
-        raise ValueError("a complex number of no floats")
+        raise ValueError("a complex number that is not made of floats")
     return complex(real, imaginary)
 
 
 def _size(sizes: object = ()) -> Size:
     if not isinstance(sizes, (list, tuple)) or not all(type(size) is int for size in sizes):
-        raise ValueError("a Size of no integers")
+        raise ValueError("a Size that is not made of integers")
     return Size(sizes)
 
 
@@ -334,21 +330,16 @@ def _device(kind: object, index: object = None) -> Device:
 
 
 def _member(kind: object, name: object) -> Enum:
-    """A member of an enumeration that the user allows, which Python's first releases of 3.11 pickle as `getattr(Kind,
-    "NAME")`.
-    """
+    """A member of an enumeration that the user allows; early versions of Python 3.11 pickle it as a `getattr` call."""
     if not (isinstance(kind, EnumMeta) and is_allowed(kind) and type(name) is str and name in kind.__members__):
         _refuse_global("builtins", "getattr")
     return kind.__members__[name]
 
 
 def number_dtype(code: object, *_: object) -> np.dtype:
-    """A NumPy dtype of numbers from its code, such as "<f8", as an object of its own.
-
-    Raises ValueError for all others.
-    """
+    """A NumPy dtype of numbers from its code, such as "<f8", as a new object. Raises ValueError for other codes."""
     if type(code) is not str or not re.fullmatch(r"[<>|=]?[biufc]\d{1,2}", code):
-        raise ValueError(f"{shorten(code)} is no NumPy dtype of numbers")
+        raise ValueError(f"{shorten(code)} is not a NumPy dtype of numbers")
     return np.dtype(code, copy=True)
 
 
@@ -374,7 +365,7 @@ def _set_array(target: np.ndarray, state: object) -> None:
         and type(fortran) is bool
         and type(data) is bytes
     ):
-        raise ValueError("a NumPy array that is no array of numbers")
+        raise ValueError("a NumPy array that is not an array of numbers")
     if (
         prod(size or 1 for size in shape) * kind.itemsize >= _MAX_ELEMENTS
         or prod(shape) * kind.itemsize != len(data)
@@ -389,7 +380,7 @@ def _ordered_dict(pairs: object = ()) -> OrderedDict:
     if not isinstance(pairs, (list, tuple)) or not all(
         type(pair) in (list, tuple) and len(pair) == 2 for pair in pairs
     ):
-        raise ValueError("an OrderedDict of no pairs")
+        raise ValueError("an OrderedDict that is not made of pairs")
     return OrderedDict((checked_key(key), value) for key, value in pairs)
 
 
@@ -398,11 +389,11 @@ _PARAMETER = Call("Parameter", lambda *_: _refuse_class("Parameter"))
 
 
 def _refuse_tensor(kind: str, instead: str) -> NoReturn:
-    raise ValueError(f"a {kind} tensor, and numod has none; in PyTorch, save what {instead} gives")
+    raise ValueError(f"a {kind} tensor, which numod does not support; in PyTorch, save the result of {instead}")
 
 
 def _refuse_class(name: str) -> None:
-    raise ValueError(f"a {name} made by a call of its class")
+    raise ValueError(f"a {name} created by calling its class")
 
 
 TENSOR_FUNCTIONS: dict[str, Callable] = {
@@ -440,7 +431,7 @@ GLOBALS: dict[str, Any] = {
     **{f"torch.{name}Storage": StorageType(f"{name}Storage", None) for name in _UNSUPPORTED_STORAGES},
     **{f"torch.{name}": row for name, row in {**dtypes.ALL, **dtypes.ABSENT}.items()},
     "torch.storage.UntypedStorage": StorageType("UntypedStorage", dtypes.uint8),
-    # ways of quantising, which are refused by their function
+    # quantization schemes; the function that they are passed to raises
     **{f"torch.{name}": name for name in ("per_tensor_affine", "per_channel_affine")},
     "torch.Tensor": _TENSOR,
     "torch.nn.parameter.Parameter": _PARAMETER,

@@ -1,6 +1,6 @@
-"""Writing checkpoints that PyTorch reads: the zip archive of `torch.save`.
+"""Writes checkpoints that PyTorch reads: the zip archive of `torch.save`.
 
-`torch.load(weights_only=True)` accepts those of data, except frozensets and NumPy scalars, which PyTorch users have to
+`torch.load(weights_only=True)` accepts plain data, except frozensets and NumPy scalars, which PyTorch users have to
 allow explicitly. Other objects are pickled by the names of their classes.
 """
 
@@ -33,8 +33,10 @@ _LOCAL_HEADER_BYTES = 30
 
 
 class _Forward:
-    """A file that is only appended to: any object with `write`; gzip's say that they can seek, and cannot go back to
-    complete a header.
+    """A file that is only appended to: any object with `write`.
+
+    It hides `seek` of objects such as gzip files, which report that they can seek but cannot go back to complete a
+    header.
     """
 
     def __init__(self, file: BinaryIO) -> None:
@@ -42,13 +44,13 @@ class _Forward:
         self.flush = getattr(file, "flush", lambda: None)
 
     def write(self, data: bytes | memoryview) -> int:
-        """Write all of the bytes, whatever the object's own `write` returns."""
+        """Write all of the bytes; the return value of the object's own `write` is ignored."""
         self._write(data)
         self._position += len(data)
         return len(data)
 
     def tell(self) -> int:
-        """How many bytes were written."""
+        """The number of bytes written."""
         return self._position
 
 
@@ -78,7 +80,7 @@ def _name(module: str, name: str) -> _Name:
 
 
 class _Pickler(pickle._Pickler):
-    """The pickler in Python: the one in C cannot write a global that it cannot import."""
+    """A pickler in Python, since the one in C cannot write a global that it cannot import."""
 
     dispatch = dict(pickle._Pickler.dispatch)
 
@@ -96,7 +98,7 @@ class _Pickler(pickle._Pickler):
         return self._stored(obj, _bytes_of(obj), "torch.storage UntypedStorage") if isinstance(obj, Storage) else None
 
     def _stored(self, storage: Storage, tensor: Tensor, kind: str) -> tuple:
-        """What stands for a storage: `tensor` is over its memory, `kind` the module and name of its class."""
+        """The persistent id of a storage. `tensor` views its memory, `kind` is the module and name of its class."""
         key, _, first = self.storages.setdefault(id(storage), (str(len(self.storages)), storage, tensor))
         if first.dtype is not tensor.dtype:
             raise RuntimeError(
@@ -106,9 +108,7 @@ class _Pickler(pickle._Pickler):
         return "storage", _name(*kind.split()), key, str(tensor.device), len(tensor._storage.data)
 
     def reducer_override(self, obj: object) -> Any:
-        """The reduction of `obj` in terms of globals that PyTorch knows; NotImplemented for numbers, text and plain
-        containers.
-        """
+        """The reduction of `obj` to PyTorch's globals; NotImplemented for numbers, text and plain containers."""
         family = next(
             (kind for kind in (Parameter, Tensor, np.generic, np.dtype) if issubclass(type(obj), kind)), type(obj)
         )
@@ -137,37 +137,37 @@ def _bytes_of(storage: Storage) -> Tensor:
 
 
 def _reduce_tensor(tensor: Tensor) -> tuple:
-    """By its class as well where that overrides functions: who reads the file has to allow it."""
-    function, form = _reduce_plain(tensor)
+    """The tensor's reduction, with its class if that overrides functions; the reader must allow the class."""
+    function, arguments = _reduce_plain(tensor)
     if not overrides(type(tensor)):
-        return function, form
+        return function, arguments
     kind = _name(type(tensor).__module__, type(tensor).__qualname__)
-    return _name("torch._tensor", "_rebuild_from_type_v2"), (function, kind, form, own_attributes(tensor))
+    return _name("torch._tensor", "_rebuild_from_type_v2"), (function, kind, arguments, own_attributes(tensor))
 
 
 def _reduce_plain(tensor: Tensor) -> tuple:
     if tensor.device.type == "meta":
-        form = tensor.dtype, tuple(tensor.shape), tuple(tensor.stride()), tensor.requires_grad
-        return _name("torch._utils", "_rebuild_meta_tensor_no_storage"), form
+        arguments = tensor.dtype, tuple(tensor.shape), tuple(tensor.stride()), tensor.requires_grad
+        return _name("torch._utils", "_rebuild_meta_tensor_no_storage"), arguments
     window = (tensor.storage_offset(), tuple(tensor.shape), tuple(tensor.stride()), tensor.requires_grad, OrderedDict())
-    rebuild, own = _name("torch._utils", "_rebuild_tensor_v2"), own_attributes(tensor)
-    if own:
+    rebuild, attributes = _name("torch._utils", "_rebuild_tensor_v2"), own_attributes(tensor)
+    if attributes:
         return _name("torch._tensor", "_rebuild_from_type_v2"), (
             rebuild,
             _name("torch", "Tensor"),
             (_StorageOf(tensor), *window),
-            own,
+            attributes,
         )
     return rebuild, (_StorageOf(tensor), *window)
 
 
 def _reduce_parameter(parameter: Parameter) -> tuple:
-    form = parameter.detach(), parameter.requires_grad, OrderedDict()
-    own = own_attributes(parameter)
+    arguments = parameter.detach(), parameter.requires_grad, OrderedDict()
+    attributes = own_attributes(parameter)
     return (
-        (_name("torch._utils", "_rebuild_parameter_with_state"), (*form, own))
-        if own
-        else (_name("torch._utils", "_rebuild_parameter"), form)
+        (_name("torch._utils", "_rebuild_parameter_with_state"), (*arguments, attributes))
+        if attributes
+        else (_name("torch._utils", "_rebuild_parameter"), arguments)
     )
 
 
@@ -220,7 +220,7 @@ _REDUCED: dict[type, Callable[[Any], tuple]] = {
 
 
 def write_archive(obj: object, file: BinaryIO) -> None:
-    """Write `obj` as `torch.save` does. Tensors that share a storage still do; whole storages are written."""
+    """Write `obj` as `torch.save` does. Shared storages stay shared; whole storages are written."""
     pickled = io.BytesIO()
     pickler = _Pickler(pickled)
     try:

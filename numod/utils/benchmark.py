@@ -1,7 +1,7 @@
-"""`numod.utils.benchmark`:
+"""`numod.utils.benchmark`: timing of statements.
 
-`Timer` times a statement, `Measurement` holds the times and their statistics, `Compare` prints tables, `Fuzzer`
-generates inputs.
+`Timer` times a statement, `Measurement` has the times and their statistics, `Compare` prints tables, `Fuzzer` generates
+inputs.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def ordered_unique(elements: Iterable) -> list:
 
 @contextmanager
 def set_torch_threads(n: int) -> Iterator[None]:
-    """Context in which parallel kernels use `n` threads."""
+    """A context in which parallel kernels use `n` threads."""
     before = get_num_threads()
     set_num_threads(n)
     try:
@@ -97,14 +97,14 @@ class TaskSpec:
 
     @property
     def setup_str(self) -> str:
-        """The setup as shown by `summarize`; empty if there is none."""
+        """The setup in the form that `summarize` shows; empty if there is none."""
         if self.setup in ("", "pass"):
             return ""
         return f"setup:\n{textwrap.indent(self.setup, '  ')}" if "\n" in self.setup else f"setup: {self.setup}"
 
     def summarize(self) -> str:
         """Title, description and setup, one per line."""
-        return "\n".join(each for each in (self.title, self.description, self.setup_str) if each)
+        return "\n".join(line for line in (self.title, self.description, self.setup_str) if line)
 
 
 @dataclass
@@ -142,8 +142,9 @@ class Measurement:
 
     @property
     def significant_figures(self) -> int:
-        """Significant figures of the median, 1 to 4, from a 90 % confidence interval (at least 25 ns) of the mean of
-        the middle half.
+        """Significant figures of the median, 1 to 4.
+
+        They follow from a 90 % confidence interval (at least 25 ns) of the mean of the middle half.
         """
         n = len(self.raw_times)
         middle = sorted(self.times)[n // 4 : -(-3 * n // 4)]
@@ -152,7 +153,7 @@ class Measurement:
 
     @property
     def has_warnings(self) -> bool:
-        """Whether the interquartile range is so large that the median means little."""
+        """Whether the interquartile range is more than 10 % of the median."""
         return self.iqr > 0.1 * self.median
 
     def meets_confidence(self, threshold: float = 0.1) -> bool:
@@ -170,10 +171,12 @@ class Measurement:
     @staticmethod
     def merge(measurements: Sequence[Measurement]) -> list[Measurement]:
         """Merge measurements of the same task and block size."""
-        found: dict[tuple, list[float]] = {}
+        times_by_task: dict[tuple, list[float]] = {}
         for measurement in measurements:
-            found.setdefault((measurement.number_per_run, measurement.task_spec), []).extend(measurement.raw_times)
-        return [Measurement(number, times, task) for (number, task), times in found.items()]
+            times_by_task.setdefault((measurement.number_per_run, measurement.task_spec), []).extend(
+                measurement.raw_times
+            )
+        return [Measurement(number, times, task) for (number, task), times in times_by_task.items()]
 
     def __repr__(self) -> str:
         scale, unit = _unit(self.median)
@@ -200,7 +203,7 @@ class Measurement:
 class Timer:
     """Times a statement with `num_threads` threads, after an untimed run that compiles kernels.
 
-    `stmt`, `setup` and `globals` are those of `timeit.Timer`; label, sub_label, description and env determine table,
+    `stmt`, `setup` and `globals` are those of `timeit.Timer`. label, sub_label, description and env select the table,
     row and column in `Compare`.
     """
 
@@ -233,16 +236,16 @@ class Timer:
             return max(self._timer.timeit(number), 1e-9)
 
     def timeit(self, number: int = 1_000_000) -> Measurement:
-        """`number` runs as one block."""
+        """Time one block of `number` runs."""
         self._timeit(max(number // 100, 2))
         return Measurement(number, [self._timeit(number)], self._task_spec)
 
     def repeat(self, repeat: int = -1, number: int = -1) -> None:
-        """Raises NotImplementedError, as in PyTorch: use `blocked_autorange`."""
+        """Raise NotImplementedError, as in PyTorch: use `blocked_autorange`."""
         raise NotImplementedError("Timer.repeat: use blocked_autorange, whose Measurement has the times of all blocks")
 
     def autorange(self, callback: Callable[[int, float], Any] | None = None) -> Measurement:
-        """One block of as many runs as take about 0.2 seconds."""
+        """Time one block that takes about 0.2 seconds."""
         number = 1
         while True:
             for step in (1, 2, 5):
@@ -256,7 +259,7 @@ class Timer:
     def blocked_autorange(
         self, callback: Callable[[int, float], Any] | None = None, min_run_time: float = 0.2
     ) -> Measurement:
-        """Blocks of runs, long enough that timer overhead is negligible, until `min_run_time` seconds have passed."""
+        """Time blocks of runs, long enough to hide timer overhead, until `min_run_time` seconds have passed."""
         number = self._block_size(min_run_time)
         times: list[float] = []
         while not times or sum(times) < min_run_time:
@@ -273,8 +276,9 @@ class Timer:
         max_run_time: float = 10.0,
         callback: Callable[[int, float], Any] | None = None,
     ) -> Measurement:
-        """Blocks of runs until the interquartile range is below `threshold` times the median, or `max_run_time` seconds
-        have passed.
+        """Time blocks of runs until the interquartile range is below `threshold` times the median.
+
+        It stops after `max_run_time` seconds.
         """
         number = self._block_size(min_run_time)
         times: list[float] = []
@@ -282,9 +286,9 @@ class Timer:
             times.append(self._timeit(number))
             if callback is not None:
                 callback(number, times[-1])
-            found = Measurement(number, times, self._task_spec)
-            if sum(times) >= max_run_time or (sum(times) >= min_run_time and found.meets_confidence(threshold)):
-                return found
+            measurement = Measurement(number, times, self._task_spec)
+            if sum(times) >= max_run_time or (sum(times) >= min_run_time and measurement.meets_confidence(threshold)):
+                return measurement
 
     def collect_callgrind(
         self,
@@ -294,7 +298,7 @@ class Timer:
         collect_baseline: bool = True,
         retain_out_file: bool = False,
     ) -> None:
-        """Raises NotImplementedError: Valgrind does not support the AVX-512 instructions of compiled kernels."""
+        """Raise NotImplementedError: Valgrind does not support the AVX-512 instructions of compiled kernels."""
         raise NotImplementedError(
             "Timer.collect_callgrind: instruction counts need Valgrind, which cannot run kernels compiled for this "
             "processor; use blocked_autorange, "
@@ -302,9 +306,7 @@ class Timer:
         )
 
     def _block_size(self, min_run_time: float) -> int:
-        """The number of runs per block: a thousandth of the total time, and a thousand times the overhead of the timing
-        loop.
-        """
+        """The number of runs per block: a thousandth of the total time and a thousand times the loop's overhead."""
         overhead = statistics.median(timeit.Timer("pass").timeit(1) for _ in range(5))
         number = 1
         while True:
@@ -315,7 +317,7 @@ class Timer:
 
 
 class Colorize(Enum):
-    """What colours compare a time with."""
+    """The times that colours compare a time with."""
 
     NONE = "none"
     COLUMNWISE = "columnwise"
@@ -323,8 +325,9 @@ class Colorize(Enum):
 
 
 class Compare:
-    """Prints measurements as tables: one per label, with a row per sub_label and a column per description, grouped by
-    number of threads.
+    """Prints measurements as tables.
+
+    There is one table per label, with a row per sub_label and a column per description, grouped by number of threads.
     """
 
     def __init__(self, results: Sequence[Measurement]) -> None:
@@ -341,7 +344,7 @@ class Compare:
         self._trim = True
 
     def colorize(self, rowwise: bool = False) -> None:
-        """Show the fastest of each column (or row) in green, and what takes twice as long in red."""
+        """Show the fastest time of each column (or row) in green, and times twice as long in red."""
         self._colorize = Colorize.ROWWISE if rowwise else Colorize.COLUMNWISE
 
     def highlight_warnings(self) -> None:
@@ -372,40 +375,40 @@ class Compare:
             if count != threads:
                 threads = count
                 lines.append(f"{count} threads: ".ljust(len(header), "-"))
-            found = {
+            by_column = {
                 result.description or "": result
                 for result in results
                 if (result.num_threads, result.as_row_name) == (count, name)
             }
             cells = [
-                self._cell(found.get(column), scale, self._best(results, count, name, column), cell_width)
+                self._cell(by_column.get(column), scale, self._best(results, count, name, column), cell_width)
                 for column in columns
             ]
             lines.append(("      " + name).ljust(width) + "  |  " + "  |  ".join(cells))
         return "\n".join([*lines, "", f"Times are in {names[unit]}.", ""])
 
     def _best(self, results: list[Measurement], threads: int, row: str, column: str) -> float:
-        """The smallest median among those that a measurement is compared with."""
+        """The smallest median in the measurement's column (or row)."""
         by_row = self._colorize is Colorize.ROWWISE
-        near = [
+        medians = [
             result.median
             for result in results
             if result.num_threads == threads
             and (result.as_row_name == row if by_row else (result.description or "") == column)
         ]
-        return min(near, default=0.0)
+        return min(medians, default=0.0)
 
-    def _cell(self, found: Measurement | None, scale: float, best: float, width: int) -> str:
-        if found is None:
+    def _cell(self, measurement: Measurement | None, scale: float, best: float, width: int) -> str:
+        if measurement is None:
             return " " * width
-        value = found.median / scale
+        value = measurement.median / scale
         figures = 1
         if self._trim:
-            places = found.significant_figures - 1 - math.floor(math.log10(value))
+            places = measurement.significant_figures - 1 - math.floor(math.log10(value))
             value, figures = round(value, places), max(places, 0)
-        text = f"{value:.{figures}f}" + ("*" if self._warn and found.has_warnings else "")
+        text = f"{value:.{figures}f}" + ("*" if self._warn and measurement.has_warnings else "")
         text = text.center(width)
         if self._colorize is Colorize.NONE:
             return text
-        color = "92" if found.median <= 1.05 * best else "91" if found.median >= 2 * best else ""
+        color = "92" if measurement.median <= 1.05 * best else "91" if measurement.median >= 2 * best else ""
         return f"\033[{color}m{text}\033[0m" if color else text

@@ -1,10 +1,10 @@
-"""Activation checkpointing: saved tensors of a part of a network are dropped, and recomputed in backward.
+"""Activation checkpointing: saved tensors of a part of a network are dropped and recomputed in backward.
 
-Not checkpoint files.
+Checkpoint files are in `serialization`.
 
-The part runs as usual, and its nodes stay on the tape; only their saved tensors are dropped. The first of them that
-backward reaches runs the part again, with the same random numbers, and every node takes over the saved tensors of its
-counterpart. So everything that the tape supports works: gradients of parameters, double backward, hooks,
+The part runs as usual, and its nodes stay on the tape; only their saved tensors are dropped. The first of these nodes
+that backward reaches runs the part again, with the same random numbers, and every node takes over the saved tensors of
+its counterpart. So everything that the tape supports works: gradients of parameters, double backward, hooks,
 `retain_graph`, nested checkpoints.
 """
 
@@ -45,22 +45,17 @@ def noop_context_fn() -> tuple[contextlib.AbstractContextManager, contextlib.Abs
 
 @contextlib.contextmanager
 def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
-    """A context in which PyTorch's recomputations stop early, or do not.
-
-    It has no effect here: a recomputation always runs to the end.
-    """
+    """A context for PyTorch's early stop of recomputations. It has no effect: recomputations always run to the end."""
     yield
 
 
 def get_device_states(*args: object) -> tuple[list[int], list[Tensor]]:
-    """([], []), for reversible layers that keep the generators of GPUs: one generator serves all devices, and
-    `get_rng_state` gives its state.
-    """
+    """([], []): one generator serves all devices, and `get_rng_state` returns its state."""
     return [], []
 
 
 def set_device_states(devices: Sequence[int], states: Sequence[Tensor], *, device_type: str | None = None) -> None:
-    """The opposite of `get_device_states`."""
+    """The inverse of `get_device_states`."""
 
 
 def checkpoint(
@@ -76,13 +71,12 @@ def checkpoint(
 ) -> object:
     """`function(*args, **kwargs)`, recomputed in backward instead of saving intermediate tensors.
 
-    `context_fn` returns a context for each of the two runs. `preserve_rng_state` makes the recomputation draw the same
+    `context_fn` returns a context for each of the two runs. With `preserve_rng_state` the recomputation draws the same
     random numbers. Backward raises CheckpointError if the runs differ in their ops or (unless
-    `determinism_check="none"`) in shapes and dtypes. `use_reentrant=True` gives the same gradients, but, as in PyTorch,
-    only by a backward() that goes to all leaves (others raise RuntimeError), and only where one of `args` requires
-    gradients, else none, with a warning.
-    `debug` and `early_stop` are accepted without effect: errors name the op in any case, and the recomputation always
-    runs to the end.
+    `determinism_check="none"`) in shapes and dtypes. `use_reentrant=True` gives the same gradients. As in PyTorch, it
+    supports only backward() without `inputs` (otherwise RuntimeError), and it needs an argument that requires gradients
+    (otherwise no gradients and a warning). `debug` and `early_stop` have no effect: errors always name the op, and the
+    recomputation runs to the end.
     """
     if determinism_check not in ("default", "none"):
         raise ValueError(
@@ -117,8 +111,9 @@ def checkpoint_sequential(
     use_reentrant: bool | None = None,
     preserve_rng_state: bool = True,
 ) -> object:
-    """A Sequential, or a list of functions, applied to `input` in `segments` parts of equal length, all but the last
-    checkpointed.
+    """Apply a Sequential or a list of functions to `input`, in `segments` parts of equal length.
+
+    All parts but the last are checkpointed.
     """
     functions = list(functions)
     if not 1 <= segments <= len(functions):
@@ -149,7 +144,7 @@ def _chain(functions: Sequence[Callable]) -> Callable:
 class _Segment:
     """A checkpointed call.
 
-    Its nodes refer to it, and it to them by weak references, so that it does not keep the tape alive.
+    Its nodes refer to it; it has only weak references to them, so that it does not keep the tape alive.
     """
 
     def __init__(
@@ -167,11 +162,11 @@ class _Segment:
         self._shapes: list[tuple] = []
 
     def run(self) -> object:
-        """Run the call, then drop the saved tensors of its nodes, and the arguments of nested checkpoints."""
+        """Run the call, then drop the saved tensors of its nodes and the arguments of nested checkpoints."""
         result, nodes = _recorded(self._call)
         self._nodes, self._shapes = [weakref.ref(node) for node in nodes], [_shape_of(node) for node in nodes]
         for node in nodes:
-            node.kept, node.out, node.refill = None, None, self.refill
+            node.saved, node.out, node.refill = None, None, self.refill
         return result
 
     def refill(self) -> None:
@@ -199,13 +194,13 @@ class _Segment:
                 continue
             if twin.refill is not None:
                 twin.refill.__self__._adopt(node, twin)
-            elif node.kept is None:
-                node.kept = [_linked(each, original) for each in twin.kept]
+            elif node.saved is None:
+                node.saved = [_linked(saved, original) for saved in twin.saved]
                 node.versions = twin.versions
                 node.out = twin.out
 
     def _adopt(self, node: Node, twin: Node) -> None:
-        """For a nested checkpoint in a recomputation: refill the node of the first run instead of its counterpart."""
+        """For a nested checkpoint in a recomputation: refill the first run's node instead of its counterpart."""
         self._nodes = [weakref.ref(node) if reference() is twin else reference for reference in self._nodes]
         node.refill = self.refill
 
@@ -229,7 +224,7 @@ class _Segment:
 def _recorded(call: Callable[[], object]) -> tuple[object, list[Node]]:
     """(the call's result, its nodes with saved tensors, oldest first).
 
-    Older nodes, such as casts from autocast's cache, are left out.
+    Nodes from before the call, such as casts from autocast's cache, are excluded.
     """
     start = Node(None, (), (), ()).sequence
     type(state).special = True
@@ -238,18 +233,18 @@ def _recorded(call: Callable[[], object]) -> tuple[object, list[Node]]:
         result = call()
     finally:
         state.checkpointing = before
-    found: set[Node] = set()
+    nodes: set[Node] = set()
     waiting = [tensor.grad_fn for tensor in _tensors(result)]
     while waiting:
         node = waiting.pop()
-        if isinstance(node, Node) and node.sequence > start and node not in found:
-            found.add(node)
+        if isinstance(node, Node) and node.sequence > start and node not in nodes:
+            nodes.add(node)
             waiting += [edge[0] for edge in node.edges if edge is not None]
             waiting.append(getattr(node, "inner", None))  # the node of a write through a view
-    return result, sorted(filter(_kept_something, found), key=lambda node: node.sequence)
+    return result, sorted(filter(_has_saved_tensors, nodes), key=lambda node: node.sequence)
 
 
-def _kept_something(node: Node) -> bool:
+def _has_saved_tensors(node: Node) -> bool:
     return bool(getattr(node, "kept", None) or node.out or node.refill is not None)
 
 
@@ -259,30 +254,30 @@ def _tensors(value: object) -> Iterator[Tensor]:
     elif isinstance(value, Mapping):
         yield from _tensors(list(value.values()))
     elif isinstance(value, (list, tuple)):
-        for each in value:
-            yield from _tensors(each)
+        for item in value:
+            yield from _tensors(item)
 
 
 def _shape_of(node: Node) -> tuple:
-    """The node's name with shapes, dtypes and devices of its inputs."""
+    """The node's name with the shapes, dtypes and devices of its inputs."""
     return node.name(), *[
         (tuple(layout.shape), layout.dtype, str(layout.device)) for layout in node.layouts if hasattr(layout, "shape")
     ]
 
 
-def _linked(each: object, original: dict[Node, Node | None]) -> object:
-    """The saved tensors of a counterpart, with their history in the first run instead of the second."""
-    if not isinstance(each, Tensor) or each.is_leaf:
-        return each
-    node, result = original.get(each.grad_fn, each.grad_fn), each.detach()
+def _linked(saved: object, original: dict[Node, Node | None]) -> object:
+    """A counterpart's saved tensor, with its history in the first run instead of the second."""
+    if not isinstance(saved, Tensor) or saved.is_leaf:
+        return saved
+    node, result = original.get(saved.grad_fn, saved.grad_fn), saved.detach()
     if node is not None:
-        result._node, result._output, result._requires_grad = node, each._output, True
+        result._node, result._output, result._requires_grad = node, saved._output, True
     return result
 
 
 @contextlib.contextmanager
 def _autocast(casts: tuple) -> Iterator[None]:
-    """Context with the state of `amp.autocast` from the first run."""
+    """A context with the state of `amp.autocast` from the first run."""
     if casts == state.autocast:
         yield
         return
@@ -295,7 +290,7 @@ def _autocast(casts: tuple) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _random_state(state: tuple[int, int] | None) -> Iterator[None]:
-    """Context in which the default generator has the given `state`; restores it afterwards."""
+    """A context in which the default generator has the given `state`. It is restored afterwards."""
     if state is None:
         yield
         return

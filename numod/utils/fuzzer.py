@@ -1,4 +1,4 @@
-"""Fuzzers for `numod.utils.benchmark`: tensors of random shapes and layouts, the same for the same seed."""
+"""Fuzzers for `numod.utils.benchmark`: random tensors of random shapes and layouts, determined by a seed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["FuzzedParameter", "FuzzedTensor", "Fuzzer", "ParameterAlias"]
 
 
 class ParameterAlias:
-    """The value of a parameter that has another's."""
+    """A parameter whose value is that of another parameter."""
 
     def __init__(self, alias_to: str) -> None:
         self.alias_to = alias_to
@@ -27,10 +27,11 @@ class ParameterAlias:
 
 
 class FuzzedParameter:
-    """A random number between `minval` and `maxval`, both included:
+    """A random parameter.
 
-    "uniform" (an int where both are), or an int, "loguniform"; or one of the keys of a dict `distribution`, with the
-    probabilities that are its values. `strict`: drawn once for each set of parameters, however many are refused.
+    `distribution` is "uniform" (integers if both bounds are), "loguniform" (integers), or a dict from values to
+    probabilities. `minval` and `maxval` are inclusive. A `strict` parameter is drawn once for each set of parameters,
+    even if the set is rejected and drawn again.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class FuzzedParameter:
         self._least, self._most, self._distribution = minval, maxval, distribution
 
     def sample(self, state: np.random.RandomState) -> Any:
-        """A value."""
+        """Draw a value."""
         least, most, choices = self._least, self._most, self._distribution
         if isinstance(choices, dict):
             return list(choices)[state.choice(len(choices), p=list(choices.values()))]
@@ -71,12 +72,13 @@ class FuzzedParameter:
 
 
 class FuzzedTensor:
-    """A tensor whose `size` (and `steps` in a larger one) are numbers or names of parameters, cut to as many as the
-    parameter `dim_parameter` says.
+    """A random tensor.
 
-    With `probability_contiguous` its memory is in order; else its dimensions are permuted. Parameters that give fewer
-    elements than `min_elements`, more than `max_elements`, or more than `max_allocation_bytes` with the steps, are
-    drawn anew. `tensor_constructor(size=, dtype=, **parameters)` makes values.
+    Entries of `size` and `steps` are numbers or names of parameters; only the first `dim_parameter` dimensions are
+    used. The tensor has these steps in a larger one. It is contiguous with `probability_contiguous`; otherwise its
+    dimensions are permuted. Parameters are drawn again if there are fewer elements than `min_elements`, more than
+    `max_elements`, or more than `max_allocation_bytes` including the steps. `tensor_constructor(size=, dtype=,
+    **parameters)` creates the values.
     """
 
     def __init__(
@@ -104,17 +106,17 @@ class FuzzedTensor:
 
     @staticmethod
     def default_tensor_constructor(size: tuple[int, ...], dtype: DType, **_: Any) -> Tensor:
-        """Uniform numbers below one; integers from 1 to 126."""
+        """Uniform numbers below one, or integers from 1 to 126."""
         return rand(size, dtype=dtype) if dtype.is_floating_point else randint(1, 127, size, dtype=dtype)
 
     def _shape(self, parameters: dict[str, Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Sizes and steps."""
+        """The sizes and steps of the used dimensions."""
         count = parameters[self._dimensions] if self._dimensions is not None else len(self._size)
-        found = [[parameters.get(each, each) for each in given][:count] for given in (self._size, self._steps)]
-        return tuple([tuple(each + [1] * (count - len(each))) for each in found])
+        numbers = [[parameters.get(value, value) for value in entries][:count] for entries in (self._size, self._steps)]
+        return tuple([tuple(value + [1] * (count - len(value))) for value in numbers])
 
     def satisfies_constraints(self, params: dict[str, Any]) -> bool:
-        """Whether these parameters give a tensor that is neither too small nor too large."""
+        """Whether these parameters satisfy the tensor's limits."""
         size, steps = self._shape(params)
         elements = prod(size)
         pairs = (
@@ -144,8 +146,9 @@ class FuzzedTensor:
 
 
 class Fuzzer:
-    """Draws parameters until all `constraints` (functions of the dict of parameters) and tensors take them, and makes
-    the tensors.
+    """Draws parameters until all constraints and tensors accept them, and creates the tensors.
+
+    `constraints` are functions of the dict of parameters.
     """
 
     def __init__(
@@ -161,46 +164,46 @@ class Fuzzer:
         twice = {parameter.name for parameter in self._parameters} & {tensor.name for tensor in self._tensors}
         if twice:
             raise ValueError(f"Duplicate names in parameters and tensors: {twice}")
-        self._refused = self._drawn = 0
+        self._rejected = self._drawn = 0
 
     @property
     def rejection_rate(self) -> float:
-        """The part of the drawn sets of parameters that did not fit."""
-        return self._refused / self._drawn if self._drawn else 0.0
+        """The fraction of the drawn parameter sets that were rejected."""
+        return self._rejected / self._drawn if self._drawn else 0.0
 
     def take(self, n: int) -> Iterator[tuple[dict[str, Tensor], dict[str, dict], dict[str, Any]]]:
-        """`n` times tensors, their properties and the parameters, by name."""
+        """Yield `n` times: tensors, their properties, and the parameters, each by name."""
         state = np.random.RandomState(self._seed)
         manual_seed(int(state.randint(0, 2**63 - 1, dtype=np.int64)))
         for _ in range(n):
             parameters = self._draw(state)
-            made = {tensor.name: tensor._make_tensor(parameters, state) for tensor in self._tensors}
+            tensors = {tensor.name: tensor._make_tensor(parameters, state) for tensor in self._tensors}
             yield (
-                {name: tensor for name, (tensor, _) in made.items()},
-                {name: properties for name, (_, properties) in made.items()},
+                {name: tensor for name, (tensor, _) in tensors.items()},
+                {name: properties for name, (_, properties) in tensors.items()},
                 parameters,
             )
 
     def _draw(self, state: np.random.RandomState) -> dict[str, Any]:
         strict = {parameter.name: parameter.sample(state) for parameter in self._parameters if parameter.strict}
         for _ in range(1000):
-            found = _without_aliases(
+            candidate = _without_aliases(
                 {
                     parameter.name: strict[parameter.name] if parameter.strict else parameter.sample(state)
                     for parameter in self._parameters
                 }
             )
             self._drawn += 1
-            if all(constraint(found) for constraint in self._constraints) and all(
-                tensor.satisfies_constraints(found) for tensor in self._tensors
+            if all(constraint(candidate) for constraint in self._constraints) and all(
+                tensor.satisfies_constraints(candidate) for tensor in self._tensors
             ):
-                return found
-            self._refused += 1
-        raise ValueError("Failed to generate a set of valid parameters: the constraints refused a thousand.")
+                return candidate
+            self._rejected += 1
+        raise ValueError("Failed to generate a set of valid parameters: the constraints rejected a thousand.")
 
 
 def _flat(values: Iterable, kind: type) -> tuple:
-    return tuple([each for value in values for each in ([value] if isinstance(value, kind) else value)])
+    return tuple([item for value in values for item in ([value] if isinstance(value, kind) else value)])
 
 
 def _without_aliases(parameters: dict[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
     for batch in numod.utils.progress(loader, description="epoch 1"):
         ...
 
-On a terminal the line is rewritten a few times a second; elsewhere (a log file) a line is printed every half minute,
+On a terminal the line is updated ten times a second. Otherwise, as in a log file, a line is printed every half minute
 and at the end. Nested loops get a line each, which is removed when the inner loop ends.
 """
 
@@ -20,9 +20,9 @@ _running: list[progress] = []  # outermost first
 
 
 class progress(Generic[Item]):  # used like a function
-    """Iterate over `iterable`, with its progress on `file` (stderr).
+    """Iterate over `iterable` and show the progress on `file` (stderr).
 
-    `total` replaces `len(iterable)`; `note(...)` sets a text shown after it. With `leave=False` the line is removed at
+    `total` replaces `len(iterable)`. `note(...)` sets a text shown after the count. `leave=False` removes the line at
     the end.
     """
 
@@ -51,15 +51,15 @@ class progress(Generic[Item]):  # used like a function
     def note(self, *text: object, **values: object) -> None:
         """Set the text shown after the count: `line.note(loss=loss.item())`.
 
-        A function of nothing is called whenever the line is printed.
+        A function without arguments is called whenever the line is printed.
         """
         if len(text) == 1 and callable(text[0]):
             self._text = text[0]
             return
-        named = [
+        pairs = [
             f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={value}" for name, value in values.items()
         ]
-        self._text = " ".join([*map(str, text), *named])
+        self._text = " ".join([*map(str, text), *pairs])
 
     def __len__(self) -> int:
         if self.total is None:
@@ -68,7 +68,7 @@ class progress(Generic[Item]):  # used like a function
 
     def __iter__(self) -> Iterator[Item]:
         self.count, self._start = 0, time.monotonic()
-        self._shown = self._start
+        self._last_printed = self._start
         depth = len(_running)
         _running.append(self)
         self._print(depth, self._live)
@@ -76,7 +76,7 @@ class progress(Generic[Item]):  # used like a function
             for item in self.iterable:
                 yield item
                 self.count += 1
-                self._print(depth, time.monotonic() - self._shown >= self._interval)
+                self._print(depth, time.monotonic() - self._last_printed >= self._interval)
         finally:
             del _running[depth:]
             self._print(depth, True, last=True)
@@ -84,12 +84,12 @@ class progress(Generic[Item]):  # used like a function
     def _print(self, depth: int, due: bool, last: bool = False) -> None:
         if not due:
             return
-        self._shown = time.monotonic()
+        self._last_printed = time.monotonic()
         removed = last and not self._leave
         if removed and not self._live:
             return
         text = f"{self.line()}\n"
-        if self._live and depth:  # a line below: go down, write, come back up; at the end wipe it
+        if self._live and depth:  # move down, write the line (or clear it at the end), move back up
             text = "\n" * depth + "\r\x1b[K" + ("" if last else self.line()) + f"\x1b[{depth}A\r"
         elif self._live:
             text = "\r\x1b[K" if removed else f"\r{self.line()}\x1b[K" + "\n" * last

@@ -1,6 +1,4 @@
-"""`numod.utils.summary`: the tree of a model's layers with output shapes, parameters and multiply-adds, from one
-forward pass.
-"""
+"""`numod.utils.summary`: the layers of a model with output shapes, parameters and multiply-adds of a forward pass."""
 
 from __future__ import annotations
 
@@ -35,7 +33,7 @@ class Layer:
     index: int
     parameters: int
     trainable: int
-    repeated: bool  # whether it occurs elsewhere in the tree, where it is counted
+    repeated: bool  # whether it occurred earlier in the tree, where it is counted
     input_size: list[int] | None = None
     output_size: list[int] | None = None
     output_bytes: int = 0
@@ -63,15 +61,15 @@ class Layer:
             return f"{self.output_bytes / _MEGABYTE:.2f}" if self.output_bytes else "--"
         if column == "time":
             return f"{1e3 * self.seconds:.2f}" if self.seconds else "--"
-        found = getattr(self, column)
-        return "--" if found is None else str(found)
+        value = getattr(self, column)
+        return "--" if value is None else str(value)
 
 
 @dataclass
 class ModelStatistics:
-    """The result of `summary`.
+    """The result of `summary`, which prints as a table.
 
-    Prints as a table; sizes are in bytes, `total_mult_adds` counts multiply-adds of one forward pass.
+    Sizes are in bytes; `total_mult_adds` counts multiply-adds of one forward pass.
     """
 
     root: Layer
@@ -152,36 +150,34 @@ def summary(
 ) -> ModelStatistics:
     """Run `model` once, without gradients, and list each layer's output shape, parameters and multiply-adds.
 
-    Printed unless `verbose` is 0.
-
-    `input_size` is a shape or a list of shapes (`batch_dim` puts a batch of one into each), for uniform random inputs
-    of `dtypes`; `input_data` is the input itself, one tensor or a tuple, or a dict of keywords; `kwargs` go to the
-    model. Columns: output_size, input_size, num_params, mult_adds, memory (of the output), time (of a second pass, as
-    the first may compile), trainable. Shared modules are counted once. Raises ValueError for unknown columns and modes,
-    and where neither size nor data is given for a model that needs them.
+    `input_size` is a shape or a list of shapes for uniform random inputs of `dtypes`; `batch_dim` inserts a batch of
+    one. `input_data` is the input itself: a tensor, a tuple, or a dict of keyword arguments. `kwargs` are passed to the
+    model. The columns are output_size, input_size, num_params, mult_adds, memory (of the output), time (of a second
+    pass, since the first may compile) and trainable. Shared modules are counted once. The result is printed unless
+    `verbose` is 0. Raises ValueError for unknown columns and modes.
     """
     columns = tuple(col_names) if col_names is not None else ("output_size", "num_params", "mult_adds")
     unknown = [column for column in columns if column not in _COLUMNS]
     if unknown or mode not in ("same", "train", "eval"):
-        what = (
+        problem = (
             f"column {unknown[0]!r} is unknown; choose from {', '.join(_COLUMNS)}"
             if unknown
             else f"mode must be 'same', 'train' or 'eval', got {mode!r}"
         )
-        raise ValueError(f"summary: {what}")
+        raise ValueError(f"summary: {problem}")
     if input_size is not None and input_data is not None:
         raise ValueError("summary: give input_size or input_data, not both")
     arguments, keywords = _inputs(input_size, input_data, batch_dim, device, dtypes)
     root = _tree(model)
-    layers = {id(each.module): each for each in reversed(list(_walk(root)))}
+    layers = {id(layer.module): layer for layer in reversed(list(_walk(root)))}
     _run(model, layers, mode, arguments, {**keywords, **kwargs}, "time" in columns)
     parameters = {id(parameter): parameter for parameter in model.parameters()}.values()
-    counted = [each for each in _walk(root) if not each.children and not each.repeated]
+    counted = [layer for layer in _walk(root) if not layer.children and not layer.repeated]
     result = ModelStatistics(
         root, depth, columns, tuple(row_settings), sum(parameter.numel() for parameter in parameters),
         sum(parameter.numel() for parameter in parameters if parameter.requires_grad),
         root.mult_adds,
-        sum(_bytes(tensor) for tensor in _tensors((arguments, keywords))), sum(each.output_bytes for each in counted),
+        sum(_bytes(tensor) for tensor in _tensors((arguments, keywords))), sum(layer.output_bytes for layer in counted),
         sum(map(_bytes, parameters)),
     )  # fmt: skip
     if verbose:
@@ -198,15 +194,15 @@ def _inputs(
         return (tuple(data) if isinstance(data, (tuple, list)) else (data,)), {}
     if size is None:
         return (), {}
-    sizes = [size] if all(isinstance(each, int) for each in size) else list(size)
-    made = []
-    for k, each in enumerate(sizes):
-        shape = list(each)
+    sizes = [size] if all(isinstance(entry, int) for entry in size) else list(size)
+    tensors = []
+    for k, entry in enumerate(sizes):
+        shape = list(entry)
         if batch_dim is not None:
             shape.insert(batch_dim, 1)
         values = rand(tuple(shape), device=device)
-        made.append(values.to(kinds[k]) if kinds else values)
-    return tuple(made), {}
+        tensors.append(values.to(kinds[k]) if kinds else values)
+    return tuple(tensors), {}
 
 
 def _tree(model: Module) -> Layer:
@@ -215,23 +211,23 @@ def _tree(model: Module) -> Layer:
 
     def layer_of(name: str, module: Module, depth: int) -> Layer:
         numbers[depth] = numbers.get(depth, 0) + 1
-        own = {id(parameter): parameter for parameter in module.parameters()}.values()
+        parameters = {id(parameter): parameter for parameter in module.parameters()}.values()
         repeated = id(module) in seen
         seen.add(id(module))
-        found = Layer(
+        layer = Layer(
             name,
             module,
             depth,
             numbers[depth],
-            sum(each.numel() for each in own),
-            sum(each.numel() for each in own if each.requires_grad),
+            sum(parameter.numel() for parameter in parameters),
+            sum(parameter.numel() for parameter in parameters if parameter.requires_grad),
             repeated,
         )
         if not repeated:
-            found.children = [
+            layer.children = [
                 layer_of(key, child, depth + 1) for key, child in module._modules.items() if child is not None
             ]
-        return found
+        return layer
 
     return layer_of("", model, 0)
 
@@ -243,43 +239,43 @@ def _walk(layer: Layer) -> Iterator[Layer]:
 
 
 def _run(model: Module, layers: dict[int, Layer], mode: str, arguments: tuple, keywords: dict, twice: bool) -> None:
-    """One forward pass, or two if `twice`; multiply-adds are added to all enclosing modules."""
+    """Run one forward pass, or two if `twice`. Multiply-adds are added to all enclosing modules."""
     stack: list[tuple[Layer, float]] = []
 
     def count(op: Any, inputs: tuple, parameters: tuple, outputs: tuple, in_place: bool) -> None:
-        found = cost.multiply_adds(
+        multiply_adds = cost.multiply_adds(
             op,
             tuple(getattr(input, "_layout", type(input)) for input in inputs),
             parameters,
             tuple(output._layout for output in outputs),
         )
-        for layer, _ in stack if found else ():
-            layer.mult_adds += found
+        for layer, _ in stack if multiply_adds else ():
+            layer.mult_adds += multiply_adds
 
-    def enter(module: Module, args: tuple) -> None:
+    def before_forward(module: Module, args: tuple) -> None:
         layer = layers[id(module)]
         layer.input_size = next((list(tensor.shape) for tensor in _tensors(args)), None)
         stack.append((layer, time.perf_counter()))
 
-    def leave(module: Module, args: tuple, result: Any) -> None:
+    def after_forward(module: Module, args: tuple, result: Any) -> None:
         layer, start = stack.pop()
         layer.seconds += time.perf_counter() - start
         results = list(_tensors(result))
         layer.output_size, layer.output_bytes = (list(results[0].shape) if results else None), sum(map(_bytes, results))
 
-    count.thread = get_ident()  # another thread's ops are not the model's
+    count.thread = get_ident()  # ignore ops of other threads
     before = [(module, module.training) for module in model.modules()]
-    with ExitStack() as kept, no_grad():
-        kept.callback(lambda: [setattr(module, "training", was) for module, was in before])
+    with ExitStack() as exits, no_grad():
+        exits.callback(lambda: [setattr(module, "training", mode_before) for module, mode_before in before])
         if mode != "same":
             model.train(mode == "train")
         if twice:
             model(*arguments, **keywords)
         for module in model.modules():
-            kept.enter_context(module.register_forward_pre_hook(enter))
-            kept.enter_context(module.register_forward_hook(leave))
+            exits.enter_context(module.register_forward_pre_hook(before_forward))
+            exits.enter_context(module.register_forward_hook(after_forward))
         listeners.append(count)
-        kept.callback(listeners.remove, count)
+        exits.callback(listeners.remove, count)
         model(*arguments, **keywords)
 
 
@@ -289,8 +285,8 @@ def _tensors(value: Any) -> Iterator[Tensor]:
     elif isinstance(value, Mapping):
         yield from _tensors(list(value.values()))
     elif isinstance(value, (tuple, list)):
-        for each in value:
-            yield from _tensors(each)
+        for item in value:
+            yield from _tensors(item)
 
 
 def _bytes(tensor: Tensor) -> int:

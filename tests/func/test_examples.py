@@ -558,7 +558,7 @@ def test_rows_of_gradients_at_once(once: list) -> None:
 def test_what_differs_by_example_is_not_written_into_what_is_the_same_for_all(write: Callable) -> None:
     x, y = numod.ones(2), numod.arange(6.0).view(3, 2)
     for function, values in ((lambda y: write(x, y), (y,)), (write, (x, y))):
-        with pytest.raises(RuntimeError, match="in-place write of values that differ by example"):
+        with pytest.raises(RuntimeError, match="values that differ between examples cannot be written"):
             vmap(function, (None, 0)[-len(values) :])(*values)
     assert numod.equal(x, numod.ones(2)) and numod.equal(x.add_(1), numod.full((2,), 2.0))
 

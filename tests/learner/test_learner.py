@@ -280,7 +280,11 @@ def test_the_report_is_one_file_with_the_runs_numbers(tmp_path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert not re.search(r"(src|href)=[\"']?https?:|@import|url\(|fetch\(|XMLHttpRequest", text)
     assert "<title>a &lt;run></title>" in text and "function curves(" in text
-    assert len(data["train"]) == 6 and len(data["valid"]) == 2 and [each["name"] for each in data["schedule"]] == ["lr", "mom"]
+    assert (
+        len(data["train"]) == 6
+        and len(data["valid"]) == 2
+        and [each["name"] for each in data["schedule"]] == ["lr", "mom"]
+    )
     assert sum(map(sum, data["confusion"]["counts"])) == 12 and len(data["worst"]) == 12
     assert data["worst"][0]["height"] == 2 and len(data["epochs"]) == 2 and data["layers"][0][0] == "Sequential"
 

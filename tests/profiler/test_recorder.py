@@ -1,4 +1,4 @@
-"""The native recorder: notes in order, with correct references, and the place of a call."""
+"""The native recorder: notes in order, with correct references, and the stack id of a call."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ def test_notes_are_kept_in_order_and_given_once() -> None:
     assert sys.getrefcount(thing) == references and take() == []
 
 
-def test_a_place_is_a_stack_of_calls() -> None:
-    *_, place = recorder()
+def test_a_stack_id_identifies_a_stack_of_calls() -> None:
+    *_, stack_id = recorder()
 
     def here() -> int:
-        return place()
+        return stack_id()
 
     def there() -> int:
         return here()
 
-    found = [(here(), there(), place()) for _ in range(3)]
+    found = [(here(), there(), stack_id()) for _ in range(3)]
     assert len({each for row in found for each in row}) == 3
     assert len({there() for _ in range(3)} | {there()}) == 2  # another line

@@ -64,7 +64,7 @@ def test_an_error_passes_through() -> None:
 
 
 def test_two_at_once_are_refused() -> None:
-    with profile(), pytest.raises(RuntimeError, match="another profiler is on"):
+    with profile(), pytest.raises(RuntimeError, match="another profiler is active"):
         profile().start()
     with profile():
         pass

@@ -103,7 +103,7 @@ def test_optimizers_and_functions_of_pytorch_and_what_numod_has_not():
     found, function = from_torch([optimizer, torch.nn.functional.relu], weights_only=False)
     assert found.param_groups[0]["lr"] == 0.25 and type(found) is optim.AdamW and function is nn.functional.relu
     assert found.param_groups[0]["params"][0].tolist() == weight.tolist()
-    with pytest.raises(AttributeError, match=r"torch\.fx.*which numod has not"):
+    with pytest.raises(AttributeError, match=r"torch\.fx.*which numod does not have"):
         from_torch(torch.fx.symbolic_trace(torch.nn.Linear(2, 1)).graph, weights_only=False)
 
 

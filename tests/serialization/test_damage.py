@@ -163,9 +163,9 @@ HOSTILE = {
     "eval": (entry(b"c__builtin__\neval\n" + text("1") + b"\x85R"), "builtins.eval"),
     "getattr": (entry(b"cbuiltins\ngetattr\n"), "builtins.getattr"),
     "name by stack": (entry(text("os") + text("system") + b"\x93"), "os.system"),
-    "dotted name": (entry(text("collections") + text("OrderedDict.__init__") + b"\x93"), "none of the plain data"),
+    "dotted name": (entry(text("collections") + text("OrderedDict.__init__") + b"\x93"), "which load does not accept"),
     "name of no text": (entry(b"NN\x93"), "must be text"),
-    "import of a private module": (entry(b"cnumod.serialization\nsave\n"), "none of the plain data"),
+    "import of a private module": (entry(b"cnumod.serialization\nsave\n"), "which load does not accept"),
     "a module's class": (
         entry(b"ctorch.nn.modules.linear\nLinear\n)\x81"),
         "torch.nn.modules.linear.Linear.*state_dict",
@@ -176,8 +176,8 @@ HOSTILE = {
     "newobj": (entry(b"ctorch\nTensor\n)\x81"), "NEWOBJ"),
     "extension": (entry(b"\x82\x01"), "EXT1"),
     "long integer": (entry(b"\x8b\xff\xff\xff\x7f"), "ends at byte"),
-    "pairs of one": (entry(b"ccollections\nOrderedDict\n])a\x85R"), "no pairs"),
-    "call of a tensor class": (entry(b"ctorch\nTensor\n)R"), "call of its class"),
+    "pairs of one": (entry(b"ccollections\nOrderedDict\n])a\x85R"), "not made of pairs"),
+    "call of a tensor class": (entry(b"ctorch\nTensor\n)R"), "calling its class"),
     "call of a tensor": (entry(tensor() + b")R"), "a call of a Tensor"),
     "call without a tuple": (entry(b"ctorch\nSize\n]R"), "a call of"),
     "too many arguments": (entry(b"ctorch\nSize\nNNN\x87R"), "argument"),
@@ -186,7 +186,10 @@ HOSTILE = {
     "state of a dict": (entry(b"}}b"), "state of a dict"),
     "huge text": (entry(b"X\xff\xff\xff\xff"), "ends at byte"),
     "huge bytes": (entry(b"\x8e" + b"\xff" * 8), "ends at byte"),
-    "huge bytearray": (entry(b"c__builtin__\nbytearray\nJ\xff\xff\xff\x7f\x85R"), "bytearray of no bytes"),
+    "huge bytearray": (
+        entry(b"c__builtin__\nbytearray\nJ\xff\xff\xff\x7f\x85R"),
+        "bytearray that is not made of bytes",
+    ),
     "unknown memo": (entry(b"j\xff\xff\xff\xff"), "memo has no entry"),
     "empty stack": (b"\x80\x02.", "empty stack"),
     "no end": (b"\x80\x02}", "the pickle ends"),
@@ -208,17 +211,17 @@ HOSTILE = {
         "more memory",
     ),
     "protocol 0": (b"(dp0\n.", "does not write"),
-    "a persistent id of text": (entry(text("x") + b"Q"), "no storage"),
-    "another persistent id": (entry(storage(first="module")), "no storage"),
-    "a function alone": (b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\n.", "no data"),
-    "a storage's class alone": (b"\x80\x02ctorch\nFloatStorage\n.", "no data"),
+    "a persistent id of text": (entry(text("x") + b"Q"), "not a storage"),
+    "another persistent id": (entry(storage(first="module")), "not a storage"),
+    "a function alone": (b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\n.", "not data"),
+    "a storage's class alone": (b"\x80\x02ctorch\nFloatStorage\n.", "not data"),
     "a sparse tensor": (
         entry(b"ctorch._utils\n_rebuild_sparse_tensor\n)R"),
         "'some.weight': a sparse tensor.*to_dense",
     ),
     "a layout that there is not": (
         entry(b"ctorch.serialization\n_get_layout\n" + text("os") + b"\x85R"),
-        "'os' is no layout",
+        "'os' is not a layout",
     ),
     "a tensor with other metadata": (
         entry(tensor().replace(b")RtR", b")R}" + text("backend") + b"\x88stR")),
@@ -226,11 +229,11 @@ HOSTILE = {
     ),
     "hooks of another class": (
         entry(b"cnumod.nn.hooks\nHooks\n)R}" + text("__class__") + b"Nsb"),
-        "no dict of attributes",
+        "not a dict of attributes",
     ),
     "hooks with attributes of another class": (
         entry(b"cnumod.nn.hooks\nHooks\n)R}K\x01K\x01sb"),
-        "no dict of attributes",
+        "not a dict of attributes",
     ),
     "a storage's type of text": (entry(storage(kind=text("FloatStorage"))), "lacks its type"),
     "a storage's key is a path": (entry(tensor(storage(key="../../etc/passwd"))), "no record 'data/../../etc/passwd'"),
@@ -267,7 +270,7 @@ HOSTILE = {
         "floating point",
     ),
     "an unknown device": (entry(tensor(storage(location="mars"))), "'mars'.*map_location='cpu'"),
-    "an object array": (entry(b"cnumpy\ndtype\n" + text("O8") + b"\x89\x88\x87R"), "no NumPy dtype of numbers"),
+    "an object array": (entry(b"cnumpy\ndtype\n" + text("O8") + b"\x89\x88\x87R"), "not a NumPy dtype of numbers"),
 }
 
 
@@ -428,7 +431,7 @@ DESCRIPTIONS = {
     "deep tuples": ('{"tuple":[' * 5000 + "]}" * 5000, "nested too deeply"),
     "no tag": ('{"module": "os"}', "no tag"),
     "another class": ('{"dict": {}, "class": "os.system"}', "os.system"),
-    "no dict": ('{"dict": {}, "class": "tuple"}', "no dict"),
+    "no dict": ('{"dict": {}, "class": "tuple"}', "not a dict"),
     "dict of a list": ('{"dict": [1]}', "not valid"),
     "half a pair": ('{"items": [[1]]}', "not enough values"),
     "a list as a key": ('{"items": [[[1], 2]]}', "as a key"),
@@ -444,8 +447,8 @@ DESCRIPTIONS = {
     "two numbers as a view": ('{"tensor": "w", "view": [0, 1]}', "not enough values"),
     "device": ('{"tensor": "w", "device": "mars"}', "'mars'"),
     "dtype": ('{"dtype": "os"}', "'os'"),
-    "objects": ('{"numpy": "|O", "data": ""}', "no NumPy dtype of numbers"),
-    "fields": ('{"numpy": "f4,f4", "data": ""}', "no NumPy dtype of numbers"),
+    "objects": ('{"numpy": "|O", "data": ""}', "not a NumPy dtype of numbers"),
+    "fields": ('{"numpy": "f4,f4", "data": ""}', "not a NumPy dtype of numbers"),
     "bytes that do not fit": ('{"numpy": "<f8", "data": "AAAA"}', "multiple of element size"),
     "shape that does not fit": ('{"numpy": "<f8", "data": "", "shape": [9999999999]}', "reshape"),
     "not base64": ('{"bytes": "???"}', "base64|[Nn]on-"),
@@ -495,7 +498,7 @@ def test_an_archive_with_one_name_twice():
     with zipfile.ZipFile(file, "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
         archive.writestr("archive/data.pkl", b"N.")
     file.seek(0)
-    with pytest.raises(CheckpointError, match="one name"):
+    with pytest.raises(CheckpointError, match="the same name"):
         numod.load(file)
 
 

@@ -22,7 +22,7 @@ from numod.nn import functional as F
 from numod.ops import contract
 from numod.ops.update import Update
 from numod.serialization import CheckpointError, load_program, save_program
-from numod.serialization.program import _known
+from numod.serialization.program import _ops_by_name
 
 RUN_ERRORS = (RuntimeError, ValueError, IndexError, TypeError, NotImplementedError, MemoryError, OverflowError)
 MOST = 1_000_000  # elements of a program that is run
@@ -129,7 +129,7 @@ def _flat(results: object) -> list:
 
 
 def test_every_op_that_a_file_can_name_has_a_contract() -> None:
-    for key, op in _known().items():
+    for key, op in _ops_by_name().items():
         parsed = contract.parse(op.takes)
         assert parsed.any_count or tuple(input.name for input in parsed.inputs) == tuple(op.inputs), key
         assert isinstance(op, numod.ops.pointwise.Pointwise) or tuple(
@@ -154,7 +154,7 @@ def test_every_portable_op_can_be_named() -> None:
     from numod.ops.pointwise import OverComplex, Pointwise
     from numod.ops.reduce.reduction import FusedMapReduce
 
-    known = {id(value) for value in _known().values()}
+    known = {id(value) for value in _ops_by_name().values()}
     home = [
         each
         for each in every_op()
@@ -166,7 +166,7 @@ def test_every_portable_op_can_be_named() -> None:
 
 
 def test_no_optimizers_step_is_named() -> None:
-    assert not any(isinstance(value, Update) for value in _known().values())
+    assert not any(isinstance(value, Update) for value in _ops_by_name().values())
 
 
 def changed(function: Callable, inputs: tuple, change: Callable, folder: Path) -> Callable:
@@ -228,7 +228,7 @@ REFUSED = {
         r"step 0 \(mul\): an input must be a value, a number or null"),
     "text for what a check finds": (lambda x, n: F.embedding(n, x[0]), (X, N),
         lambda program: next(each for each in program["steps"] if "check" in each).__setitem__("found", CODE),
-        "a check must find a number"),
+        "a check must expect a number"),
     "a sum of another kind": (lambda x: x.sum(1), (X,), attribute(".sum", 2, {"dtype": "os"}),
         "there is no dtype 'os'"),
     "a part of what is not complex": (lambda x: x.exp(), (X,),
@@ -281,7 +281,7 @@ def test_a_lines_name_is_only_shown(tmp_path: Path) -> None:
     program = changed(
         lambda x: (x * 2 + 1).sum(), (X,), of(".mul", lambda step: step.__setitem__("where", line)), tmp_path
     )()
-    assert "\n" not in program.steps[0].where and len(program.steps[0].where) <= 200
+    assert "\n" not in program.steps[0].location and len(program.steps[0].location) <= 200
     Executable(program)(X)
     assert not (tmp_path / hostile.MARK).exists()
 

@@ -20,7 +20,7 @@ from ...formats import layout as Layout, memory_format as MemoryFormat, preserve
 from ...ops import table as t
 from ...ops.linalg.tril_triu import band
 from .. import overrides
-from ..apply import apply, as_tensor_of, state, tell_made
+from ..apply import apply, as_tensor_of, state, notify_created
 from ..arguments import wrong_argument
 from ..resolve import flat, resolved, whole
 from ..tensor import Tensor, wrap
@@ -145,7 +145,7 @@ def empty(
     if shape.dtype is dtypes.bool_ and place.type == "cpu":
         # bytes other than 0 and 1 are no valid bools
         return zeros(shape.shape, dtype=dtypes.bool_, requires_grad=requires_grad)
-    tell_made(result, "empty")
+    notify_created(result, "empty")
     if state.inference:
         result._inference = True
     return result.requires_grad_() if requires_grad else result

@@ -13,7 +13,7 @@ from ...device.device import Device, default_device
 from ...device.layout import layout
 from ...device.storage import ForeignStorage
 from ...dtypes import dtype as DType
-from ..apply import as_tensor_of, listeners, tell_made
+from ..apply import as_tensor_of, listeners, notify_created
 from ..tensor import Tensor, wrap
 
 _CPU = Device("cpu")
@@ -53,7 +53,7 @@ def tensor(
         array, numpy = _array(data, kinds, dtype), isinstance(data, (np.ndarray, np.generic))
         kind = dtype or (dtypes.from_numpy(array.dtype) if numpy else _inferred(array, kinds))
         array = array if numpy else _fitting(array, kind)
-        made = tell_made(_copied(array, kind.compute), "array" if isinstance(data, np.ndarray) else "values")
+        made = notify_created(_copied(array, kind.compute), "array" if isinstance(data, np.ndarray) else "values")
         device = default_device() if device is None else device
         result = made if device is _CPU and kind is kind.compute else made.to(device=device, dtype=kind)
     result = result.pin_memory() if pin_memory else result
@@ -96,7 +96,7 @@ def is_exported(data: object) -> bool:
 
 def computed(array: np.ndarray, dtype: DType, device: Device) -> Tensor:
     """The numbers of an array that nobody else has, made from shapes alone: a recorded program repeats them."""
-    return tell_made(_copied(array, dtype.compute), "values").to(device=device, dtype=dtype)
+    return notify_created(_copied(array, dtype.compute), "values").to(device=device, dtype=dtype)
 
 
 def from_numpy(ndarray: np.ndarray) -> Tensor:
@@ -121,7 +121,7 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
         result = from_array(np.array(array, dtype=kind.numpy, order="C", copy=True), kind, ForeignStorage)
     else:
         result = wrap(ForeignStorage(_memory(array, shape)), shape, 0)
-    return tell_made(result, "array") if listeners else result
+    return notify_created(result, "array") if listeners else result
 
 
 def from_array(array: np.ndarray, kind: DType, storage: type[Storage] = Storage) -> Tensor:

@@ -50,7 +50,7 @@ def check_bounds(
             error,
             f"{name}index {{}} is out of bounds for dimension {dim} with size {size}",
         )
-    found = observed(r.closing(t.bounds), (index, -size if negative else 0, size), (1,))
+    found = observed(r.fused_map_reduce(t.bounds), (index, -size if negative else 0, size), (1,))
     if found >= 1 << 32:
         low, high = index.min()._observe(), index.max()._observe()
         raise error(

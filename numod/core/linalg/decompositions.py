@@ -1,6 +1,7 @@
 """Matrices as products of simpler ones:
 
-Cholesky, QR, singular values, eigenvalues, LU. LAPACK's work is in `ops.factorization`; solving is in `linear_algebra`.
+Cholesky, QR, singular values, eigenvalues, LU. The ops are in `ops.linalg.factorization`, solvers in
+`linear_algebra`.
 """
 
 from __future__ import annotations

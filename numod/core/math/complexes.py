@@ -9,7 +9,7 @@ from ...device.layout import layout
 from ...device.storage import read_as
 from ...ops import complexes as c, table as t
 from .. import apply as dispatch
-from ..apply import state, tell_copied
+from ..apply import state, notify_copied
 from .elementwise import copy_
 from ..linalg.products import dot
 from ..shape.shapes import stack, transpose
@@ -87,7 +87,7 @@ def _copied(
     that is written to, and the view.
     """
     copy = shown(input)
-    return tell_copied(copy, input, lambda: shown(input), lambda: copy_(input, kept(copy)), view, gaps)
+    return notify_copied(copy, input, lambda: shown(input), lambda: copy_(input, kept(copy)), view, gaps)
 
 
 def _recording() -> bool:

@@ -410,7 +410,7 @@ def equal(input: Tensor, other: Tensor) -> bool:
         and input_layout.dtype in _COUNTED
         and input_layout.batch is None
     ):
-        return not apply(r.closing(t.ne), (input, other), (1,))
+        return not apply(r.fused_map_reduce(t.ne), (input, other), (1,))
     return input_layout.shape == other._layout.shape and bool(
         apply(r.all_, (input == other,), (every_dim(input.ndim), False, None))
     )

@@ -1,4 +1,4 @@
-"""Fourier transforms under the names of `torch.fft`, and short-time ones. NumPy's work is in `ops.fourier`.
+"""Fourier transforms under the names of `torch.fft`, and short-time ones. The ops are in `ops.fft.fft`.
 
 `n` and `s`: sizes to which dimensions are cut or filled with zeros. `norm`: "backward" (the inverse is divided by the
 number of elements; the default), "ortho" (both by its root) or "forward". Integers are transformed as the default

@@ -22,7 +22,7 @@ from .lower import Buffer, Call, lower
 from ..passes.pipeline import optimise, simplified
 from ..ir.program import Program, Value
 from .section import CheckFailed, Form, Section, draw, undraw
-from ..values.pytree import Given, replace
+from ..values.pytree import ArgumentContainer, replace
 
 
 class Executable:
@@ -170,7 +170,7 @@ class Executable:
                 if leaf not in tensors:
                     tensors[leaf] = self._tensor(leaf, inputs, memory_of)
                 return tensors[leaf]
-            return containers[leaf.number] if type(leaf) is Given else leaf
+            return containers[leaf.number] if type(leaf) is ArgumentContainer else leaf
 
         return replace(structure, build, compute)
 

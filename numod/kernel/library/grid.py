@@ -29,7 +29,7 @@ from ..registers.primitives import (
     split4,
     split8,
     split16,
-    turn_block,
+    transpose_block,
 )
 from ..scalar import scalar, shared_scalar
 
@@ -689,7 +689,9 @@ def transpose_outputs(
             whole, blocks = width - width % lanes, stop - stop % lanes
             for j in range(0, whole, lanes):
                 for w in range(0, blocks, lanes):
-                    turn_block(g, source + j * feature_step + w, feature_step, transposed, at + w * panel + j, panel)
+                    transpose_block(
+                        g, source + j * feature_step + w, feature_step, transposed, at + w * panel + j, panel
+                    )
             for j in range(width):
                 for w in range(blocks if j < whole else 0, stop):
                     transposed[uintp(at + w * panel + j)] = g[uintp(source + j * feature_step + w)]
@@ -718,7 +720,7 @@ def transpose_sums(sums, sums_at, step, rows, columns, out, out_at, out_step, la
     whole, blocks = rows - rows % lanes, columns - columns % lanes
     for j in range(0, blocks, lanes):
         for i in range(0, whole, lanes):
-            turn_block(sums, sums_at + i * step + j, step, out, out_at + j * out_step + i, out_step)
+            transpose_block(sums, sums_at + i * step + j, step, out, out_at + j * out_step + i, out_step)
     for j in range(columns):
         for i in range(whole if j < blocks else 0, rows):
             out[uintp(out_at + j * out_step + i)] = sums[uintp(sums_at + i * step + j)]

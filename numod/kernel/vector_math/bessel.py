@@ -5,7 +5,7 @@ Formulas are named in Abramowitz and Stegun's Handbook (A&S). Coefficients are C
 
 from __future__ import annotations
 
-from ..branches import amended
+from ..branches import replace_where
 from ..instructions import (
     INF,
     NAN,
@@ -262,7 +262,9 @@ def _near_zero(x: Number, order: int) -> Number:
 
 def _bessel_j(x: Number, order: int) -> Number:
     a = absolute(x)
-    value = amended(a >= 8.0, _near_zero(a, order), lambda: where(a == INF, 0.0, _waves_of_bessel(a, order, False)))
+    value = replace_where(
+        a >= 8.0, _near_zero(a, order), lambda: where(a == INF, 0.0, _waves_of_bessel(a, order, False))
+    )
     return value * with_sign(like(x, 1.0), x) if order else value
 
 
@@ -270,7 +272,7 @@ def _bessel_y(x: Number, order: int) -> Number:
     rest = polynomial(x * x * 0.03125 - 1.0, _BESSEL[order][1])
     near = 0.6366197723675814 * log(x) * _near_zero(x, order)
     near = near + x * rest - 0.6366197723675814 / x if order else near + rest
-    value = amended(x >= 8.0, near, lambda: where(x == INF, 0.0, _waves_of_bessel(x, order, True)))
+    value = replace_where(x >= 8.0, near, lambda: where(x == INF, 0.0, _waves_of_bessel(x, order, True)))
     return where(x == 0.0, -INF, where(x < 0.0, NAN, value))
 
 

@@ -5,7 +5,7 @@ Formulas are named in Abramowitz and Stegun's Handbook (A&S). Coefficients are C
 
 from __future__ import annotations
 
-from ..branches import amended
+from ..branches import replace_where
 from ..instructions import INF, NAN, Number, absolute, library, like, multiply_add, polynomial, where, with_sign
 from .logarithm import log
 from .registry import wide_vector
@@ -81,7 +81,7 @@ def lgamma(x: Number) -> Number:
         part = a - library("rint", a)
         return where(a == INF, INF, log(_PI / absolute(a * sin(_PI * part))) - value)
 
-    return amended(x < 0.0, value, reflected)
+    return replace_where(x < 0.0, value, reflected)
 
 
 @wide_vector
@@ -101,7 +101,7 @@ def trigamma(x: Number) -> Number:
         sine = sin(_PI * (x - library("rint", x)))
         return (_PI * _PI) / (sine * sine) - value
 
-    return amended(below, value, reflected)
+    return replace_where(below, value, reflected)
 
 
 @wide_vector
@@ -122,4 +122,4 @@ def digamma(x: Number) -> Number:
         part = x - library("rint", x)
         return where(part == 0.0, NAN, value - _PI / tan(_PI * part))
 
-    return where(x == 0.0, with_sign(like(x, INF), x) * -1.0, amended(below, value, reflected))
+    return where(x == 0.0, with_sign(like(x, INF), x) * -1.0, replace_where(below, value, reflected))

@@ -16,7 +16,7 @@ import numpy as np
 
 from ...device import Layout, threads
 from ...kernel import bind, build, specialize
-from ...kernel.language import FINISH, int64, parallel_range, uintp
+from ...kernel.language import EPILOGUE, int64, parallel_range, uintp
 from ...kernel.library.direct import Geometry, convolve_plane_back, convolve_row, correlate_tap
 from ...kernel.library.grid import (
     fill_columns,
@@ -239,7 +239,7 @@ def forward_grid(
                 if not isfinite(out[uintp(line + low)]):  # an infinite weight affects all elements of a plane
                     for output_line in range((line + low) // conv.out_w, (line + high) // conv.out_w):
                         convolve_row(x, weight, out, output_line, conv)
-                FINISH(batch, row, line, low, high)
+                EPILOGUE(batch, row, line, low, high)
 
 
 def input_grid(
@@ -876,12 +876,18 @@ def flipped_launcher(out: Layout, x: tuple, weight: tuple, result: tuple, parame
 
 
 def grid_launcher(
-    op: str, out: Layout, numbers: Geometry, weight: tuple, parameters: tuple, work: int, finish: Epilogue | None = None
+    op: str,
+    out: Layout,
+    numbers: Geometry,
+    weight: tuple,
+    parameters: tuple,
+    work: int,
+    epilogue: Epilogue | None = None,
 ) -> Callable:
     """A launcher of op's kernel that allocates its scratch memory. `parameters` are (stride, padding, dilation,
     groups).
     """
-    run, shared_by = _grid_kernel(op, out, numbers, weight, parameters, work, finish)
+    run, shared_by = _grid_kernel(op, out, numbers, weight, parameters, work, epilogue)
     make = out.device.backend.scratch
 
     def launch(first: object, second: object, result: object, *further: object) -> None:
@@ -892,7 +898,13 @@ def grid_launcher(
 
 
 def _grid_kernel(
-    op: str, out: Layout, numbers: Geometry, weight: tuple, parameters: tuple, work: int, finish: Epilogue | None = None
+    op: str,
+    out: Layout,
+    numbers: Geometry,
+    weight: tuple,
+    parameters: tuple,
+    work: int,
+    epilogue: Epilogue | None = None,
 ) -> tuple[Callable, Callable[[int], tuple]]:
     """The launcher of op's kernel, and a function of the number of threads that returns (scratch memory, constants).
 
@@ -962,7 +974,7 @@ def _grid_kernel(
     arrays = (*[storage.name] * 3, *(kind.name for _, kind in shared_by(1)[0]))
     fastmath = build.FAST_REDUCTION if kernel is weight_lines else build.FAST_POINTWISE
     values = {name: value for name, value in values.items() if specialize.has(kernel, name)}
-    return launcher(op, kernel, out, arrays, work, finish, fastmath, **values), shared_by
+    return launcher(op, kernel, out, arrays, work, epilogue, fastmath, **values), shared_by
 
 
 def _ceil(n: int, step: int) -> int:

@@ -1,6 +1,6 @@
-"""Learning rate schedules:
+"""Learning rate schedules, with the names of `torch.optim.lr_scheduler`.
 
-PyTorch's `torch.optim.lr_scheduler`. A scheduler's step sets each group's `lr` for the optimizer's next step.
+A scheduler's step sets each group's `lr` for the optimizer's next step.
 """
 
 from __future__ import annotations

@@ -14,31 +14,29 @@ from ...core.tensor import Tensor
 from ..optimizer import Optimizer
 
 
-def _recorded(step: Callable) -> Callable:
-    """A schedule's `step`, which compiled functions run at every call, where they ask for the rates."""
+def _recompute_when_compiled(step: Callable) -> Callable:
+    """A schedule's `step` that compiled functions run in every call, to compute the current rates."""
 
     @wraps(step)
-    def run(self: LRScheduler, *arguments: Any, **named: Any) -> None:
-        act(self, partial(step, self, *arguments, **named)) if listeners else step(self, *arguments, **named)
+    def run(self: LRScheduler, *arguments: Any, **kwargs: Any) -> None:
+        act(self, partial(step, self, *arguments, **kwargs)) if listeners else step(self, *arguments, **kwargs)
 
     return run
 
 
 class LRScheduler:
-    """Base of schedulers: sets `lr` of every group at each `step()`.
+    """Base class of schedulers: sets `lr` of every group at each `step()`.
 
-    Subclasses define `get_lr()`; `last_epoch` counts the steps.
-
-    Raises TypeError where `optimizer` is none, KeyError where a schedule is resumed (last_epoch >= 0) without
-    `initial_lr` in a group.
+    Subclasses define `get_lr()`; `last_epoch` counts the steps. Raises TypeError if `optimizer` is not an Optimizer,
+    and KeyError if a schedule is resumed (last_epoch >= 0) without `initial_lr` in a group.
     """
 
-    _get_lr_called_within_step = False  # users' `get_lr` ask it, and warn where they are called by hand
+    _get_lr_called_within_step = False  # users' `get_lr` methods read it to warn about direct calls
 
-    def __init_subclass__(cls, **named: Any) -> None:
-        super().__init_subclass__(**named)
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
         if "step" in vars(cls):
-            cls.step = _recorded(cls.step)
+            cls.step = _recompute_when_compiled(cls.step)
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         if not isinstance(optimizer, Optimizer):
@@ -79,9 +77,9 @@ class LRScheduler:
         """The next rates of the groups. Defined by every schedule."""
         raise NotImplementedError(f"{type(self).__name__} must define get_lr()")
 
-    @_recorded
+    @_recompute_when_compiled
     def step(self, epoch: int | None = None) -> None:
-        """Set the rates of the next step; call it after `optimizer.step()`."""
+        """Set the rates of the next step. Call it after `optimizer.step()`."""
         self._step_count += 1
         if self._step_count == 2:
             self._warn_of_order()
@@ -90,7 +88,7 @@ class LRScheduler:
         self._update_lr(epoch)
 
     def _update_lr(self, epoch: int | None = None) -> None:
-        """The rates of the next epoch, or of any, without counting a step."""
+        """Set the rates of the next epoch, or of `epoch`, without counting a step."""
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         self._get_lr_called_within_step = True
         try:
@@ -133,7 +131,7 @@ EPOCH_DEPRECATION_WARNING = (
 
 
 def set_rate(group: dict[str, Any], rate: float) -> None:
-    """Set a group's rate; a rate that is a tensor is changed in place."""
+    """Set a group's rate. A rate that is a tensor is changed in place."""
     if isinstance(group["lr"], Tensor):
         group["lr"].fill_(rate)
     else:
@@ -153,22 +151,22 @@ def _count_steps(optimizer: Optimizer) -> None:
     """Wrap the optimizer's `step` to record that it was called, for the warning about a wrong order."""
     if hasattr(optimizer.step, "_counts"):
         return
-    method, owner = optimizer.step.__func__, ref(optimizer)
+    method, reference = optimizer.step.__func__, ref(optimizer)
 
     @wraps(method)
-    def step(*arguments: Any, **named: Any) -> Any:
-        found = owner()
-        found._opt_called = True
-        return method(found, *arguments, **named)
+    def step(*arguments: Any, **kwargs: Any) -> Any:
+        target = reference()
+        target._opt_called = True
+        return method(target, *arguments, **kwargs)
 
     step._counts = True
     optimizer.step = step
 
 
 def per_group(name: str, value: Any, optimizer: Optimizer) -> list:
-    """One value for all groups, or a list with one for each; tensors are copied.
+    """One value for all groups, or a list with one per group. Tensors are copied.
 
-    Raises ValueError for another number.
+    Raises ValueError if the list has another length.
     """
     values = value if isinstance(value, (list, tuple)) else [value] * len(optimizer.param_groups)
     if len(values) != len(optimizer.param_groups):
@@ -179,7 +177,7 @@ def per_group(name: str, value: Any, optimizer: Optimizer) -> list:
 class FunctionLR(LRScheduler):
     """A schedule by functions of the epoch, one per group.
 
-    State dicts hold the attributes of callable objects, but no functions.
+    State dicts hold the attributes of callable objects, but not plain functions.
     """
 
     lr_lambdas: list[Callable[[int], float]]

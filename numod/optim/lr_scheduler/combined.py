@@ -34,10 +34,10 @@ def _check(schedulers: Sequence[LRScheduler], optimizer: Optimizer | None, kind:
 
 
 class _Combined(LRScheduler):
-    """State dicts of a schedule that holds others under `_schedulers`."""
+    """Base class of schedules that contain others, under `_schedulers`: their state dicts."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything but the optimizer; the schedulers as their own state dicts."""
+        """Everything but the optimizer; inner schedulers as their own state dicts."""
         state = {key: value for key, value in self.__dict__.items() if key not in ("optimizer", "_schedulers")}
         return {**state, "_schedulers": [scheduler.state_dict() for scheduler in self._schedulers]}
 
@@ -49,7 +49,7 @@ class _Combined(LRScheduler):
 
 
 class SequentialLR(_Combined):
-    """One schedule after the other: the next begins at each of the epochs `milestones`."""
+    """Runs schedules one after the other: the next one begins at each epoch in `milestones`."""
 
     def __init__(
         self, optimizer: Optimizer, schedulers: list[LRScheduler], milestones: list[int], last_epoch: int = -1
@@ -70,11 +70,11 @@ class SequentialLR(_Combined):
         self._last_lr = first.get_last_lr()
 
     def step(self) -> None:
-        """A step of the schedule that is active at the next epoch."""
+        """Advance the schedule that is active in the next epoch."""
         self.last_epoch += 1
-        turn = bisect_right(self._milestones, self.last_epoch)
-        scheduler = self._schedulers[turn]
-        if turn and self._milestones[turn - 1] == self.last_epoch:
+        index = bisect_right(self._milestones, self.last_epoch)
+        scheduler = self._schedulers[index]
+        if index and self._milestones[index - 1] == self.last_epoch:
             scheduler._update_lr(0)
         else:
             scheduler.step()
@@ -82,7 +82,7 @@ class SequentialLR(_Combined):
 
 
 def _undo_first_steps(schedulers: Sequence[LRScheduler]) -> None:
-    """Take back the step that a schedule makes when it is created, so that each begins when its turn comes."""
+    """Undo the step that a schedule makes when it is created, so that each begins at its milestone."""
     for scheduler in schedulers:
         if isinstance(scheduler, _Combined):
             _undo_first_steps(scheduler._schedulers)
@@ -91,7 +91,7 @@ def _undo_first_steps(schedulers: Sequence[LRScheduler]) -> None:
 
 
 class ChainedScheduler(_Combined):
-    """Several schedules at once: each step makes one step of every schedule, in order."""
+    """Runs several schedules at once: each step advances every schedule, in order."""
 
     def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:
         self.optimizer = _check(schedulers, optimizer, type(self).__name__)
@@ -99,14 +99,15 @@ class ChainedScheduler(_Combined):
         self._last_lr = rates_of(self.optimizer)
 
     def step(self) -> None:
-        """A step of every schedule."""
+        """Advance every schedule."""
         for scheduler in self._schedulers:
             scheduler.step()
         self._last_lr = rates_of(self.optimizer)
 
     def _update_lr(self, epoch: int) -> None:
-        """Begin at an epoch, as a later part of a SequentialLR: by the formulas for the next rate, since closed ones
-        would undo each other.
+        """Begin at an epoch as a part of a SequentialLR.
+
+        This uses the recursive formulas, since the schedules' closed forms would overwrite each other.
         """
         for group in self.optimizer.param_groups:
             set_rate(group, group["initial_lr"])
@@ -192,7 +193,7 @@ class ReduceLROnPlateau(LRScheduler):
 
     @property
     def in_cooldown(self) -> bool:
-        """Whether a reduction was less than `cooldown` epochs ago, in which bad epochs are not counted."""
+        """Whether bad epochs are ignored because a reduction was less than `cooldown` epochs ago."""
         return self.cooldown_counter > 0
 
     def _is_better(self, value: float, best: float) -> bool:

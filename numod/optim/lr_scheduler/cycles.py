@@ -11,8 +11,9 @@ from .base import LRScheduler, per_group, rates_of, set_rate
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
-    """Cosine annealing over T_0 epochs to `eta_min`, then restarts, each `T_mult` times longer; `step` takes fractional
-    epochs. Loshchilov and Hutter, 2017.
+    """Cosine annealing to `eta_min` over `T_0` epochs, then restarts with periods `T_mult` times longer each time.
+
+    `step` accepts fractional epochs. Loshchilov and Hutter, 2017.
     """
 
     def __init__(
@@ -46,14 +47,14 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         else:
             if epoch < 0:
                 raise ValueError(f"Expected non-negative epoch, but got {epoch}")
-            self._place(epoch)
+            self._set_cycle(epoch)
         self.last_epoch = math.floor(epoch)
         for group, rate in zip(self.optimizer.param_groups, self.get_lr()):
             set_rate(group, rate)
         self._last_lr = rates_of(self.optimizer)
 
-    def _place(self, epoch: float) -> None:
-        """The cycle an epoch is in, and the position in it."""
+    def _set_cycle(self, epoch: float) -> None:
+        """Set the cycle that contains an epoch, and the position in it."""
         self.T_cur, self.T_i = epoch, self.T_0
         if epoch >= self.T_0:
             if self.T_mult == 1:
@@ -72,16 +73,16 @@ def _set_momentum(group: dict[str, Any], value: float) -> None:
 
 
 def _uses_beta1(optimizer: Optimizer) -> bool:
-    """Whether the optimizer's momentum is the first of its `betas`. Raises ValueError where it has none."""
+    """Whether the optimizer's momentum is the first of its `betas`. Raises ValueError if it has no momentum."""
     if "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
         raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
     return "betas" in optimizer.defaults
 
 
 class CyclicLR(LRScheduler):
-    """Cycles between `base_lr` and `max_lr`, `step_size_up` steps up and `step_size_down` down; the momentum inversely.
+    """Cycles between `base_lr` and `max_lr`: `step_size_up` steps up, `step_size_down` steps down.
 
-    Smith, 2017.
+    The momentum cycles inversely. Smith, 2017.
     """
 
     def __init__(
@@ -163,8 +164,9 @@ class CyclicLR(LRScheduler):
 
 
 class OneCycleLR(LRScheduler):
-    """One cycle of `total_steps`: from max_lr / div_factor up to `max_lr`, then down to a small fraction; the momentum
-    inversely. Smith and Topin, 2019.
+    """One cycle of `total_steps`: from max_lr / div_factor up to `max_lr`, then down to a small fraction of it.
+
+    The momentum cycles inversely. Smith and Topin, 2019.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Schedules by a factor: a function, steps, lines, powers and cosines.
+"""Schedules that multiply the rate by a factor: functions, steps, linear, polynomial and cosine schedules.
 
 Each computes the next rates from the current ones.
 """
@@ -91,8 +91,9 @@ class ConstantLR(LRScheduler):
 
 
 class LinearLR(LRScheduler):
-    """Multiplies the rate by a factor that changes linearly from `start_factor` to `end_factor` over `total_iters`
-    epochs.
+    """Multiplies the rate by a factor that changes linearly from `start_factor` to `end_factor`.
+
+    The change takes `total_iters` epochs.
     """
 
     def __init__(
@@ -163,7 +164,7 @@ class PolynomialLR(LRScheduler):
 
 
 class CosineAnnealingLR(LRScheduler):
-    """From the initial rate to `eta_min` along half a cosine of `T_max` epochs, and back.
+    """Anneals the initial rate to `eta_min` along half a cosine of `T_max` epochs, and back.
 
     Loshchilov and Hutter, 2017.
     """

@@ -1,7 +1,4 @@
-"""Datasets, samplers and the DataLoader, with PyTorch's names.
-
-Not where data is stored: ready-made datasets are in `numod.datasets`.
-"""
+"""Datasets, samplers and the DataLoader, with PyTorch's names. Ready-made datasets are in `numod.datasets`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Collating a list of samples to a batch.
+"""Collating a list of samples into a batch.
 
-`default_collate_fn_map` may be extended in place, as in PyTorch: a type, or a tuple of types, and a function
-`(batch, *, collate_fn_map) -> object`. `default_collate` follows it.
+`default_collate_fn_map` may be extended in place, as in PyTorch. It maps a type, or a tuple of types, to a function
+`(batch, *, collate_fn_map) -> object`, which `default_collate` uses.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ...core.tensor import Tensor
 from ...core.create.values import as_tensor, tensor
 from ...dtypes import float64
 
-np_str_obj_array_pattern = re.compile("[SaUO]")  # the kinds of NumPy's dtypes that make no tensor
+np_str_obj_array_pattern = re.compile("[SaUO]")  # the kinds of NumPy dtypes that cannot become tensors
 _EXPECTED = (
     "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {}; for others "
     "pass a collate_fn"
@@ -25,20 +25,17 @@ _EXPECTED = (
 
 
 def default_collate(batch: Sequence) -> object:
-    """The samples of `batch` joined along a new first dimension, keeping their structure.
+    """Join the samples of `batch` along a new first dimension, keeping their structure.
 
-    Tensors and NumPy arrays of one shape become a tensor (B, …), floats a float64 and ints an int64 tensor (B,);
-    strings stay a list; dicts, named tuples and lists are joined entry by entry, and tuples become lists. Raises
-    TypeError for other types and RuntimeError where shapes or lengths differ.
+    Tensors and NumPy arrays of the same shape become a tensor (B, ...), floats a float64 tensor (B,), and ints an int64
+    tensor (B,). Strings stay a list. Dicts, named tuples and lists are joined entry by entry, and tuples become lists.
+    Raises TypeError for other types and RuntimeError if shapes or lengths differ.
     """
     return collate(batch, collate_fn_map=default_collate_fn_map)
 
 
 def collate(batch: Sequence, *, collate_fn_map: dict | None = None) -> object:
-    """As `default_collate`, with the functions of `collate_fn_map` for the types it names.
-
-    Raises as `default_collate` does.
-    """
+    """`default_collate` with the functions of `collate_fn_map` for its types. Raises as `default_collate` does."""
     first = batch[0]
     function = _function_for(first, collate_fn_map or {})
     if function is not None:
@@ -52,9 +49,7 @@ def collate(batch: Sequence, *, collate_fn_map: dict | None = None) -> object:
 
 
 def default_convert(data: object) -> object:
-    """NumPy arrays anywhere inside `data` as tensors, all else as it is: what the DataLoader does to a sample when
-    `batch_size=None`.
-    """
+    """`data` with NumPy arrays converted to tensors. The DataLoader applies it to samples if `batch_size=None`."""
     if isinstance(data, Tensor):
         return data
     if isinstance(data, (np.ndarray, np.bool_, np.number)):
@@ -62,20 +57,18 @@ def default_convert(data: object) -> object:
     if isinstance(data, Mapping):
         return _like_mapping(data, {key: default_convert(value) for key, value in data.items()})
     if isinstance(data, Sequence) and not isinstance(data, (str, bytes)):
-        return _like_sequence(data, [default_convert(each) for each in data])
+        return _like_sequence(data, [default_convert(item) for item in data])
     return data
 
 
 def pinned(batch: object) -> object:
-    """A batch with its tensors, however deep, in memory that a CUDA device reads by itself; what has a `pin_memory`
-    method of its own is asked.
-    """
+    """A batch with its tensors, at any depth, in pinned memory. Objects with a `pin_memory` method are passed to it."""
     if hasattr(batch, "pin_memory"):
         return batch.pin_memory()
     if isinstance(batch, Mapping):
         return _like_mapping(batch, {key: pinned(value) for key, value in batch.items()})
     if isinstance(batch, Sequence) and not isinstance(batch, (str, bytes)):
-        return _like_sequence(batch, [pinned(each) for each in batch])
+        return _like_sequence(batch, [pinned(item) for item in batch])
     return batch
 
 
@@ -97,7 +90,7 @@ def _collate_sequences(batch: Sequence, collate_fn_map: dict | None) -> object:
 
 
 def _like_mapping(original: Mapping, entries: dict) -> Mapping:
-    """A mapping of the original's type with new entries; a plain dict where the type cannot be built that way."""
+    """A mapping of the original's type with new entries; a plain dict if the type cannot be built that way."""
     try:
         if not isinstance(original, MutableMapping):
             return type(original)(entries)
@@ -109,8 +102,9 @@ def _like_mapping(original: Mapping, entries: dict) -> Mapping:
 
 
 def _like_sequence(original: Sequence, entries: list) -> Sequence:
-    """A sequence of the original's type with new entries; a list for tuples, as PyTorch has it, and for types that
-    cannot be built.
+    """A sequence of the original's type with new entries.
+
+    Tuples, as in PyTorch, and types that cannot be built become a list.
     """
     if isinstance(original, tuple):
         return type(original)(*entries) if hasattr(original, "_fields") else entries
@@ -130,11 +124,11 @@ def _is_text_or_object(array: np.ndarray) -> bool:
 
 
 def collate_tensor_fn(batch: Sequence[Tensor], *, collate_fn_map: dict | None = None) -> Tensor:
-    """Tensors of one shape stacked to (B, …). Raises RuntimeError where the shapes differ."""
+    """Stack tensors of the same shape to (B, ...). Raises RuntimeError if the shapes differ."""
     try:
         return functions["stack"](list(batch))
     except RuntimeError as error:
-        if len({each.shape for each in batch}) == 1:
+        if len({sample.shape for sample in batch}) == 1:
             raise
         raise RuntimeError(
             f"{error}; crop the samples to one size, or pass a collate_fn that pads them (nn.utils.rnn.pad_sequence)"
@@ -142,29 +136,29 @@ def collate_tensor_fn(batch: Sequence[Tensor], *, collate_fn_map: dict | None = 
 
 
 def collate_numpy_array_fn(batch: Sequence[np.ndarray], *, collate_fn_map: dict | None = None) -> object:
-    """Arrays of one shape stacked to a tensor (B, …). Raises TypeError for arrays of strings or objects."""
+    """Stack arrays of the same shape to a tensor (B, ...). Raises TypeError for arrays of strings or objects."""
     if _is_text_or_object(batch[0]):
         raise TypeError(_EXPECTED.format(batch[0].dtype))
     return collate([as_tensor(array) for array in batch], collate_fn_map=collate_fn_map)
 
 
 def collate_numpy_scalar_fn(batch: Sequence, *, collate_fn_map: dict | None = None) -> Tensor:
-    """NumPy numbers as a tensor (B,) of their dtype."""
+    """Convert NumPy numbers to a tensor (B,) of their dtype."""
     return as_tensor(np.asarray(batch))
 
 
 def collate_float_fn(batch: Sequence[float], *, collate_fn_map: dict | None = None) -> Tensor:
-    """Floats as a float64 tensor (B,): a Python float has that precision."""
+    """Convert floats to a float64 tensor (B,), which has a Python float's precision."""
     return tensor(batch, dtype=float64)
 
 
 def collate_int_fn(batch: Sequence[int], *, collate_fn_map: dict | None = None) -> Tensor:
-    """Ints as an int64 tensor (B,), bools as a bool tensor."""
+    """Convert ints to an int64 tensor (B,), bools to a bool tensor."""
     return tensor(batch)
 
 
 def collate_str_fn(batch: Sequence, *, collate_fn_map: dict | None = None) -> Sequence:
-    """Strings and bytes stay as they are."""
+    """Return strings and bytes unchanged."""
     return batch
 
 
@@ -180,7 +174,5 @@ default_collate_fn_map: dict[type | tuple[type, ...], Callable] = {
 
 
 def stacks_rows(collate_fn: Callable) -> bool:
-    """Whether `collate_fn` stacks tensors as `default_collate` does unaltered, so that indexing whole columns gives the
-    same batch.
-    """
+    """Whether `collate_fn` stacks tensors as `default_collate` does, so that indexing columns gives the same batch."""
     return collate_fn is default_collate and default_collate_fn_map.get(Tensor) is collate_tensor_fn

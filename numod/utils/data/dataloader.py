@@ -1,6 +1,6 @@
-"""The DataLoader: dataset, sampler and collate function as one iterable of batches.
+"""The DataLoader: an iterable of batches from a dataset, a sampler and a collate function.
 
-Not its passes: see `fetch`, and `pool` for those with workers.
+`fetch` has its passes in this process, `pool` those with workers.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ _FIXED = frozenset({"batch_size", "batch_sampler", "sampler", "drop_last", "data
 
 
 class DataLoader(Generic[Sample]):
-    """Batches of `dataset`, a fresh pass over it each time it is iterated. Arguments are PyTorch's.
+    """An iterable of batches of `dataset`. Each iteration is a new pass. Arguments are PyTorch's.
 
-    `batch_size=None` turns batching off and yields converted samples. `sampler` (indices) excludes `shuffle`;
-    `batch_sampler` (lists of indices) excludes `batch_size`, `shuffle`, `sampler` and `drop_last`; an IterableDataset
-    takes none of them. `generator` decides the order of `shuffle=True`. With the default `collate_fn`, a dataset's
-    `__getbatch__` is used where it has one (see `dataset`).
+    `batch_size=None` disables batching and yields converted samples. `sampler` (indices) excludes `shuffle`.
+    `batch_sampler` (lists of indices) excludes `batch_size`, `shuffle`, `sampler` and `drop_last`. An IterableDataset
+    supports none of them. `generator` determines the order of `shuffle=True`. With the default `collate_fn`, a
+    dataset's `__getbatch__` is used if it has one (see `dataset`).
 
-    With `num_workers` that many processes load `prefetch_factor` (2) batches each ahead, and batches come in the same
-    order as without. `multiprocessing_context` says how they are started ("fork", "spawn", "forkserver", or a context);
-    what they get must be picklable except with "fork". A worker's seeds (of numod, `random` and NumPy) are a number
-    drawn per pass plus its number, and `worker_init_fn(number)` runs in it first. An IterableDataset is read by every
-    worker from its start, unless it asks `get_worker_info()` which part is its own. An exception in a worker is raised
-    here with its traceback; a worker that dies, and a wait of more than `timeout` seconds, are a RuntimeError. Workers
-    end with the pass, also one that is abandoned, or with the DataLoader if `persistent_workers`.
+    With `num_workers`, that many processes load `prefetch_factor` (2) batches each in advance. The order of batches
+    does not change. `multiprocessing_context` is the start method ("fork", "spawn", "forkserver") or a context; except
+    with "fork", the dataset and functions must be picklable. A worker's seeds (of numod, `random` and NumPy) are a
+    number drawn per pass plus the worker's number. `worker_init_fn(number)` runs first. Every worker reads an
+    IterableDataset from the start unless the dataset uses `get_worker_info()` to choose its part. An exception in a
+    worker is raised here with its traceback. A worker that dies, or a wait of more than `timeout` seconds, raises
+    RuntimeError. Workers end with the pass, even if it is abandoned, or with the DataLoader if `persistent_workers`.
 
-    `pin_memory` puts batches where a CUDA device, if there is one, reads them by itself. Raises ValueError for options
-    that contradict each other.
+    `pin_memory` puts batches into pinned memory if there is a CUDA device. Raises ValueError for options that exclude
+    each other.
     """
 
     _complete = False
@@ -87,7 +87,7 @@ class DataLoader(Generic[Sample]):
         self.pin_memory, self.pin_memory_device, self.in_order = pin_memory, pin_memory_device, in_order
         self.multiprocessing_context, self.persistent_workers = multiprocessing_context, persistent_workers
         self._reported_length: int | None = None
-        self._workers: Workers | None = None  # those that persist
+        self._workers: Workers | None = None  # persistent workers
         self._complete = True
         _warn_of_too_many(num_workers)
 
@@ -100,10 +100,7 @@ class DataLoader(Generic[Sample]):
 
     @property
     def multiprocessing_context(self) -> BaseContext | None:
-        """How workers are started; None for the platform's way.
-
-        May be set to a context or the name of a start method.
-        """
+        """The context that starts workers, None for the default. Accepts a context or a start method's name."""
         return self._context
 
     @multiprocessing_context.setter
@@ -138,7 +135,7 @@ class DataLoader(Generic[Sample]):
         )
 
     def __len__(self) -> int:
-        """Batches in a pass. For a stream this trusts `len(dataset)`, and raises TypeError where it has none."""
+        """The number of batches in a pass. For a stream it relies on `len(dataset)`; TypeError if that is undefined."""
         if not isinstance(self.dataset, IterableDataset):
             return len(self._index_sampler)
         self._reported_length = samples = len(self.dataset)
@@ -148,17 +145,17 @@ class DataLoader(Generic[Sample]):
 
     @property
     def _index_sampler(self) -> Iterable:
-        """What a pass draws from: lists of indices, or single indices where batching is off."""
+        """The indices of a pass: lists of indices, or single indices without batching."""
         return self.batch_sampler if self._auto_collation else self.sampler
 
     @property
     def _auto_collation(self) -> bool:
-        """Whether samples are put together into batches, as PyTorch calls it."""
+        """Whether samples are collated into batches; the name is PyTorch's."""
         return self.batch_sampler is not None
 
 
 class _Endless(Sampler[None]):
-    """The sampler of a stream: it asks for one sample more until the stream ends."""
+    """The sampler of a stream: it requests samples until the stream ends."""
 
     def __iter__(self) -> Iterator[None]:
         while True:
@@ -166,7 +163,7 @@ class _Endless(Sampler[None]):
 
 
 class _Counter:
-    """Counts the samples of a pass, and warns when a stream turns out longer than it said."""
+    """Counts the samples of a pass, and warns if a stream is longer than its reported length."""
 
     def __init__(self, loader: DataLoader) -> None:
         self._dataset, self._reported, self._fetched = loader.dataset, loader._reported_length, 0
@@ -186,7 +183,7 @@ class _Counter:
 _EACH_READS_ALL = (
     " For multiprocessing data-loading, this could be caused by not properly configuring the IterableDataset replica "
     "at each worker: "
-    "every worker reads all of it unless __iter__ takes its part, by numod.utils.data.get_worker_info()."
+    "every worker reads all of it unless __iter__ selects a part with numod.utils.data.get_worker_info()."
 )
 
 
@@ -200,10 +197,10 @@ def _context(value: BaseContext | str, num_workers: int) -> BaseContext:
     from multiprocessing.context import BaseContext
 
     if isinstance(value, str):
-        known = multiprocessing.get_all_start_methods()
-        if value not in known:
+        methods = multiprocessing.get_all_start_methods()
+        if value not in methods:
             raise ValueError(
-                f"multiprocessing_context option should specify a valid start method in {known!r}, but got "
+                f"multiprocessing_context option should specify a valid start method in {methods!r}, but got "
                 f"multiprocessing_context={value!r}"
             )
         return multiprocessing.get_context(value)
@@ -265,7 +262,7 @@ def _check_sampling(
 
 
 def __getattr__(name: str) -> Any:
-    """PyTorch's names of a pass over a loader, for `isinstance`."""
+    """PyTorch's names of the passes over a loader, for `isinstance`."""
     from .pool import WorkerPass
 
     passes = {

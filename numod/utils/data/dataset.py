@@ -1,9 +1,9 @@
-"""Datasets: indexing, concatenation, subsets and splits. The order of samples is defined in `sampler`.
+"""Datasets: indexing, concatenation, subsets and splits. `sampler` defines the order of samples.
 
-Beside `__getitem__` a dataset may offer two faster ways to a batch, both optional:
-`__getitems__(indices)` gives the list of samples, as in PyTorch, and `__getbatch__(indices)` the batch itself, equal to
-`default_collate` of those samples (or NotImplemented, and then it is built from samples). TensorDataset and Subset have
-both, so a batch costs one index call per tensor however many samples it has.
+In addition to `__getitem__` a dataset may define two faster methods for batches. `__getitems__(indices)` returns the
+list of samples, as in PyTorch. `__getbatch__(indices)` returns the batch itself, equal to `default_collate` of those
+samples, or NotImplemented, after which the batch is built from samples. TensorDataset and Subset define both, so a
+batch costs one index call per tensor.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Sample = TypeVar("Sample", covariant=True)
 
 
 class Dataset(Generic[Sample]):
-    """A map from index to sample. Subclasses write `__getitem__` and, where the size is known, `__len__`."""
+    """A map from index to sample. Subclasses define `__getitem__` and, if the size is known, `__len__`."""
 
     def __getitem__(self, index: int) -> Sample:
         raise NotImplementedError("Subclasses of Dataset should implement __getitem__.")
@@ -35,10 +35,7 @@ class Dataset(Generic[Sample]):
 
 
 class IterableDataset(Dataset[Sample]):
-    """A stream of samples, read in the order it comes.
-
-    Subclasses write `__iter__`, and `__len__` where the length is known.
-    """
+    """A stream of samples. Subclasses define `__iter__` and, if the length is known, `__len__`."""
 
     def __iter__(self) -> Iterator[Sample]:
         raise NotImplementedError("Subclasses of IterableDataset should implement __iter__.")
@@ -48,9 +45,9 @@ class IterableDataset(Dataset[Sample]):
 
 
 class TensorDataset(Dataset[tuple[Tensor, ...]]):
-    """Samples are rows: sample `i` is `(tensors[0][i], tensors[1][i], …)`.
+    """Samples are rows of tensors: sample `i` is `(tensors[0][i], tensors[1][i], ...)`.
 
-    Raises AssertionError where first sizes differ.
+    Raises AssertionError if the tensors' first sizes differ.
     """
 
     def __init__(self, *tensors: Tensor) -> None:
@@ -69,7 +66,7 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
         return [self[index] for index in indices] if columns is NotImplemented else list(zip(*columns, strict=True))
 
     def __getbatch__(self, indices: Sequence[int]) -> list[Tensor]:
-        """One tensor (len(indices), …) per column. NotImplemented where a subclass fetches samples its own way."""
+        """One tensor (len(indices), ...) per column, or NotImplemented if a subclass overrides fetching."""
         if rewrites(self, TensorDataset, "__getitem__", "__getitems__"):
             return NotImplemented
         return gather(self.tensors, indices)
@@ -81,7 +78,7 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
 class ConcatDataset(Dataset[Sample]):
     """Datasets one after another.
 
-    Raises AssertionError for an empty list and for an IterableDataset, which has no indices.
+    Raises AssertionError for an empty list, and for an IterableDataset, which has no indices.
     """
 
     def __init__(self, datasets: Iterable[Dataset]) -> None:
@@ -104,12 +101,12 @@ class ConcatDataset(Dataset[Sample]):
             index += len(self)
         if index >= len(self):
             raise IndexError(f"ConcatDataset: index {index} is out of range for length {len(self)}")
-        which = bisect.bisect_right(self.cumulative_sizes, index)
-        return self.datasets[which][index - (self.cumulative_sizes[which - 1] if which else 0)]
+        number = bisect.bisect_right(self.cumulative_sizes, index)
+        return self.datasets[number][index - (self.cumulative_sizes[number - 1] if number else 0)]
 
 
 class ChainDataset(IterableDataset[Sample]):
-    """Streams one after another. Raises AssertionError when it meets a dataset that is no IterableDataset."""
+    """Streams one after another. Raises AssertionError on reaching a dataset that is not an IterableDataset."""
 
     def __init__(self, datasets: Iterable[Dataset]) -> None:
         self.datasets = datasets
@@ -131,9 +128,9 @@ class ChainDataset(IterableDataset[Sample]):
 
 
 class StackDataset(Dataset):
-    """Datasets side by side: sample `i` is the tuple, or for named datasets the dict, of their samples `i`.
+    """Datasets side by side: sample `i` is the tuple, or for keyword arguments the dict, of their samples `i`.
 
-    Raises ValueError where sizes differ, for no dataset, and for named and unnamed ones together.
+    Raises ValueError if sizes differ, if there is no dataset, or if positional and keyword arguments are mixed.
     """
 
     def __init__(self, *args: Dataset, **kwargs: Dataset) -> None:
@@ -171,14 +168,14 @@ class StackDataset(Dataset):
 
 
 class Subset(Dataset[Sample]):
-    """The samples of `dataset` at `indices`, numbered anew from 0."""
+    """The samples of `dataset` at `indices`, numbered from 0."""
 
     def __init__(self, dataset: Dataset[Sample], indices: Sequence[int]) -> None:
         self.dataset, self.indices = dataset, indices
 
     def __getitem__(self, index: int) -> Sample:
         if isinstance(index, list):
-            return self.dataset[[self.indices[each] for each in index]]
+            return self.dataset[[self.indices[position] for position in index]]
         return self.dataset[self.indices[index]]
 
     def __getitems__(self, indices: Sequence[int]) -> list[Sample]:
@@ -187,10 +184,7 @@ class Subset(Dataset[Sample]):
         return fetch_samples(self.dataset, self._chosen(indices))
 
     def __getbatch__(self, indices: Sequence[int]) -> object:
-        """The batch of the inner dataset.
-
-        NotImplemented where that has none to give or a subclass fetches samples its own way.
-        """
+        """The batch of the inner dataset, or NotImplemented if that has none or a subclass overrides fetching."""
         if rewrites(self, Subset, "__getitem__", "__getitems__"):
             return NotImplemented
         return fetch_batch(self.dataset, self._chosen(indices))
@@ -205,11 +199,11 @@ class Subset(Dataset[Sample]):
 def random_split(
     dataset: Dataset[Sample], lengths: Sequence[int | float], generator: Generator | None = None
 ) -> list[Subset[Sample]]:
-    """Subsets of `dataset` that do not overlap, of the given lengths or, where these sum to 1, fractions.
+    """Split `dataset` into random subsets of the given lengths or, if these sum to 1, fractions.
 
-    Fractions are rounded down and what is left over goes one by one to the first subsets. Raises ValueError where the
-    lengths do not sum to the size of the dataset; warns where a fraction gives an empty subset. `generator=None` draws
-    from the default generator.
+    Lengths from fractions are rounded down, and the remaining samples go one by one to the first subsets. Raises
+    ValueError if the lengths do not sum to the size of the dataset. Warns if a subset is empty. `generator=None` uses
+    the default generator.
     """
     if math.isclose(sum(lengths), 1) and sum(lengths) <= 1:
         lengths = _lengths_of_fractions(lengths, len(dataset))
@@ -239,9 +233,9 @@ def _lengths_of_fractions(fractions: Sequence[float], size: int) -> list[int]:
 
 
 def fetch_samples(dataset: Dataset[Sample], indices: Sequence[int]) -> list[Sample]:
-    """The samples at `indices`, by `__getitems__` where the dataset has it.
+    """The samples at `indices`, from `__getitems__` if the dataset's type has it.
 
-    It is looked up on the type: a wrapper that forwards unknown attributes to the dataset inside must not be passed by.
+    An instance attribute does not count: a wrapper may forward unknown attributes to an inner dataset.
     """
     if hasattr(type(dataset), "__getitems__"):
         return dataset.__getitems__(indices)
@@ -249,26 +243,21 @@ def fetch_samples(dataset: Dataset[Sample], indices: Sequence[int]) -> list[Samp
 
 
 def fetch_batch(dataset: Dataset, indices: Sequence[int]) -> object:
-    """What `__getbatch__` gives, or NotImplemented where the dataset's type has none."""
+    """The result of `__getbatch__`, or NotImplemented if the dataset's type has no such method."""
     return dataset.__getbatch__(indices) if hasattr(type(dataset), "__getbatch__") else NotImplemented
 
 
 def rewrites(dataset: Dataset, base: type, *methods: str) -> bool:
-    """Whether a subclass of `base` has its own version of one of `methods`, so that the base's shortcut would pass it
-    by.
-    """
+    """Whether a subclass of `base` overrides one of `methods`, so that the base's shortcut would ignore it."""
     return any(getattr(type(dataset), method, None) is not getattr(base, method, None) for method in methods)
 
 
 def gather(columns: Sequence[Tensor], indices: Sequence[int]) -> list[Tensor]:
-    """`[column[indices] for column in columns]` with the indices converted once.
-
-    NotImplemented where they are not all ints.
-    """
+    """`[column[indices] for column in columns]`, converting the indices once; NotImplemented unless all are ints."""
     if not all(type(index) is int for index in indices):
         return NotImplemented
     rows = from_numpy(np.array(indices, np.int64))
     if min(indices, default=0) < 0:
         return [column[rows.to(column.device)] for column in columns]
-    # the quicker op, which takes no negative index
+    # a faster op that does not support negative indices
     return [column.index_select(0, rows.to(column.device)) for column in columns]

@@ -1,7 +1,4 @@
-"""DistributedSampler: one rank's share of a dataset.
-
-Not communication: numod has no process groups, so both numbers are given.
-"""
+"""DistributedSampler: one rank's share of a dataset. Both numbers are arguments, since there are no process groups."""
 
 from __future__ import annotations
 
@@ -13,11 +10,11 @@ from .sampler import Sampler
 
 
 class DistributedSampler(Sampler[int]):
-    """Every `num_replicas`-th index from `rank` on, in an order that all ranks draw from `seed` and the epoch alike.
+    """Every `num_replicas`-th index from `rank` on, in an order that all ranks derive from `seed` and the epoch.
 
-    Indices from the start are repeated, or with `drop_last` the last ones left out, so that every rank has the same
-    number. Call `set_epoch` before each epoch, or the order stays the same. Raises RuntimeError where a number is
-    missing and ValueError for a bad rank.
+    So that every rank has the same number of indices, some from the start are repeated, or with `drop_last` the last
+    ones are dropped. Call `set_epoch` before each epoch to change the order. Raises RuntimeError if a number is missing
+    and ValueError for an invalid rank.
     """
 
     def __init__(
@@ -63,5 +60,5 @@ class DistributedSampler(Sampler[int]):
         return self.num_samples
 
     def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch, and with it the order of the next pass."""
+        """Set the epoch, which determines the order of the next pass."""
         self.epoch = epoch

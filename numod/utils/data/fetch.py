@@ -1,4 +1,4 @@
-"""Fetching batches by indices, in the main process and in workers alike. The indices come from `sampler`."""
+"""Fetching batches by indices, in the main process and in workers. `sampler` produces the indices."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from .dataset import Dataset, IterableDataset, fetch_batch, fetch_samples
 
 
 class Batch(NamedTuple):
-    """What a fetch gives: the collated value, and how many samples are in it."""
+    """The result of a fetch: the collated value and its number of samples."""
 
     value: object
     samples: int
 
 
 class Source(NamedTuple):
-    """A dataset and how its samples become batches. With `batching` False samples are converted one by one."""
+    """A dataset and how its samples become batches. Without `batching`, samples are converted one by one."""
 
     dataset: Dataset
     batching: bool
@@ -27,13 +27,13 @@ class Source(NamedTuple):
 
     @property
     def is_stream(self) -> bool:
-        """Whether the dataset is read in the order it comes."""
+        """Whether the dataset is an IterableDataset."""
         return isinstance(self.dataset, IterableDataset)
 
     def start(self) -> Callable[[object], Batch]:
-        """A new pass: a function from indices (for a stream: as many None, or None) to a Batch.
+        """Begin a pass and return a function from indices to a Batch.
 
-        A stream's raises StopIteration at its end.
+        For a stream the indices are None, or a list of None, and the function raises StopIteration at the end.
         """
         if self.is_stream:
             return _Stream(self)
@@ -62,7 +62,7 @@ class _Stream:
     def _next_samples(self, count: int) -> list:
         """Up to `count` samples.
 
-        Raises StopIteration at the end of the stream; a short last batch counts unless `drop_last`.
+        Raises StopIteration at the end of the stream. A shorter last batch is returned unless `drop_last`.
         """
         samples = list(itertools.islice(self._samples, count))
         if not samples or (self._source.drop_last and len(samples) < count):
@@ -74,7 +74,7 @@ class Pass:
     """One pass over a DataLoader in this process."""
 
     def __init__(self, source: Source, sampler: Iterable, note: Callable[[int], None]) -> None:
-        """`note` is told the number of samples of every batch."""
+        """`note(samples)` is called for every batch."""
         self._fetch, self._sampler, self._indices, self._note = source.start(), sampler, iter(sampler), note
 
     def __iter__(self) -> Pass:

@@ -1,4 +1,4 @@
-"""Information about the worker that this process is, for datasets."""
+"""Information for datasets about the current worker process."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ class WorkerInfo(NamedTuple):
     dataset: Dataset
 
 
-_own: WorkerInfo | None = None
+_worker_info: WorkerInfo | None = None
 
 
 def get_worker_info() -> WorkerInfo | None:
-    """In a worker process of a DataLoader its WorkerInfo, None elsewhere.
+    """The WorkerInfo in a worker process of a DataLoader, None in other processes.
 
-    An IterableDataset uses it to read a part of its own.
+    An IterableDataset uses it to read its own part.
     """
-    return _own
+    return _worker_info
 
 
 def set_worker_info(info: WorkerInfo) -> None:
-    """Make this process the worker that `info` says."""
-    global _own
-    _own = info
+    """Mark this process as the worker described by `info`."""
+    global _worker_info
+    _worker_info = info

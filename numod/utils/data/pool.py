@@ -1,7 +1,6 @@
-"""The main process's side of the DataLoader's workers: starting and stopping them, distributing indices, and ordering
-batches.
+"""The main process's side of the DataLoader's workers: it starts and stops them, distributes indices, orders batches.
 
-Each worker has its own connection, so one that dies in the middle of a message does not affect the others, and its
+Each worker has its own connection. A worker that dies in the middle of a message does not affect the others, and its
 death shows as end of file.
 """
 
@@ -29,9 +28,9 @@ _END = object()
 
 
 def _close_inherited() -> None:
-    """In a forked child: drop the copies of the parent's ends, or its siblings would never see them close."""
-    for each in list(_open):
-        each.close()
+    """In a forked child: close the copies of the parent's ends, so that the parent can close its connections."""
+    for connection in list(_open):
+        connection.close()
 
 
 if hasattr(os, "register_at_fork"):
@@ -65,7 +64,7 @@ class Workers:
         _open.add(ours)
         self.connections.append(ours)
         process = context.Process(target=run, args=(theirs, *arguments), daemon=True)
-        # a child runs serial kernels and takes no lock of ours, so other threads do not matter to it
+        # a child runs serial kernels and takes none of our locks, so our other threads do not matter
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "This process .* is multi-threaded, use of fork", DeprecationWarning)
             process.start()
@@ -73,33 +72,33 @@ class Workers:
         theirs.close()
 
     def send(self, worker: int, task: tuple) -> None:
-        """Send a task. To a dead worker nothing is sent: `receive` reports it."""
+        """Send a task. Errors from a dead worker are ignored; `receive` reports it."""
         try:
             self.connections[worker].send(task)
         except (BrokenPipeError, ConnectionResetError):
             pass
 
     def receive(self, timeout: float) -> list[tuple[tuple, list[memoryview]]]:
-        """The answers that have arrived, at least one, as labels and parts.
+        """The replies that have arrived, at least one, as labels and parts.
 
-        Raises RuntimeError after `timeout` seconds (0: never) and when a worker has died.
+        Raises RuntimeError after `timeout` seconds (0: never) or if a worker has died.
         """
         ready = channels.wait([*self.connections, *[process.sentinel for process in self.processes]], timeout or None)
         if not ready:
             raise RuntimeError(f"DataLoader timed out after {timeout} seconds")
         answers = []
-        for each in ready:
-            if not isinstance(each, int):
+        for source in ready:
+            if not isinstance(source, int):
                 try:
-                    answers.append(receive(each))
+                    answers.append(receive(source))
                 except (EOFError, ConnectionResetError):
                     break
         else:
             if answers:
                 return answers
-        raise RuntimeError(self._obituary())
+        raise RuntimeError(self._death_message())
 
-    def _obituary(self) -> str:
+    def _death_message(self) -> str:
         _join(self.processes, 1.0, any)
         dead = [process for process in self.processes if not process.is_alive()]
         causes = "; ".join(sorted({_cause(process.exitcode) for process in dead}))
@@ -121,7 +120,7 @@ def _cause(code: int | None) -> str:
 
 
 def _join(processes: list[BaseProcess], seconds: float, enough: Callable = all) -> None:
-    """Wait until all processes (or `any`) have ended, at most so long."""
+    """Wait until all (or any) processes have ended, for at most `seconds`."""
     until = time.monotonic() + seconds
     while (left := until - time.monotonic()) > 0:
         alive = [process.sentinel for process in processes if process.is_alive()]
@@ -131,14 +130,14 @@ def _join(processes: list[BaseProcess], seconds: float, enough: Callable = all) 
 
 
 def _end(processes: list[BaseProcess], connections: list[Connection], owner: int) -> None:
-    """Close the connections, upon which the workers end; the ones that do not are made to."""
+    """Close the connections, which ends the workers. Workers that do not end are killed."""
     if os.getpid() != owner:
         return
     for connection in connections:
         connection.close()
     try:
         _join(processes, GRACE)
-    finally:  # a second Ctrl-C while we wait must leave nothing behind either
+    finally:  # even after a second Ctrl-C no process must remain
         for process in processes:
             if process.is_alive():
                 process.kill()
@@ -148,9 +147,9 @@ def _end(processes: list[BaseProcess], connections: list[Connection], owner: int
 class WorkerPass:
     """One pass over a DataLoader whose batches come from worker processes.
 
-    Tasks are numbered and given out in turn, `ahead` to each worker; answers are yielded by number (as they arrive
-    without `in_order`). An end of stream is acted on when its number is due, so that who gets which task does not
-    depend on who was faster.
+    Tasks are numbered and assigned to the workers in turn, `ahead` to each. Replies are yielded in the order of their
+    numbers (or as they arrive without `in_order`). An end of stream is handled when its number is due, so that the
+    assignment of tasks does not depend on the workers' speed.
     """
 
     def __init__(
@@ -164,22 +163,19 @@ class WorkerPass:
         keep: bool,
         note: Callable[[int], None],
     ) -> None:
-        """`keep` leaves the workers running at the end of the pass.
-
-        `note` is told the number of samples of every batch.
-        """
+        """`keep` leaves the workers running at the end of the pass. `note(samples)` is called for every batch."""
         self._pool, self._timeout, self._in_order, self._keep, self._note = workers, timeout, in_order, keep, note
         self._sampler, self._indices = sampler, iter(sampler)
         workers.epoch += 1
         self._epoch = workers.epoch
         count = len(workers.processes)
-        self._going, self._turns = set(range(count)), itertools.cycle(range(count))
-        self._asked: dict[int, int] = {}  # number -> worker, oldest first
+        self._active, self._worker_cycle = set(range(count)), itertools.cycle(range(count))
+        self._pending: dict[int, int] = {}  # number -> worker, oldest first
         # number -> whether the stream has ended, parts of the reply
-        self._arrived: dict[int, tuple[bool, list[memoryview]]] = {}
+        self._replies: dict[int, tuple[bool, list[memoryview]]] = {}
         self._numbers = itertools.count()
         for _ in range(ahead * count):
-            self._ask()
+            self._send_next()
 
     def __iter__(self) -> WorkerPass:
         return self
@@ -189,14 +185,13 @@ class WorkerPass:
 
     @property
     def _workers(self) -> list[BaseProcess]:
-        """The processes, as PyTorch's iterator holds them."""
+        """The processes, under the name that PyTorch's iterator uses."""
         return self._pool.processes
 
     def __next__(self) -> object:
-        if self._asked and self._epoch != self._pool.epoch:
+        if self._pending and self._epoch != self._pool.epoch:
             raise RuntimeError(
-                "DataLoader with persistent_workers: a newer pass has taken the workers over; only the newest can be "
-                "continued"
+                "DataLoader with persistent_workers: a newer pass uses the workers; only the newest can be continued"
             )
         reply = unpack(self._next_parts())
         if isinstance(reply, Failure):
@@ -205,38 +200,38 @@ class WorkerPass:
         return reply.value
 
     def _next_parts(self) -> list[memoryview]:
-        while self._asked:
-            number = next(iter(self._asked if self._in_order else self._arrived), None)
-            if number not in self._arrived:
+        while self._pending:
+            number = next(iter(self._pending if self._in_order else self._replies), None)
+            if number not in self._replies:
                 self._wait()
                 continue
-            worker, (ended, parts) = self._asked.pop(number), self._arrived.pop(number)
+            worker, (ended, parts) = self._pending.pop(number), self._replies.pop(number)
             if not ended:
-                self._ask()
+                self._send_next()
                 return parts
             self._retire(worker)
         if not self._keep:
             self._pool.close()
         raise StopIteration
 
-    def _ask(self) -> None:
-        """Give the next indices, if there are any, to the next worker in turn whose stream has not ended."""
-        if not self._going:
+    def _send_next(self) -> None:
+        """Send the next indices, if there are any, to the next worker whose stream has not ended."""
+        if not self._active:
             return
         indices = next(self._indices, _END)
         if indices is _END:
             return
-        worker = next(each for each in self._turns if each in self._going)
+        worker = next(number for number in self._worker_cycle if number in self._active)
         number = next(self._numbers)
-        self._asked[number] = worker
+        self._pending[number] = worker
         self._pool.send(worker, (self._epoch, number, indices))
 
     def _retire(self, worker: int) -> None:
-        """No more tasks for a worker whose stream has ended; its other answers say the same."""
-        self._going.discard(worker)
-        for number in [number for number, asked in self._asked.items() if asked == worker]:
-            del self._asked[number]
-            self._arrived.pop(number, None)
+        """Assign no more tasks to a worker whose stream has ended, and drop its pending ones."""
+        self._active.discard(worker)
+        for number in [number for number, owner in self._pending.items() if owner == worker]:
+            del self._pending[number]
+            self._replies.pop(number, None)
 
     def _wait(self) -> None:
         try:
@@ -246,14 +241,14 @@ class WorkerPass:
                 self._give_up()
             raise
         except KeyboardInterrupt:
-            for process in self._pool.processes:  # whoever presses Ctrl-C does not want to wait for a batch
+            for process in self._pool.processes:  # do not wait for a batch after Ctrl-C
                 process.kill()
             self._give_up()
             raise
         for (epoch, number, ended), parts in answers:
-            if epoch == self._epoch and number in self._asked:
-                self._arrived[number] = ended, parts
+            if epoch == self._epoch and number in self._pending:
+                self._replies[number] = ended, parts
 
     def _give_up(self) -> None:
         self._pool.close()
-        self._asked.clear()
+        self._pending.clear()

@@ -1,4 +1,4 @@
-"""Samplers: the order in which a dataset's samples are visited. Collating is in `collate`."""
+"""Samplers: the order in which a dataset's samples are visited. `collate` forms batches."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ...core.create.values import as_tensor
 from ...dtypes import float64
 
 Index = TypeVar("Index", covariant=True)
-_CHUNK = 1024  # draws made at a time with replacement, so that an endless number of samples takes little memory
+_CHUNK = 1024  # draws at a time with replacement, so that many samples take little memory
 
 
 class Sampler(Generic[Index]):
-    """Base class:
+    """Base class of samplers: `__iter__` yields indices, or lists of them.
 
-    `__iter__` yields indices, or lists of them. `__len__` is optional and has no default, so that `list()` stays cheap.
+    `__len__` is optional and has no default, so that `list()` stays cheap.
     """
 
     def __iter__(self) -> Iterator[Index]:
@@ -43,12 +43,11 @@ class SequentialSampler(Sampler[int]):
 
 
 class RandomSampler(Sampler[int]):
-    """A random order, each index once; or `num_samples` independent draws with `replacement`.
+    """A random order, each index once; with `replacement`, `num_samples` independent draws.
 
-    Without replacement `num_samples` may exceed the dataset: whole permutations follow one another. Without a
-    `generator` one is seeded from the default generator at each pass, so what the training loop draws in between does
-    not change the order. Raises TypeError for a `replacement` that is no bool and ValueError unless `num_samples` is a
-    positive int.
+    Without replacement `num_samples` may exceed the size: whole permutations follow one another. Without a `generator`,
+    each pass seeds one from the default generator, so other draws during the pass do not change the order. Raises
+    TypeError if `replacement` is not a bool, ValueError unless `num_samples` is a positive int.
     """
 
     def __init__(
@@ -66,7 +65,7 @@ class RandomSampler(Sampler[int]):
 
     @property
     def num_samples(self) -> int:
-        """Indices per pass. Read anew each time, since a dataset may grow."""
+        """Indices per pass. Computed on each access, since a dataset may grow."""
         return len(self.data_source) if self._num_samples is None else self._num_samples
 
     def __iter__(self) -> Iterator[int]:
@@ -100,8 +99,8 @@ class SubsetRandomSampler(Sampler[int]):
 class WeightedRandomSampler(Sampler[int]):
     """`num_samples` indices of `range(len(weights))`, drawn with the given weights, which need not sum to one.
 
-    With `replacement` the draws are independent. Without it an index drawn is not drawn again, and there must be enough
-    positive weights. Raises ValueError for bad arguments, and RuntimeError at the draw for weights that are negative,
+    With `replacement` the draws are independent. Without it no index is drawn twice, and there must be enough positive
+    weights. Raises ValueError for invalid arguments; drawing raises RuntimeError for weights that are negative,
     infinite, NaN or all zero.
     """
 
@@ -176,20 +175,18 @@ def _checked_weights(weights: Tensor, count: int, replacement: bool) -> np.ndarr
 def _draw_with_replacement(weights: np.ndarray, count: int, generator: Generator | None) -> np.ndarray:
     """Inverse of the cumulative weights at uniform points.
 
-    Scaled first, so that huge weights do not overflow in the sum.
+    The weights are scaled first, so that the sum of huge weights does not overflow.
     """
     edges = np.cumsum(weights / weights.max())
     points = rand(count, dtype=float64, generator=generator).numpy() * edges[-1]
-    last = np.flatnonzero(weights)[-1]  # a product rounded up to the total must not fall behind the last weight
+    last = np.flatnonzero(weights)[-1]  # a product rounded up to the total must not exceed the last weight
     return np.minimum(np.searchsorted(edges, points, side="right"), last)
 
 
 def _draw_without_replacement(weights: np.ndarray, count: int, generator: Generator | None) -> np.ndarray:
-    """The first arrivals of an exponential race, index i arriving at rate weights[i] (Efraimidis and Spirakis,
-    2006).
-    """
+    """The first arrivals of an exponential race with rate weights[i] at index i (Efraimidis and Spirakis, 2006)."""
     uniform = rand(len(weights), dtype=float64, generator=generator).numpy()
-    # logarithms, since weights may differ by more than float64 spans
+    # logarithms, since the ratio of weights may exceed the range of float64
     with np.errstate(divide="ignore", invalid="ignore"):
         arrival = np.log(-np.log1p(-uniform)) - np.log(weights)
     arrival[weights == 0] = np.inf

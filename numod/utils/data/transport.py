@@ -1,8 +1,8 @@
-"""Sending objects between processes, with their arrays in shared memory. `worker` and `pool` define what is sent.
+"""Sending objects between processes, with their arrays in shared memory. `worker` and `pool` define the messages.
 
-A message is a pickle (protocol 5) and the buffers of its tensors and arrays. Large ones are written to an anonymous
-file in memory, whose descriptor goes through the socket, and the receiver maps it: no copy, nothing with a name that
-could be left behind. Small ones, and all of them where there is no `memfd_create`, go through the connection itself.
+A message is a pickle (protocol 5) and the buffers of its tensors and arrays. Large messages are written to an anonymous
+file in memory. Its descriptor goes through the socket, and the receiver maps it, so nothing is copied and no named file
+can be left behind. Small messages, and all messages without `memfd_create`, go through the connection.
 """
 
 from __future__ import annotations
@@ -23,27 +23,25 @@ from ...core.convert.transfer import in_order
 from ...core.create.values import from_array
 from ...dtypes import dtype as DType
 
-_INLINE = 1 << 16  # bytes up to which a message costs less through the socket than as a file
-_ALIGNMENT = 64  # of every buffer in a message: a cache line, which suits any dtype
-# messages mapped at once: each holds a descriptor, of which a process has about a thousand; beyond that they are copied
+_INLINE = 1 << 16  # size in bytes up to which a message is faster through the socket than as a file
+_ALIGNMENT = 64  # of every buffer in a message: a cache line
+# maximum number of mapped messages; each needs a descriptor, of which a process has about a thousand; others are copied
 _MAPPED = 200
 _maps: weakref.WeakSet = weakref.WeakSet()
 
 
 class _Pickler(pickle.Pickler):
-    """A pickler that hands out the memory of CPU tensors as it is, where `Tensor.__reduce_ex__` copies when it is
-    read.
-    """
+    """A pickler that uses the memory of CPU tensors directly, without the copy of `Tensor.__reduce_ex__`."""
 
-    def reducer_override(self, each: object) -> object:
+    def reducer_override(self, obj: object) -> object:
         if (
-            not isinstance(each, Tensor)
-            or type(each).__reduce_ex__ is not Tensor.__reduce_ex__
-            or each.device.type != "cpu"
+            not isinstance(obj, Tensor)
+            or type(obj).__reduce_ex__ is not Tensor.__reduce_ex__
+            or obj.device.type != "cpu"
         ):
-            return NotImplemented  # a subclass that pickles its own way does so around a Tensor
-        _, (cls, values, dtype, _, requires_grad, order), own = each.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
-        return _tensor_over, (cls, values, dtype, requires_grad, order), own
+            return NotImplemented  # a subclass with its own pickling contains a Tensor
+        _, (cls, values, dtype, _, requires_grad, order), attributes = obj.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
+        return _tensor_over, (cls, values, dtype, requires_grad, order), attributes
 
 
 def _tensor_over(
@@ -55,19 +53,19 @@ def _tensor_over(
 
 
 def pack(message: object) -> list[memoryview]:
-    """The pickle of a message followed by the buffers it refers to. Raises what pickling raises."""
+    """The pickle of a message, followed by the buffers it refers to. Raises the errors of pickling."""
     stream, buffers = io.BytesIO(), []
     _Pickler(stream, pickle.HIGHEST_PROTOCOL, buffer_callback=buffers.append).dump(message)
     return [stream.getbuffer(), *[buffer.raw() for buffer in buffers]]
 
 
 def unpack(parts: list[memoryview]) -> object:
-    """The message that `pack` was given. Its arrays lie in the memory of the parts. Raises what unpickling raises."""
+    """The message of `pack`. Its arrays use the memory of the parts. Raises the errors of unpickling."""
     return pickle.loads(parts[0], buffers=parts[1:])
 
 
 def send(connection: Connection, label: tuple, parts: list[memoryview]) -> None:
-    """Send what `pack` gave, with a label to know it by."""
+    """Send the parts from `pack` with a label."""
     sizes = [part.nbytes for part in parts]
     total = sum(_padded(size) for size in sizes)
     through_memory = total > _INLINE and hasattr(os, "memfd_create")
@@ -83,7 +81,7 @@ def send(connection: Connection, label: tuple, parts: list[memoryview]) -> None:
 
 
 def receive(connection: Connection) -> tuple[tuple, list[memoryview]]:
-    """The next message's label and parts. Raises EOFError or OSError where the other side is gone."""
+    """The next message's label and parts. Raises EOFError or OSError if the connection is closed."""
     label, through_memory, sizes = pickle.loads(connection.recv_bytes())
     memory = memoryview(
         _mapped(reduction.recv_handle(connection)) if through_memory else bytearray(connection.recv_bytes())
@@ -106,7 +104,7 @@ def _with_padding(parts: list[memoryview]) -> Iterator[memoryview | bytes]:
 
 
 def _in_memory(parts: list[memoryview], total: int) -> int:
-    """A file in memory that holds the parts."""
+    """A file in memory with the contents of the parts."""
     file = os.memfd_create("numod")
     try:
         os.ftruncate(file, total)

@@ -1,7 +1,7 @@
-"""A worker process of the DataLoader: it receives indices and sends batches back. The main process's side is in `pool`.
+"""A worker process of the DataLoader: it receives indices and sends batches. `pool` is the main process's side.
 
-A task is (epoch, number, indices); its answer is labelled (epoch, number, ended), and holds a Batch or a Failure unless
-a stream has ended.
+A task is (epoch, number, indices). Its reply has the label (epoch, number, ended) and contains a Batch or a Failure,
+unless a stream has ended.
 """
 
 from __future__ import annotations
@@ -24,39 +24,41 @@ from .fetch import Batch, Source
 from .info import WorkerInfo, set_worker_info
 from .transport import pack, send
 
-GRACE = 2.0  # seconds a worker has to end by itself once it should
+GRACE = 2.0  # seconds that a worker has to end by itself
 _GONE = float("inf")  # the epoch after the last: every task is older
 
 
 class Failure:
-    """An exception with its traceback as text, so that it can be raised in another process."""
+    """An exception with its traceback as text, which can be raised in another process."""
 
     def __init__(self, error: BaseException, where: str) -> None:
         self.kind, self.where = type(error), where
         self.text = "".join(traceback.format_exception(error))
 
     def reraise(self) -> None:
-        """Raise an exception of the same type (RuntimeError where it cannot be made from a text) that shows the
-        original traceback.
+        """Raise an exception of the same type, with the original traceback in its message.
+
+        RuntimeError is raised if the type cannot be created from a text.
         """
         message = f"Caught {self.kind.__name__} {self.where}.\nOriginal {self.text}"
         try:
             error = self.kind(_Verbatim(message) if issubclass(self.kind, KeyError) else message)
-        except Exception:  # its constructor may do anything with an argument it does not expect
+        except Exception:  # its constructor may need other arguments
             raise RuntimeError(message) from None
         raise error
 
 
 class _Verbatim(str):
-    """A text that shows as itself: KeyError shows the repr of its argument, which hides line ends."""
+    """A text whose repr is the text itself. KeyError shows the repr of its argument, which would hide line ends."""
 
     def __repr__(self) -> str:
         return str(self)
 
 
 class _Inbox:
-    """The tasks that arrive, read by a thread so that the sender never waits for a busy worker, and its end is noticed
-    at once.
+    """The tasks that arrive, read by a thread.
+
+    So the sender never waits for a busy worker, and the end of the connection is noticed at once.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -74,10 +76,10 @@ class _Inbox:
             self.epoch = _GONE
             self._tasks.put(None)
         time.sleep(GRACE)
-        os._exit(1)  # the main thread hangs in the dataset, and nobody waits for it any more
+        os._exit(1)  # the main thread hangs in the dataset
 
     def __iter__(self) -> Iterator[tuple]:
-        """Tasks of the current epoch, until the other side is gone."""
+        """Tasks of the current epoch, until the other side closes the connection."""
         while (task := self._tasks.get()) is not None:
             if task[0] == self.epoch:
                 yield task
@@ -91,8 +93,8 @@ def run(
     base_seed: int,
     worker_init_fn: Callable | None,
 ) -> None:
-    """The life of a worker process."""
-    # Ctrl-C reaches all processes of a terminal; the main one decides what it means
+    """The main function of a worker process."""
+    # Ctrl-C reaches all processes of a terminal; only the main process handles it
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     inbox = _Inbox(connection)
     set_num_threads(1)
@@ -103,7 +105,7 @@ def run(
     try:
         _serve(connection, inbox, source, where, failure)
     except (BrokenPipeError, ConnectionResetError):
-        pass  # the main process has closed its end, in the middle of an answer
+        pass  # the main process closed its end during a reply
 
 
 def _serve(connection: Connection, inbox: _Inbox, source: Source, where: str, failure: Failure | None) -> None:
@@ -118,7 +120,7 @@ def _serve(connection: Connection, inbox: _Inbox, source: Source, where: str, fa
 def _packed(reply: object, where: str) -> list[memoryview]:
     try:
         return pack(reply)
-    except Exception as error:  # what cannot be pickled is the user's error, to be shown there
+    except Exception as error:  # report that the reply cannot be pickled
         failure = reply if isinstance(reply, Failure) else Failure(error, where)
     failure.kind = RuntimeError  # a class local to a function cannot be pickled either
     return pack(failure)
@@ -141,7 +143,7 @@ class _Answers:
             return None
         try:
             return self._fetch(indices)
-        except Exception as error:  # every error belongs to who asked
+        except Exception as error:  # raised again in the main process
             self._ended = self._source.is_stream and isinstance(error, StopIteration)
             return None if self._ended else Failure(error, self._where)
 
@@ -149,13 +151,13 @@ class _Answers:
 def _failure_of(function: Callable[[], object], where: str) -> Failure | None:
     try:
         function()
-    except Exception as error:  # every error belongs to who asked
+    except Exception as error:  # raised again in the main process
         return Failure(error, where)
     return None
 
 
 def _seed(worker_id: int, base_seed: int) -> None:
-    """Give every source of random numbers a seed of this worker's own."""
+    """Seed all sources of random numbers with this worker's seed."""
     manual_seed(base_seed + worker_id)
     random.seed(base_seed + worker_id)
     np.random.seed(np.random.SeedSequence((worker_id, base_seed)).generate_state(4))
