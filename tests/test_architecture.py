@@ -31,6 +31,7 @@ FOLDERS = [
     "serialization",
     "export",
     "datasets",
+    "learner",
 ]  # fmt: skip
 # top-level namespaces above all folders
 FREE = {

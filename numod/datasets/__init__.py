@@ -1,10 +1,17 @@
-"""Datasets that travel inside the package.
+"""Datasets that travel inside the package or are made on the spot, readers of files, and transforms of images.
 
-Nothing here downloads anything: see `ATTRIBUTION.md` for where each comes from.
+Nothing here downloads anything: see `ATTRIBUTION.md` for where the digits come from.
 """
 
 from __future__ import annotations
 
+from . import transforms
 from .digits import Digits, load_digits
+from .files import CSV, ImageFolder, read_image
+from .shapes import make_moons, make_spirals
+from .text import Characters, load_docstrings
 
-__all__ = ["Digits", "load_digits"]
+__all__ = [
+    "CSV", "Characters", "Digits", "ImageFolder", "load_digits", "load_docstrings", "make_moons", "make_spirals",
+    "read_image", "transforms",
+]  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import statistics
 import threading
 import urllib.error
 import urllib.request
@@ -23,6 +24,7 @@ BARS = {
     "variational_autoencoder": lambda losses: losses[1] < 0.75 * losses[0],
     "policy_gradient": lambda lengths: lengths[1] > 3 * lengths[0],
     "differential_equation": lambda error: error < 0.01,
+    "learner_digits": lambda accuracy: accuracy > 0.98,
     "fine_tune": lambda result: result[0] > 0.9 and result[1] == 1.0,
 }
 
@@ -49,6 +51,11 @@ def test_it_reaches_its_bar(name: str) -> None:
 def test_the_compiled_step_gives_the_eager_losses() -> None:
     eager, compiled = example("compiled_training_step").main(steps=20)
     assert eager == pytest.approx(compiled, rel=1e-4) and eager[-1] < eager[0]
+
+
+@pytest.mark.learner
+def test_the_learner_reaches_99_percent_of_held_out_digits() -> None:
+    assert statistics.median(example("learner_digits").main(seed) for seed in range(5)) >= 0.99
 
 
 @pytest.mark.export
