@@ -64,6 +64,16 @@ def save_program(
     `about`: plain data that goes with it, of what results may hold; `further`: more tensors, whose names begin with
     neither "storage" nor a digit.
     """
+    text, tensors = described(program)
+    text |= {} if about is None else {"about": _written(about)}
+    save_file(tensors | (further or {}), filename, {KEY: json.dumps(text, separators=(",", ":"))})
+
+
+def described(program: Program) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """(what a file says of a program, as JSON; the tensors that it holds: the storages, flat). `program_of` undoes it.
+
+    Raises ValueError as `save_program` does.
+    """
     storages: dict[int, str] = {}
     tensors: dict[str, Tensor] = {}
     held = []
@@ -83,8 +93,12 @@ def save_program(
         "gradients": [[leaf.number, None if gradient is None else gradient.number] for leaf,
             gradient in program.gradients.items()], "outputs": _written(program.outputs),
     }  # fmt: skip
-    text |= {} if about is None else {"about": _written(about)}
-    save_file(tensors | (further or {}), filename, {KEY: json.dumps(text, separators=(",", ":"))})
+    return text, tensors
+
+
+def program_of(fields: Any, tensors: dict[str, Tensor]) -> Program:
+    """The program that `described` described, checked by `verify`. Raises ValueError for anything else."""
+    return bounded(verify(_program(fields, tensors)))
 
 
 def load_program(filename: str | os.PathLike) -> Program:
@@ -107,7 +121,7 @@ def read_program(filename: str | os.PathLike) -> tuple[Program, Any, dict[str, T
     tensors = load_file(filename)
     try:
         fields = json.loads(text, parse_constant=_refuse_constant)
-        program = bounded(verify(_program(fields, tensors)))
+        program = program_of(fields, tensors)
         return program, _read(fields["about"]) if "about" in fields else None, tensors
     except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as problem:
         kind = "" if type(problem) is ValueError else f"{type(problem).__name__}: "
