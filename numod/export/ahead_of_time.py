@@ -30,13 +30,15 @@ from ..serialization import save_file
 from ..serialization.program import load_program
 from . import browser, header, levels, libraries, loader, targets
 from .entry import Data, Entry
-from .interface import VERSION, Interface, Port, Weight
+from .interface import VERSION, Arena, Interface, Port, Size, Weight
 from .module import Planned, planned, weights_of
 from .outputs import outputs_of
 from .problems import ExportError, problems
+from .polynomial import Terms
 from .program import ExportedProgram, save
 from .state_file import STATE
 from .targets import Target
+from .variants import unbounded
 
 _WEIGHTS = ("embedded", "file")
 _GOALS = ("speed", "size")
@@ -91,7 +93,7 @@ def aot_compile(
     """
     rows = _checked(program, name, targets, weights, optimize)
     exported = getattr(program, "_exported", program)
-    wrong = problems(exported.program)
+    wrong = [*problems(exported.program), *unbounded(exported.dynamic)]
     if wrong:
         raise ExportError(wrong)
     with tempfile.TemporaryDirectory() as scratch:
@@ -179,13 +181,15 @@ class _Job:
             b"".join(_bytes(self.weights[weight.name]) for weight in embedded),
             (), *self.samples, tuple(self.scales), self.abi, (self.home / "header").read_bytes(),
         )  # fmt: skip
-        entry = Entry(self.interface, row.machine, levels.ROOM + max(told["arena"] for told, _ in made), data)
-        ports = len(self.interface.inputs) + len(self.interface.outputs)
+        several = [Arena(*told["arena"]) for told, _ in made]
+        arena = Arena(levels.ROOM + max(each.fixed for each in several), max(each.unit for each in several))
+        entry = Entry(self.interface, row.machine, arena, data)
+        ports = len(self.interface.sizes) + len(self.interface.inputs) + len(self.interface.outputs)
         text = entry.text().replace(entry.declaration, levels.dispatcher(names, ports))
         code = ahead.merged(
             [*(each.decode() for _, each in made), levels.instructions()], text, entry.exported, row.machine
         )
-        return {"arena": entry.arena}, code
+        return {"arena": dataclasses.astuple(entry.arena)}, code
 
     def _worked(self, row: Target, level: str = "") -> tuple[dict, bytes]:
         root = str(Path(__file__).parents[2])
@@ -209,15 +213,25 @@ def _interface(
 ) -> Interface:
     layouts = plan.program.layouts
     written, stateful = plan.written
+    dynamic = exported.dynamic
+    symbols = [] if dynamic is None else dynamic.symbols
+    names = _c_names([*(symbol.name for symbol in symbols), *exported.input_names], "input")
+    sizes = tuple([Size(name, each.low, each.high, each.size) for name, each in zip(names, symbols)])
+    c_names = names[len(sizes) :]
+    shapes = [()] * len(c_names) if dynamic is None else dynamic.shapes
     inputs = tuple(
         [
-            dataclasses.replace(_port(c_name, layouts[value]), written=k in written)
-            for k, (c_name, value) in enumerate(zip(_c_names(exported.input_names, "input"), plan.program.inputs))
+            dataclasses.replace(_port(c_name, layouts[value], dims), written=k in written)
+            for k, (c_name, value, dims) in enumerate(zip(c_names, plan.program.inputs, shapes))
         ]
     )
     values = outputs_of(plan.program)
+    found = [()] * len(values) if dynamic is None else dynamic.shapes_of_outputs()
     outputs = tuple(
-        [_port("output" if len(values) == 1 else f"output{k}", layouts[value]) for k, value in enumerate(values)]
+        [
+            _port("output" if len(values) == 1 else f"output{k}", layouts[value], dims)
+            for k, (value, dims) in enumerate(zip(values, found))
+        ]
     )
     placed, offset = [], 0
     # the order of safetensors, in which all are aligned
@@ -226,7 +240,7 @@ def _interface(
         nbytes = each.numel() * each.dtype.itemsize
         placed.append(Weight(key, each.dtype.name, tuple(each.shape), offset, nbytes))
         offset += nbytes
-    return Interface(name, inputs, outputs, tuple(placed), tuple(plan.checks), embedded, stateful)
+    return Interface(name, inputs, outputs, tuple(placed), tuple(plan.checks), embedded, stateful, sizes)
 
 
 def _c_names(names: Sequence[str], fallback: str) -> list[str]:
@@ -239,8 +253,9 @@ def _c_names(names: Sequence[str], fallback: str) -> list[str]:
     return found
 
 
-def _port(name: str, layout: Any) -> Port:
-    return Port(name, layout.dtype.name, tuple(layout.shape), layout.storage.name, layout.storage.itemsize)
+def _port(name: str, layout: Any, dims: Sequence[Terms] = ()) -> Port:
+    storage, shape = layout.storage, tuple(layout.shape)
+    return Port(name, layout.dtype.name, shape, storage.name, storage.itemsize, dims=tuple(dims))
 
 
 def _header(state: dict[str, Tensor], about: dict) -> bytes:
@@ -266,7 +281,9 @@ def _scale(data: bytes, port: Port) -> float:
 def _written(home: Path, job: _Job, rows: list[Target], made: list[tuple[dict, bytes]], weights: str) -> Artifact:
     """Write all files, and link."""
     interface, files, notes = job.interface, [], []
-    arena = max(told["arena"] for told, _ in made)
+    sample = [size.size for size in interface.sizes]
+    arenas = [Arena(*told["arena"]) for told, _ in made]
+    arena = max(each.most(interface) for each in arenas)
 
     def put(name: str, content: str | bytes) -> None:
         (home / name).write_bytes(content.encode() if isinstance(content, str) else content)
@@ -282,7 +299,7 @@ def _written(home: Path, job: _Job, rows: list[Target], made: list[tuple[dict, b
         header_bytes = _header(job.weights, job.about) if interface.stateful else _header(job.weights, {})
         (home / f"{interface.name}.safetensors").write_bytes(header_bytes + data)
         files.append(f"{interface.name}.safetensors")
-    put(f"{interface.name}.h", header.header(interface, arena, job.abi))
+    put(f"{interface.name}.h", header.header(interface, arena, max(each.bytes(sample) for each in arenas), job.abi))
     for row in rows:
         if row.library is not None:
             problem = libraries.link(home, interface, row)
@@ -294,7 +311,7 @@ def _written(home: Path, job: _Job, rows: list[Target], made: list[tuple[dict, b
         "weights_bytes": interface.weights_bytes, "flops": flops,
         **dataclasses.asdict(interface),
         "targets": {row.name: {"triple": row.machine.triple, "cpu": row.machine.processor,
-            "arena_bytes": told["arena"], **loader.where_it_runs(row)} for row, (told, _) in zip(rows, made)},
+            "arena_bytes": each.most(interface), **loader.where_it_runs(row)} for row, each in zip(rows, arenas)},
     }  # fmt: skip
     put(f"{interface.name}.json", json.dumps(about, indent=1))
     put(f"{interface.name}.py", loader.python_file(about))

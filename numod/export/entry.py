@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from ..device.cpu import CONSTANTS
 from ..device.target import Machine
-from .interface import ABI, ALIGNMENT, CHECK, MISALIGNED, NULL, SELFTEST, SMALL, UNKNOWN, Interface, Port, aligned
+from .interface import ABI, ALIGNMENT, BATCH, CHECK, MISALIGNED, NULL, SELFTEST, SMALL, UNKNOWN, Arena, Interface, Port
+from .interface import aligned
 
 _TOLERANCE = {
     "float32": 1e-3,
@@ -41,11 +42,14 @@ class Data:
 class Entry:
     """Writes the functions of an interface for a machine. `arena`: bytes of local memory that the kernel needs."""
 
-    def __init__(self, interface: Interface, machine: Machine, arena: int, data: Data, sections: bool = True) -> None:
+    def __init__(self, interface: Interface, machine: Machine, arena: Arena, data: Data, sections: bool = True) -> None:
         self.interface, self.machine, self.data, self.sections = interface, machine, data, sections
         self.size, self.name = f"i{machine.bits}", interface.name
-        slack = max(machine.alignment - ALIGNMENT, 0) if arena else 0
-        self.inner, self.arena = arena, aligned(arena + slack) if arena else 0
+        used = arena.fixed or arena.unit
+        slack = max(machine.alignment - ALIGNMENT, 0) if used else 0
+        self.arena = Arena(aligned(arena.fixed + slack), aligned(arena.unit))
+        self.sample_arena = self.arena.bytes([size.size for size in interface.sizes])
+        self.sizes = [f"size{k}" for k in range(len(interface.sizes))]
         self.ports = [
             *((f"input{k}", input) for k, input in enumerate(interface.inputs)),
             *((f"output{k}", output) for k, output in enumerate(interface.outputs)),
@@ -67,7 +71,7 @@ class Entry:
     @property
     def declaration(self) -> str:
         """That of the kernel."""
-        kinds = ", ".join(["ptr", "ptr", *["i64"] * (2 + len(self.ports))])
+        kinds = ", ".join(["ptr", "ptr", *["i64"] * (2 + len(self.sizes) + len(self.ports))])
         return f"declare i32 @kernel({kinds})\n"
 
     # ---- constants
@@ -86,9 +90,9 @@ class Entry:
         return "\n".join(lines)
 
     def table(self) -> str:
-        """The constant array that the kernel reads."""
+        """The constant array that the kernel reads. It is visible until the modules are linked."""
         numbers = ", ".join(f"i64 {each}" for each in self.data.table)
-        return self._array(CONSTANTS, f"[{len(self.data.table)} x i64] [{numbers}]", 8) if numbers else ""
+        return self._array(CONSTANTS, f"[{len(self.data.table)} x i64] [{numbers}]", 8, "") if numbers else ""
 
     def _bytes(self, name: str, data: bytes) -> str:
         escaped = "".join(f"\\{each:02x}" for each in data or b"\0")
@@ -96,9 +100,9 @@ class Entry:
             f"numod_{name}", f'[{len(data) or 1} x i8] c"{escaped}"', 64 if len(data) >= 512 else ALIGNMENT
         )
 
-    def _array(self, name: str, value: str, alignment: int) -> str:
+    def _array(self, name: str, value: str, alignment: int, linkage: str = "internal") -> str:
         section = f', section ".rodata.{name}"' if self.sections else ""
-        return f"@{name} = internal constant {value}{section}, align {alignment}"
+        return f"@{name} = {linkage} constant {value}{section}, align {alignment}"
 
     def _define(self, name: str, result: str, arguments: Sequence[str], body: str) -> str:
         section = f' section ".text.{self.name}_{name}"' if self.sections else ""
@@ -112,7 +116,7 @@ class Entry:
         pointers = [name for name, each in self.ports if each.count]
         needed = [
             *pointers,
-            *(["arena"] if self.arena else []),
+            *(["arena"] if self.arena != Arena(0) else []),
             *([] if not self.interface.weights or (embedded and not self.interface.stateful) else ["weights"]),
         ]
         lines = ["  %null0 = or i1 false, false"]
@@ -129,20 +133,49 @@ class Entry:
                 f"  %rest{k} = and {size} %number{k}, {alignments[each] - 1}",
                 f"  %odd{k + 1} = or {size} %odd{k}, %rest{k}",
             ]
+        last, out_of_range = ("fitting", f", [ {BATCH}, %aligned ]") if self.sizes else ("aligned", "")
         lines += [
             f"  %even = icmp eq {size} %odd{len(checked)}, 0",
             "  br i1 %even, label %aligned, label %bad",
             "aligned:",
-            f"  %small = icmp ult {size} %arena_bytes, {self.arena}",
+            *self._ranges(),
+            *self._needed(),
+            f"  %small = icmp ult {size} %arena_bytes, %needed",
             "  br i1 %small, label %bad, label %good",
             "good:",
             *self._call(),
             "bad:",
-            f"  %code = phi i32 [ {NULL}, %0 ], [ {MISALIGNED}, %there ], [ {SMALL}, %aligned ]",
+            f"  %code = phi i32 [ {NULL}, %0 ], [ {MISALIGNED}, %there ], [ {SMALL}, %{last} ]{out_of_range}",
             "  ret i32 %code",
         ]
-        arguments = ["ptr %weights", "ptr %arena", f"{size} %arena_bytes", *(f"ptr %{name}" for name, _ in self.ports)]
+        arguments = ["ptr %weights", "ptr %arena", f"{size} %arena_bytes"]
+        arguments += [*(f"i64 %{name}" for name in self.sizes), *(f"ptr %{name}" for name, _ in self.ports)]
         return self.declaration + self._define("run", "i32", arguments, "\n".join(lines))
+
+    def _ranges(self) -> list[str]:
+        """Lines that check the sizes, and begin the block `fitting`."""
+        if not self.sizes:
+            return []
+        lines = ["  %beyond0 = or i1 false, false"]
+        for k, (name, size) in enumerate(zip(self.sizes, self.interface.sizes)):
+            lines += [
+                f"  %past{k} = sub i64 %{name}, {size.low}",
+                f"  %out{k} = icmp ugt i64 %past{k}, {size.high - size.low}",
+                f"  %beyond{k + 1} = or i1 %beyond{k}, %out{k}",
+            ]
+        return [*lines, f"  br i1 %beyond{len(self.sizes)}, label %bad, label %fitting", "fitting:"]
+
+    def _needed(self) -> list[str]:
+        """Lines that compute the bytes of arena for the first size."""
+        size, fixed = self.size, self.arena.fixed
+        if not self.arena.unit:
+            return [f"  %needed = add {size} {fixed}, 0"]
+        narrow = "bitcast" if size == "i64" else "trunc"
+        return [
+            f"  %rows = {narrow} i64 %size0 to {size}",
+            f"  %grown = mul {size} %rows, {self.arena.unit}",
+            f"  %needed = add {size} %grown, {fixed}",
+        ]
 
     def _call(self) -> list[str]:
         """The call of the kernel, whose arguments are addresses of 64 bits."""
@@ -171,6 +204,7 @@ class Entry:
                 "ptr %exception",
                 "i64 %weights_at",
                 "i64 %arena_at",
+                *(f"i64 %{name}" for name in self.sizes),
                 *(f"i64 %{name}_at" for name, _ in self.ports),
             ]
         )
@@ -210,7 +244,18 @@ class Entry:
         return self._bytes("messages", blob) + "\n" + self._define("error", "ptr", ["i32 %code"], "\n".join(lines))
 
     def _arena_bytes(self) -> str:
-        return self._define("arena_bytes", self.size, ["i64 %batch"], f"  ret {self.size} {self.arena}")
+        """net_arena_bytes: a batch out of range is taken as the nearest one in it."""
+        lines, arguments = [], ["i64 %batch"]
+        if self.sizes:
+            low, high = self.interface.sizes[0].low, self.interface.sizes[0].high
+            lines = [
+                f"  %less = icmp slt i64 %batch, {low}",
+                f"  %raised = select i1 %less, i64 {low}, i64 %batch",
+                f"  %more = icmp sgt i64 %raised, {high}",
+                f"  %size0 = select i1 %more, i64 {high}, i64 %raised",
+            ]
+        lines += [*self._needed(), f"  ret {self.size} %needed"]
+        return self._define("arena_bytes", self.size, arguments, "\n".join(lines))
 
     def _check(self) -> str:
         """net_check: whether the header belongs to this library."""
@@ -229,9 +274,9 @@ class Entry:
             f"  ret i32 {NULL}",
             "there:",
         ]
-        lines += [f"  %small = icmp ult {size} %arena_bytes, {self.arena + self.interface.sample_bytes}"]
+        lines += [f"  %small = icmp ult {size} %arena_bytes, {self.sample_arena + self.interface.sample_bytes}"]
         lines += ["  br i1 %small, label %less, label %enough", "less:", f"  ret i32 {SMALL}", "enough:"]
-        place = self.arena
+        place = self.sample_arena
         for k, output in enumerate(self.interface.outputs):
             lines.append(f"  %output{k} = getelementptr i8, ptr %arena, {size} {place}")
             place += aligned(output.nbytes)
@@ -247,7 +292,8 @@ class Entry:
             block = "@numod_weights" if embedded else "%weights"
             lines += self._copied("state", place, block, self.interface.weights_bytes)
             weights = "%state"
-        given = [f"ptr {weights}", "ptr %arena", f"{size} {self.arena}"]
+        given = [f"ptr {weights}", "ptr %arena", f"{size} {self.sample_arena}"]
+        given += [f"i64 {each.size}" for each in self.interface.sizes]
         given += [f"ptr {sample}" for sample in samples]
         given += [f"ptr %output{k}" for k in range(len(self.interface.outputs))]
         lines += [f"  %code = call i32 @{self.name}_run({', '.join(given)})", "  %good = icmp eq i32 %code, 0"]

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import re
 
-from .interface import ALIGNMENT, CHECK, CODES, Interface, Port
+from . import polynomial
+from .interface import ALIGNMENT, CHECK, CODES, Interface, Port, Size
 
 RESERVED = frozenset(
     "auto break case char const continue default do double else enum extern float for goto if inline int long "
@@ -16,8 +17,8 @@ RESERVED = frozenset(
 )
 
 
-def header(interface: Interface, arena: int, abi: int) -> str:
-    """NAME.h."""
+def header(interface: Interface, arena: int, sample_arena: int, abi: int) -> str:
+    """NAME.h. `arena`: bytes that any call needs, and the self-test's, `sample_arena`."""
     name, upper = interface.name, interface.name.upper()
     weights = (
         "NULL for the embedded ones" if interface.embedded else f"the data of {name}.safetensors, {upper}_WEIGHTS_BYTES"
@@ -37,11 +38,14 @@ def header(interface: Interface, arena: int, abi: int) -> str:
             else f"{upper}_STATE_BYTES of the caller's, which begin as the data of {name}.safetensors; aligned to "
             f"{ALIGNMENT} bytes. A run writes to them"
         )
+    selftest_arena = max(arena, sample_arena, ALIGNMENT) + interface.sample_bytes
     selftest = (
         f"int {name}_selftest({'' if interface.embedded else f'const void *{block}, '}void *arena, size_t arena_bytes);"
     )
-    arrays = "".join(_described(array) for array in (*interface.inputs, *interface.outputs))
-    parameters = "".join(
+    arrays = "".join(_ranged(size) for size in interface.sizes)
+    arrays += "".join(_described(interface, array) for array in (*interface.inputs, *interface.outputs))
+    parameters = "".join(f", int64_t {size.name}" for size in interface.sizes)
+    parameters += "".join(
         f", {'' if array.written else 'const '}{array.c_type} *{array.name}" for array in interface.inputs
     ) + "".join(f", {array.c_type} *{array.name}" for array in interface.outputs)
     return f"""\
@@ -61,11 +65,12 @@ extern "C" {{
 /* working memory of a call, aligned to {ALIGNMENT} bytes; its contents need not be kept */
 #define {upper}_ARENA_BYTES    {max(arena, ALIGNMENT)}
 #define {upper}_WEIGHTS_BYTES  {interface.weights_bytes}
-#define {upper}_SELFTEST_BYTES {max(arena, ALIGNMENT) + interface.sample_bytes}  /* arena of {name}_selftest */
+#define {upper}_SELFTEST_BYTES {selftest_arena}  /* arena of {name}_selftest */
 
 {codes}
 {checks}
-{"".join(_size(upper, each) for each in (*interface.inputs, *interface.outputs))}{_places(interface)}
+{"".join(_range(upper, each) for each in interface.sizes)}\
+{"".join(_size(interface, each) for each in (*interface.inputs, *interface.outputs))}{_places(interface)}
 /* Run the network once. Returns {upper}_OK or a code.
    {block}: {weights}.
 {arrays}   Arrays are row-major, without gaps; they may not overlap. */
@@ -74,8 +79,8 @@ int {name}_run({const}void *{block}, void *arena, size_t arena_bytes{parameters}
 /* What a code means. */
 const char *{name}_error(int code);
 
-/* Bytes of arena that this machine's code needs for a batch; at most {upper}_ARENA_BYTES. */
-size_t {name}_arena_bytes(int64_t batch);
+/* Bytes of arena that this machine's code needs for {_what(interface)}; at most {upper}_ARENA_BYTES. */
+size_t {name}_arena_bytes(int64_t {interface.sizes[0].name if interface.sizes else "batch"});
 
 /* {upper}_OK if this header belongs to the library: {name}_check({upper}_ABI). */
 int {name}_check(int abi);
@@ -128,27 +133,78 @@ def _in_comment(text: str) -> str:
     return text.replace("*/", "* /")
 
 
-def _size(upper: str, port: Port) -> str:
-    return f"#define {upper}_{port.name.upper()}_COUNT {port.c_count}\n"
+def _range(upper: str, size: Size) -> str:
+    name = f"{upper}_{size.name.upper()}"
+    return f"#define {name}_MIN {size.low}\n#define {name}_MAX {size.high}\n"
 
 
-def _described(port: Port) -> str:
+def _ranged(size: Size) -> str:
+    return f"   {size.name}: from {size.low} to {size.high}.\n"
+
+
+def _what(interface: Interface) -> str:
+    if len(interface.sizes) < 2:
+        return "a batch"
+    others = ", ".join(size.name for size in interface.sizes[1:])
+    return f"a {interface.sizes[0].name}, whatever {others} {'is' if len(interface.sizes) == 2 else 'are'}"
+
+
+def _size(interface: Interface, port: Port) -> str:
+    """How many elements of the C type a port has: a macro of the sizes where it has dynamic dimensions."""
+    name = f"{interface.name.upper()}_{port.name.upper()}_COUNT"
+    if not _is_dynamic(port):
+        return f"#define {name} {port.c_count}\n"
+    factors = [f"({each})" if " " in each else each for each in _dims(port, _in_macro(interface)) if each != "1"]
+    factors += ["2"] if port.c_count != port.count else []
+    return f"#define {name}({_names(interface)}) ({' * '.join(factors)})\n"
+
+
+def _is_dynamic(port: Port) -> bool:
+    return any(any(powers) for terms in port.dims for _, powers in terms)
+
+
+def _names(interface: Interface) -> str:
+    return ", ".join(size.name for size in interface.sizes)
+
+
+def _in_macro(interface: Interface) -> list[str]:
+    return [f"(size_t)({size.name})" for size in interface.sizes]
+
+
+def _dims(port: Port, names: Sequence[str]) -> list[str]:
+    """The sizes of a port as expressions of its dynamic dimensions."""
+    if not port.dims:
+        return [*map(str, port.shape)]
+    return [polynomial.text(terms, names) for terms in port.dims]
+
+
+def _described(interface: Interface, port: Port) -> str:
     note = "" if port.storage == port.dtype else f", stored as {port.c_type}"
-    return f"   {port.name}: {port.dtype}{list(port.shape)}{note}\n"
+    shape = ", ".join(_dims(port, [size.name for size in interface.sizes]))
+    return f"   {port.name}: {port.dtype}[{shape}]{note}\n"
+
+
+def _most(interface: Interface, port: Port) -> str:
+    """The largest number of elements of a port, in C."""
+    upper = interface.name.upper()
+    name = f"{upper}_{port.name.upper()}_COUNT"
+    most = ", ".join(f"{upper}_{size.name.upper()}_MAX" for size in interface.sizes)
+    return f"{name}({most})" if _is_dynamic(port) else name
 
 
 def example(interface: Interface) -> str:
     """example.c."""
     name, upper = interface.name, interface.name.upper()
     ports = [*interface.inputs, *interface.outputs]
-    arrays = "\n".join(f"static {port.c_type} {port.name}[{upper}_{port.name.upper()}_COUNT + 1];" for port in ports)
-    given = "".join(f", {port.name}" for port in ports)
+    arrays = "\n".join(f"static {port.c_type} {port.name}[{_most(interface, port)} + 1];" for port in ports)
+    given = "".join(f", {upper}_{size.name.upper()}_MAX" for size in interface.sizes)
+    given += "".join(f", {port.name}" for port in ports)
     shown = interface.outputs[0] if interface.outputs else None
     show = (
         ""
         if shown is None
         else f"""\
-    for (size_t k = 0; k < {upper}_{shown.name.upper()}_COUNT && k < 10; k++)
+    for (size_t k = 0; k < {_most(interface, shown)} && k < 10; k++)
         printf("{shown.name}[%zu] = %g\\n", k, (double){shown.name}[k]);
 """
     )

@@ -23,6 +23,7 @@ from ..graph.values.pytree import replace
 from ..serialization.program import described, program_of
 from . import polynomial
 from .dimensions import Extent, Symbol
+from .outputs import outputs_of
 from .polynomial import Terms
 
 POLYNOMIAL, RATIO, REPEAT = "polynomial", "ratio", "repeat"  # tags in a template
@@ -110,6 +111,20 @@ class Dynamic:
                 values = "" if wanted.isdigit() else f" = {polynomial.value(terms, sizes)}"
                 raise GuardFailed(f"Guard failed: {place} == {wanted}{values}, got {size}")
         return sizes
+
+    def shapes_of_outputs(self) -> list[list[Terms]]:
+        """Of each output, the sizes as polynomials of the symbols. Raises Violation where one is none."""
+        highs = [symbol.high or symbol.low + max(_SAMPLES) for symbol in self.symbols]
+        choices = [sorted({*range(s.low, min(s.low + 4, high + 1)), high}) for s, high in zip(self.symbols, highs)]
+        points = [*product(*choices)]
+        found = []
+        for point in points:
+            program = self.program(point)
+            found.append([program.layouts[value].shape for value in outputs_of(program)])
+        if len(points) == 1:  # more are needed for a fit
+            points, found = points * 2, found * 2
+        made = _Template([*self.symbols], points)
+        return [[terms_of(made._terms([*sizes]), len(self.symbols)) for sizes in zip(*same)] for same in zip(*found)]
 
     def _root(self, size: int, terms: Terms) -> list[tuple[int, int]]:
         """(the number of the symbol, its size) where a size is `factor * symbol + offset`."""
