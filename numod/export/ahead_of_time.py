@@ -216,7 +216,12 @@ def _interface(
     dynamic = exported.dynamic
     symbols = [] if dynamic is None else dynamic.symbols
     names = _c_names([*(symbol.name for symbol in symbols), *exported.input_names], "input")
-    sizes = tuple([Size(name, each.low, each.high, each.size) for name, each in zip(names, symbols)])
+    sizes = tuple(
+        [
+            Size(name, each.low, each.high, each.size, *dynamic.source(k))
+            for k, (name, each) in enumerate(zip(names, symbols))
+        ]
+    )
     c_names = names[len(sizes) :]
     shapes = [()] * len(c_names) if dynamic is None else dynamic.shapes
     inputs = tuple(

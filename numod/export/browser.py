@@ -36,7 +36,7 @@ def _made(folder: Path, about: dict) -> list[str]:
 
 def module(about: dict) -> str:
     """NAME.js."""
-    kept = ("name", "abi", "arena_bytes", "weights_bytes", "embedded", "stateful", "inputs", "outputs")
+    kept = ("name", "abi", "arena_bytes", "weights_bytes", "embedded", "stateful", "inputs", "outputs", "sizes")
     text = json.dumps({key: about[key] for key in kept if key in about}, separators=(",", ":"))
     source = _read("network.js").replace("NAME.", f"{about['name']}.")
     return source.replace("const DESCRIPTION = null;", f"const DESCRIPTION = {text};")

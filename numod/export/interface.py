@@ -78,12 +78,19 @@ class Port:
 
 @dataclass(frozen=True)
 class Size:
-    """A dynamic dimension: an argument of the functions. `size`: that of the sample, with which ports are described."""
+    """A dynamic dimension: an argument of the functions. `size`: that of the sample, with which ports are described.
+
+    The dimension `index` of an input is `factor` times it plus `offset`.
+    """
 
     name: str
     low: int
     high: int
     size: int
+    input: int
+    index: int
+    factor: int
+    offset: int
 
 
 @dataclass(frozen=True)

@@ -50,17 +50,44 @@ class Network:
         ports, results = self.about["inputs"], self.about["outputs"]
         if len(inputs) != len(ports):
             raise TypeError(f"run takes {len(ports)} inputs ({', '.join(p['name'] for p in ports)}), got {len(inputs)}")
+        sizes = [measured(inputs, ports, row) for row in self.about["sizes"]]
+        ports, results = [[shaped(port, sizes) for port in each] for each in (ports, results)]
         outputs = [bytearray(math.prod(port["shape"]) * port["itemsize"]) for port in results]
-        blocks = [*map(read, inputs, ports), *outputs]
         arena = (ctypes.c_uint64 * (self.about["arena_bytes"] // 8 + 1))()
-        addresses = [(ctypes.c_char * len(each)).from_buffer(each) for each in blocks]
-        self._raise(self._run(self.weights, arena, ctypes.c_size_t(ctypes.sizeof(arena)), *addresses))
+        addresses = [(ctypes.c_char * len(each)).from_buffer(each) for each in (*map(read, inputs, ports), *outputs)]
+        self._raise(
+            self._run(
+                self.weights, arena, ctypes.c_size_t(ctypes.sizeof(arena)), *map(ctypes.c_int64, sizes), *addresses
+            )
+        )
         found = tuple([shown(each, port, kind(*inputs[:1])) for each, port in zip(outputs, results)])
         return found[0] if len(found) == 1 else found
 
     def _raise(self, code):
         if code:
             raise RuntimeError(f"{self.name}: {self._error(code).decode()} (code {code})")
+
+
+def shaped(port, sizes):
+    """A port with its shape: polynomials of the dynamic dimensions, where it has any."""
+    dims = [sum(factor * math.prod(map(pow, sizes, powers)) for factor, powers in dim) for dim in port["dims"]]
+    return {**port, "shape": dims or port["shape"]}
+
+
+def measured(inputs, ports, row):
+    """The size of a dynamic dimension: of the input that has it, or of a flat buffer what other dimensions leave."""
+    value, port, index = inputs[row["input"]], ports[row["input"]], row["index"]
+    if kind(value) == "list":
+        for _ in range(index):
+            value = value[0]
+        size = len(value) if isinstance(value, (list, tuple)) else 0
+    else:
+        view, shape = memoryview(value), [1 if k == index else n for k, n in enumerate(port["shape"])]
+        size = view.shape[index] if view.ndim == len(shape) else view.nbytes // (math.prod(shape) * port["itemsize"])
+    size = (size - row["offset"]) // row["factor"]
+    if row["low"] <= size <= row["high"]:
+        return size
+    raise ValueError(f"{row['name']} must be from {row['low']} to {row['high']}, got {size}")
 
 
 def kind(value=0):

@@ -100,10 +100,10 @@ class Dynamic:
             if len(shape) != len(expected):
                 raise GuardFailed(f"Guard failed: {name}.dim() == {len(expected)}, got {len(shape)}")
         for size, terms, place in pairs:
-            for number, root in self._root(size, terms):
-                if number not in found:
-                    found[number] = root
-                    self._check_range(self.symbols[number], root, size, place)
+            number, factor, offset = _linear(terms) or (None, 1, 0)
+            if number is not None and number not in found:
+                found[number] = (size - offset) // factor
+                self._check_range(self.symbols[number], found[number], size, place)
         sizes = tuple([found[number] for number in range(len(self.symbols))])
         for size, terms, place in pairs:
             if polynomial.value(terms, sizes) != size:
@@ -126,19 +126,28 @@ class Dynamic:
         made = _Template([*self.symbols], points)
         return [[terms_of(made._terms([*sizes]), len(self.symbols)) for sizes in zip(*same)] for same in zip(*found)]
 
-    def _root(self, size: int, terms: Terms) -> list[tuple[int, int]]:
-        """(the number of the symbol, its size) where a size is `factor * symbol + offset`."""
-        linear = [(factor, powers) for factor, powers in terms if sum(powers)]
-        if len(linear) != 1 or sum(linear[0][1]) != 1:
-            return []
-        offset = sum(number for number, powers in terms if not sum(powers))
-        return [(linear[0][1].index(1), (size - offset) // linear[0][0])]
+    def source(self, number: int) -> tuple[int, int, int, int]:
+        """Where the size of a symbol can be read: (an input, a dimension of it, factor, offset)."""
+        for input, shape in enumerate(self.shapes):
+            for index, terms in enumerate(shape):
+                symbol, factor, offset = _linear(terms) or (None, 0, 0)
+                if symbol == number:
+                    return input, index, factor, offset
+        raise ValueError(f"no input has the size {self.symbols[number].name}")
 
     def _check_range(self, symbol: Symbol, found: int, size: int, place: str) -> None:
         if found < symbol.low:
             raise GuardFailed(f"Guard failed: {symbol.low} <= {place}, got {size} ({symbol.name} = {found})")
         if symbol.high is not None and found > symbol.high:
             raise GuardFailed(f"Guard failed: {place} <= {symbol.high}, got {size} ({symbol.name} = {found})")
+
+
+def _linear(terms: Terms) -> tuple[int, int, int] | None:
+    """(the number of a symbol, factor, offset) of a polynomial `factor * symbol + offset`; None for another one."""
+    linear = [(factor, powers) for factor, powers in terms if sum(powers)]
+    if len(linear) != 1 or sum(linear[0][1]) != 1 or not linear[0][0]:
+        return None
+    return linear[0][1].index(1), linear[0][0], sum(number for number, powers in terms if not sum(powers))
 
 
 def filled_in(template: Any, sizes: Sequence[int]) -> Any:
