@@ -73,11 +73,11 @@ def object_file(
     return min((_complete(each, machine, generator) for each in made), key=len)
 
 
-def kernel_text(function: Function, text: str, name: str, machine: target.Machine) -> str:
+def kernel_text(function: Function, text: str, name: str, machine: target.Machine, size: bool = False) -> str:
     """LLVM's text of the function alone, optimised for a machine, for `merged`. `text`: constants that it reads."""
     generator = _generator(machine)
     module = _joined(function, text, machine, generator)
-    module = _optimised(module, function, ["kernel"], generator, False, ())
+    module = _optimised(module, function, ["kernel"], generator, size, ("optsize",) if size else ())
     module.get_function("kernel").name = name
     marks = f'"target-cpu"="{machine.processor}" "target-features"="{machine.features}"'
     return re.sub(r"^(define .*?)( #\d+(?: [^{\n]*)?\{)$", rf"\1 {marks}\2", str(module), flags=re.M)

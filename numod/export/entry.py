@@ -7,6 +7,7 @@ Each function and each constant has a section of its own, so that a linker can l
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -39,10 +40,47 @@ class Data:
     header: bytes = b""  # of the state's safetensors file
 
 
-class Entry:
-    """Writes the functions of an interface for a machine. `arena`: bytes of local memory that the kernel needs."""
+def _block(data: bytes) -> tuple[str, int]:
+    """(bytes as LLVM writes them, their alignment)."""
+    escaped = "".join(f"\\{each:02x}" for each in data or b"\0")
+    return f'[{len(data) or 1} x i8] c"{escaped}"', 64 if len(data) >= 512 else ALIGNMENT
 
-    def __init__(self, interface: Interface, machine: Machine, arena: Arena, data: Data, sections: bool = True) -> None:
+
+def declared_once(texts: Sequence[str]) -> str:
+    """Texts as one, without declarations of what is declared before, or defined."""
+    text = "\n".join(texts)
+    defined = {
+        *re.findall(r"^define .*?(@[\w.]+)\(", text, re.M),
+        *re.findall(r"^(@[\w.]+) = (?!external)", text, re.M),
+    }
+    kept, seen = [], set()
+    for line in text.split("\n"):
+        if line.startswith("declare ") or " = external" in line:
+            name = re.search(r"@[\w.]+", line)[0]
+            if name in defined or name in seen:
+                continue
+            seen.add(name)
+        kept.append(line)
+    return "\n".join(kept)
+
+
+class Entry:
+    """Writes the functions of an interface for a machine. `arena`: bytes of local memory that the kernel needs.
+
+    `kernel`: the name of its function; `entry`: that of the entry point, where there are several.
+    """
+
+    def __init__(
+        self,
+        interface: Interface,
+        machine: Machine,
+        arena: Arena,
+        data: Data,
+        sections: bool = True,
+        kernel: str = "kernel",
+        entry: str = "",
+    ) -> None:
+        self.kernel, self.samples = kernel, f"sample_{entry}_" if entry else "sample_"
         self.interface, self.machine, self.data, self.sections = interface, machine, data, sections
         self.size, self.name = f"i{machine.bits}", interface.name
         used = arena.fixed or arena.unit
@@ -63,30 +101,29 @@ class Entry:
 
     def text(self) -> str:
         """The module."""
-        return "\n".join(
-            [self._constants(), self._run(), self._error(), self._arena_bytes(), self._check(), self._selftest()]
-            + ([self._state_init(), self._state_header()] if self.interface.stateful else [])
-        )
+        return "\n".join([self._constants(), *(getattr(self, f"_{each}")() for each in self.interface.functions)])
 
     @property
     def declaration(self) -> str:
         """That of the kernel."""
         kinds = ", ".join(["ptr", "ptr", *["i64"] * (2 + len(self.sizes) + len(self.ports))])
-        return f"declare i32 @kernel({kinds})\n"
+        return f"declare i32 @{self.kernel}({kinds})\n"
 
     # ---- constants
 
     def _constants(self) -> str:
         lines = (
             ["$_fltused = comdat any\n@_fltused = weak_odr constant i32 0, comdat"]
-            if "windows" in self.machine.triple
+            if "windows" in self.machine.triple and "check" in self.interface.parts
             else []
         )
         lines.append(self.table())
-        if self.interface.embedded:
-            lines.append(self._bytes("weights", self.data.weights))
+        if self.interface.embedded and "check" in self.interface.parts:
+            lines.append(self._array("numod_weights", *_block(self.data.weights), ""))
+        elif self.interface.embedded:
+            lines.append("@numod_weights = external constant i8")
         for kind, samples in (("input", self.data.inputs), ("output", self.data.outputs)):
-            lines += [self._bytes(f"sample_{kind}{k}", sample) for k, sample in enumerate(samples)]
+            lines += [self._bytes(f"{self.samples}{kind}{k}", sample) for k, sample in enumerate(samples)]
         return "\n".join(lines)
 
     def table(self) -> str:
@@ -95,10 +132,7 @@ class Entry:
         return self._array(CONSTANTS, f"[{len(self.data.table)} x i64] [{numbers}]", 8, "") if numbers else ""
 
     def _bytes(self, name: str, data: bytes) -> str:
-        escaped = "".join(f"\\{each:02x}" for each in data or b"\0")
-        return self._array(
-            f"numod_{name}", f'[{len(data) or 1} x i8] c"{escaped}"', 64 if len(data) >= 512 else ALIGNMENT
-        )
+        return self._array(f"numod_{name}", *_block(data))
 
     def _array(self, name: str, value: str, alignment: int, linkage: str = "internal") -> str:
         section = f', section ".rodata.{name}"' if self.sections else ""
@@ -208,7 +242,7 @@ class Entry:
                 *(f"i64 %{name}_at" for name, _ in self.ports),
             ]
         )
-        lines.append(f"  %status = call i32 @kernel({given})")
+        lines.append(f"  %status = call i32 @{self.kernel}({given})")
         if not self.interface.checks:
             return [*lines, f"  ret i32 {0}"]
         return [
@@ -216,7 +250,7 @@ class Entry:
             "  %failed = load i64, ptr %result",
             "  %fine = icmp eq i64 %failed, 0",
             "  %short = trunc i64 %failed to i32",
-            f"  %shifted = add i32 %short, {CHECK - 1}",
+            f"  %shifted = add i32 %short, {CHECK - 1 + self.interface.first_check}",
             "  %final = select i1 %fine, i32 0, i32 %shifted",
             "  ret i32 %final",
         ]
@@ -282,7 +316,7 @@ class Entry:
             place += aligned(output.nbytes)
         samples = []
         for k, each in enumerate(self.interface.inputs):
-            samples.append(f"@numod_sample_input{k}")
+            samples.append(f"@numod_{self.samples}input{k}")
             if each.written:
                 lines += self._copied(f"input{k}", place, samples[-1], each.nbytes)
                 samples[-1] = f"%input{k}"
@@ -356,7 +390,7 @@ class Entry:
             f"  %i{k} = phi {self.size} [ 0, %compare{k} ], [ %next{k}, %same{k} ]",
             f"  %got_at{k} = getelementptr {kind}, ptr %output{k}, {self.size} %i{k}",
             f"  %got{k} = load {kind}, ptr %got_at{k}",
-            f"  %want_at{k} = getelementptr {kind}, ptr @numod_sample_output{k}, {self.size} %i{k}",
+            f"  %want_at{k} = getelementptr {kind}, ptr @numod_{self.samples}output{k}, {self.size} %i{k}",
             f"  %want{k} = load {kind}, ptr %want_at{k}",
             *(self._close(k, kind, port, scale) if inexact else [f"  %close{k} = icmp eq {kind} %got{k}, %want{k}"]),
             f"  br i1 %close{k}, label %same{k}, label %other", f"same{k}:", f"  %next{k} = add {self.size} %i{k}, 1",

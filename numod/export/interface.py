@@ -31,7 +31,7 @@ CODES = {
     ),
 }
 UNKNOWN = "unknown code"
-FUNCTIONS = ("run", "error", "arena_bytes", "selftest", "check")
+NETWORK, LIBRARY = ("run", "arena_bytes", "selftest"), ("error", "check")  # functions of an entry point, and of all
 STATE_FUNCTIONS = ("state_init", "state_header")
 _C_TYPES = {
     "float32": "float", "float64": "double", "int8": "int8_t", "int16": "int16_t", "int32": "int32_t",
@@ -120,6 +120,8 @@ class Interface:
     embedded: bool
     stateful: bool = False
     sizes: tuple[Size, ...] = ()
+    first_check: int = 0  # the number of its first check among those of all entry points
+    parts: tuple[str, ...] = NETWORK + LIBRARY  # the functions that it has
 
     @property
     def weights_bytes(self) -> int:
@@ -129,7 +131,7 @@ class Interface:
     @property
     def functions(self) -> tuple[str, ...]:
         """The functions of the library, without the name before them."""
-        return (*FUNCTIONS, *(STATE_FUNCTIONS if self.stateful else ()))
+        return (*self.parts, *(STATE_FUNCTIONS if self.stateful and "check" in self.parts else ()))
 
     @property
     def sample_bytes(self) -> int:

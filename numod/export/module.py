@@ -107,10 +107,13 @@ def _stream(seed: int, offset: int) -> Buffer:
     return Buffer("held", 2, state._layout.storage, state.device, state)
 
 
-def weights_of(plan: Planned, names: dict[Value, str]) -> dict[str, Tensor]:
-    """The tensors that the calls read, by name: of a storage that several values view, the flat whole."""
+def weights_of(plan: Planned, names: dict[Value, str], constant: str = "constant") -> dict[str, Tensor]:
+    """The tensors that the calls read, by name: of a storage that several values view, the flat whole.
+
+    Those without a name are called `constant`, with a number.
+    """
     found: dict[str, Tensor] = {}
-    constants = (name for name in map("constant{}".format, count()) if name not in names.values())
+    constants = (name for name in map(f"{constant}{{}}".format, count()) if name not in names.values())
     for buffer in plan.held:
         values = [value for value, tensor in plan.program.held.items() if tensor._storage is buffer.tensor._storage]
         held = buffer.tensor
@@ -132,9 +135,9 @@ def _whole(tensor: Tensor) -> Tensor:
 
 def offsets_of(plan: Planned, interface: Interface, weights: dict[str, Tensor]) -> dict[Buffer, int]:
     """Where in the block of weights each held buffer lies."""
-    places = {id(weights[weight.name]._storage): weight.offset for weight in interface.weights}
-    stream = next((weight.offset for weight in interface.weights if weight.name == STREAM), 0)
-    return {each: stream if each is plan.stream else places[id(each.tensor._storage)] for each in plan.held}
+    offsets = {weight.name: weight.offset for weight in interface.weights}
+    places = {id(weight._storage): offsets[name] for name, weight in weights.items()}
+    return {each: offsets[STREAM] if each is plan.stream else places[id(each.tensor._storage)] for each in plan.held}
 
 
 @dataclass(frozen=True)
@@ -152,12 +155,13 @@ def compiled(
     machine: Machine,
     data: Data,
     size: bool,
-    level: str = "",
+    kernel: str = "",
     variants: Variants | None = None,
 ) -> Compiled:
-    """The object file of a program that was planned for this machine; of one of several levels, LLVM's text.
+    """The object file of a program that was planned for this machine.
 
-    `variants`: the plans of a program with dynamic dimensions.
+    `kernel`: its name among several, for which this is LLVM's text. `variants`: the plans of a program with dynamic
+    dimensions.
     """
     arguments = [
         "weights",
@@ -183,7 +187,8 @@ def compiled(
     alone = variants is None and (size or small(plan.lowered.calls))
     generic = () if alone else main.functions
     translated = ahead.translated(function, ", ".join(["int64"] * len(arguments)), build.FAST_POINTWISE, generic)
-    block = b"".join(_bytes(weights[weight.name]) for weight in interface.weights) if interface.embedded else b""
+    embedded = interface.weights if interface.embedded and not kernel else ()
+    block = b"".join(_bytes(weights[weight.name]) for weight in embedded)
     entry = Entry(
         interface,
         machine,
@@ -191,8 +196,8 @@ def compiled(
         Data(block, main.table, data.inputs, data.outputs, data.scales, data.abi, data.header),
         sections=machine.is_elf,
     )
-    if level:
-        return Compiled(ahead.kernel_text(translated, entry.table(), level, machine).encode(), arena)
+    if kernel:
+        return Compiled(ahead.kernel_text(translated, entry.table(), kernel, machine, size).encode(), arena)
     return Compiled(ahead.object_file(translated, entry.text(), entry.exported, machine, size), entry.arena)
 
 

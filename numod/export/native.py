@@ -32,7 +32,8 @@ class Network:
         self.about, self.name, self.weights = about, about["name"], None
         self.target, path = choice(about, folder, target)
         self._library = Mapped(path) if path.endswith(".o") else ctypes.CDLL(path)
-        self._run, self._error, check = [self._library[f"{self.name}_{each}"] for each in ("run", "error", "check")]
+        self._error, check = self._library[f"{self.name}_error"], self._library[f"{self.name}_check"]
+        self._run = {e: self._library[f"{self.name}_{e and e + '_'}run"] for e in about["entries"] or [""]}
         self._error.restype = ctypes.c_char_p
         self._raise(check(about["abi"]))
         if about["weights_bytes"] and (about.get("stateful") or not about["embedded"]):
@@ -45,21 +46,24 @@ class Network:
                     if file.readinto(self.weights) != about["weights_bytes"]:
                         raise ValueError(f"{file.name} belongs to another network: it has another number of weights")
 
-    def run(self, *inputs):
+    def __getattr__(self, entry):  # of a network with several functions: network.encode(x)
+        if entry not in self.__dict__.get("_run", ()):
+            raise AttributeError(f"the network has no {entry}; its functions: {', '.join(self._run).strip() or 'run'}")
+        return lambda *inputs: self.run(*inputs, entry=entry)
+
+    def run(self, *inputs, entry=""):
         """The network's output for these inputs; a tuple where it has several."""
-        ports, results = self.about["inputs"], self.about["outputs"]
+        about = self.about["entries"].get(entry, self.about)
+        ports, results = about["inputs"], about["outputs"]
         if len(inputs) != len(ports):
             raise TypeError(f"run takes {len(ports)} inputs ({', '.join(p['name'] for p in ports)}), got {len(inputs)}")
-        sizes = [measured(inputs, ports, row) for row in self.about["sizes"]]
+        sizes = [measured(inputs, ports, row) for row in about["sizes"]]
         ports, results = [[shaped(port, sizes) for port in each] for each in (ports, results)]
         outputs = [bytearray(math.prod(port["shape"]) * port["itemsize"]) for port in results]
-        arena = (ctypes.c_uint64 * (self.about["arena_bytes"] // 8 + 1))()
+        arena = (ctypes.c_uint64 * (about["arena_bytes"] // 8 + 1))()
         addresses = [(ctypes.c_char * len(each)).from_buffer(each) for each in (*map(read, inputs, ports), *outputs)]
-        self._raise(
-            self._run(
-                self.weights, arena, ctypes.c_size_t(ctypes.sizeof(arena)), *map(ctypes.c_int64, sizes), *addresses
-            )
-        )
+        numbers = [ctypes.c_size_t(ctypes.sizeof(arena)), *map(ctypes.c_int64, sizes)]
+        self._raise(self._run[entry](self.weights, arena, *numbers, *addresses))
         found = tuple([shown(each, port, kind(*inputs[:1])) for each, port in zip(outputs, results)])
         return found[0] if len(found) == 1 else found
 

@@ -21,8 +21,8 @@ from .interface import Interface, Port, Size, Weight
 from .program import load
 
 
-def main(folder: str, machine: str, level: str = "") -> None:
-    """Compile what the folder says for the machine, given as JSON. `level`: as one of several, by this name."""
+def main(folder: str, machine: str, kernel: str = "") -> None:
+    """Compile what the folder says for the machine, given as JSON. `kernel`: as one of several, by this name."""
     home, machine = Path(folder), Machine(**json.loads(machine))
     target.compile_for(machine)
     from .module import compiled, planned, weights_of
@@ -34,7 +34,7 @@ def main(folder: str, machine: str, level: str = "") -> None:
     plan = planned(exported.program, job["stream"])
     dynamic = exported.dynamic
     variants = None if dynamic is None else Variants(dynamic, job["stream"], machine.alignment)
-    weights = weights_of(plan, {Value(int(number)): name for number, name in job["names"].items()})
+    weights = weights_of(plan, {Value(int(number)): name for number, name in job["names"].items()}, job["constants"])
     samples = [
         [(home / f"{kind}{k}").read_bytes() for k in range(len(ports))]
         for kind, ports in (("input", interface.inputs), ("output", interface.outputs))
@@ -42,7 +42,7 @@ def main(folder: str, machine: str, level: str = "") -> None:
     data = Data(
         b"", (), tuple(samples[0]), tuple(samples[1]), tuple(job["scales"]), job["abi"], (home / "header").read_bytes()
     )
-    made = compiled(plan, interface, weights, machine, data, job["size"], level, variants)
+    made = compiled(plan, interface, weights, machine, data, job["size"], kernel, variants)
     sys.stdout.buffer.write(json.dumps({"arena": dataclasses.astuple(made.arena)}).encode() + b"\n" + made.code)
 
 
@@ -50,7 +50,7 @@ def interface_of(fields: dict) -> Interface:
     """An interface from its fields as JSON."""
     kinds = {"inputs": Port, "outputs": Port, "weights": Weight, "sizes": Size}
     rows = {name: tuple([kind(**frozen(each)) for each in fields[name]]) for name, kind in kinds.items()}
-    return Interface(**{**fields, **rows, "checks": tuple(fields["checks"])})
+    return Interface(**{**fields, **rows, "checks": tuple(fields["checks"]), "parts": tuple(fields["parts"])})
 
 
 def frozen(each: Any) -> Any:

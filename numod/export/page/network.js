@@ -37,27 +37,40 @@ async function bytes(source) {
 }
 
 class Network {
-  // Memory: the arena, the weights, then inputs and outputs.
+  // Memory: the arena, the weights, then inputs and outputs. A network with several functions has a method for each.
   constructor(functions) {
     this.functions = functions;
     this.memory = functions.memory;
-    const least = DESCRIPTION.sizes.map((size) => size.low);
-    this.inputs = DESCRIPTION.inputs.map((port) => sized(described(port), least));
-    this.outputs = DESCRIPTION.outputs.map((port) => sized(described(port), least));
-    let place = functions.__heap_base.value;
+    this.prepare(DESCRIPTION, "run", functions.__heap_base.value);
+    this.check(this.call("check", DESCRIPTION.abi));
+    if (DESCRIPTION.embedded && DESCRIPTION.stateful) this.check(this.call("state_init", this.weights));
+    for (const [name, entry] of Object.entries(DESCRIPTION.entries)) {
+      const part = Object.create(Network.prototype, Object.getOwnPropertyDescriptors(this));
+      part.prepare({ ...DESCRIPTION, ...entry }, `${name}_run`, this.end, this.weights);
+      this[name] = (...inputs) => part.run(...inputs);
+      this.end = part.end;
+    }
+  }
+
+  prepare(about, symbol, start, weights) {
+    this.about = about;
+    this.symbol = symbol;
+    const least = about.sizes.map((size) => size.low);
+    this.inputs = about.inputs.map((port) => sized(described(port), least));
+    this.outputs = about.outputs.map((port) => sized(described(port), least));
+    let place = start;
     const reserve = (size) => {
       const start = Math.ceil(place / 64) * 64;
       place = start + size;
       return start;
     };
-    this.arena = reserve(DESCRIPTION.arena_bytes + 8);
-    this.weights = DESCRIPTION.embedded && !DESCRIPTION.stateful ? 0 : reserve(DESCRIPTION.weights_bytes);
-    const most = DESCRIPTION.sizes.map((size) => size.high);
+    this.arena = reserve(about.arena_bytes + 8);
+    this.weights = weights ?? (about.embedded && !about.stateful ? 0 : reserve(about.weights_bytes));
+    const most = about.sizes.map((size) => size.high);
     this.places = [...this.inputs, ...this.outputs].map((port) => reserve(sized(port, most).bytes));
+    this.end = place;
     const missing = place - this.memory.buffer.byteLength;
     if (missing > 0) this.memory.grow(Math.ceil(missing / 65536));
-    this.check(this.call("check", DESCRIPTION.abi));
-    if (DESCRIPTION.embedded && DESCRIPTION.stateful) this.check(this.call("state_init", this.weights));
   }
 
   // The output for these inputs: a typed array, or a list of them where the network has several outputs.
@@ -66,11 +79,13 @@ class Network {
   run(...inputs) {
     if (inputs.length !== this.inputs.length)
       throw new TypeError(`run: expected ${this.inputs.length} inputs, got ${inputs.length}`);
-    const sizes = DESCRIPTION.sizes.map((size) => measured(inputs[size.input], this.inputs[size.input], size));
+    const sizes = this.about.sizes.map((size) => measured(inputs[size.input], this.inputs[size.input], size));
     const [given, results] = [this.inputs, this.outputs].map((ports) => ports.map((port) => sized(port, sizes)));
     given.forEach((port, k) => this.view(port, this.places[k]).set(numbers(inputs[k], port)));
-    const room = DESCRIPTION.arena_bytes + 8;
-    this.check(this.call("run", this.weights, this.arena, room, ...sizes.map(BigInt), ...this.places));
+    if (!this.functions[`${DESCRIPTION.name}_${this.symbol}`])
+      throw new TypeError(`run: this network has the functions ${Object.keys(DESCRIPTION.entries).join(", ")}`);
+    const room = this.about.arena_bytes + 8;
+    this.check(this.call(this.symbol, this.weights, this.arena, room, ...sizes.map(BigInt), ...this.places));
     const found = results.map((port, k) => this.view(port, this.places[this.inputs.length + k]).slice());
     return found.length === 1 ? found[0] : found;
   }
