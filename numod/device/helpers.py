@@ -12,7 +12,7 @@ import re
 import struct
 from collections.abc import Callable
 
-from . import soft_float
+from . import bare_math, soft_float
 
 _LOOP = '"no-builtins"'  # otherwise LLVM would replace the loop in memset by a call of memset
 
@@ -23,7 +23,9 @@ def text_of(name: str, bits: int) -> str | None:
     `bits`: size of an address.
     """
     make = _BY_NAME.get(name)
-    return soft_float.text_of(name) if make is None else make(name, f"i{bits}")
+    if make is not None:
+        return make(name, f"i{bits}")
+    return soft_float.text_of(name) or bare_math.text_of(name)
 
 
 def _set(name: str, size: str) -> str:
@@ -284,13 +286,18 @@ _BY_NAME: dict[str, Callable[[str, str], str]] = {
     **dict.fromkeys((f"__aeabi_unwind_cpp_pr{k}" for k in range(3)), _nothing),
 }  # fmt: skip
 MEMORY = frozenset({"memcpy", "memmove", "memset"})  # what a C library has
-MATH = frozenset({"fma", "fmaf", "sqrt", "sqrtf"})  # likewise
+_ROUNDING = {
+    f"{name}{end}" for name in ("rint", "nearbyint", "roundeven", "floor", "ceil", "trunc") for end in ("", "f")
+}
+MATH = frozenset({"fma", "fmaf", "sqrt", "sqrtf", *_ROUNDING, "sin", "sinf", "cos", "cosf", "tan", "tanf"})  # likewise
 
 
 def undefined_symbols(code: bytes) -> set[str]:
-    """The undefined symbols of an ELF or COFF object file; empty for other formats."""
+    """The undefined symbols of an ELF, COFF or WebAssembly object file; empty for other formats."""
     if code[:2] == b"\x64\x86":
         return _undefined_in_coff(code)
+    if code[:4] == b"\0asm":
+        return _undefined_in_wasm(code)
     if code[:4] != b"\x7fELF":
         return set()
     wide = code[4] == 2
@@ -309,6 +316,48 @@ def undefined_symbols(code: bytes) -> set[str]:
                 if name and section == 0:
                     symbols.add(code[names + name : code.index(b"\0", names + name)].decode())
     return symbols
+
+
+def _undefined_in_wasm(code: bytes) -> set[str]:
+    """The functions in the section of imports."""
+    place, found = 8, set()
+
+    def number() -> int:
+        nonlocal place
+        value = shift = 0
+        while True:
+            byte = code[place]
+            place += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+
+    def text() -> str:
+        nonlocal place
+        length = number()
+        place += length
+        return code[place - length : place].decode()
+
+    while place < len(code):
+        section, length = number(), number()
+        if section != 2:
+            place += length
+            continue
+        for _ in range(number()):
+            _, name, kind = text(), text(), number()
+            if kind == 0:
+                found.add(name)
+                number()
+            elif kind == 3:  # a global: type and mutability
+                place += 2
+            else:  # a table, whose type comes first, or a memory: limits
+                place += kind == 1
+                number_of_limits = 2 if number() & 1 else 1
+                for _ in range(number_of_limits):
+                    number()
+        break
+    return found
 
 
 def _undefined_in_coff(code: bytes) -> set[str]:
