@@ -1,8 +1,8 @@
-"""Functions that kernels call, and kernels that several ops share.
+"""The functions that kernels call, by subject.
 
-Importing this package registers them with `kernel.scalar`.
+Importing this package registers them with `kernel.scalar`; a kernel's text lists them in this order.
 """
 
 from . import random, arithmetic, softmax, halves, windows, rows  # noqa: F401
-from . import bessel, complexes, cuda_block, density, direct, divergence, division  # noqa: F401
-from . import grid, panels, planes, special, winograd  # noqa: F401
+from . import bessel, division, complexes, density, direct, divergence  # noqa: F401
+from . import grid, panels, planes, special, cuda_block, winograd  # noqa: F401
