@@ -29,8 +29,11 @@ def checks_first(calls: Sequence[Call | Test], shared: Sequence[int], inputs: in
 
 
 def may_fail(call: Call | Test) -> bool:
-    """Whether the call is a check, or runs on the host and may raise (at a singular matrix, for example)."""
-    return isinstance(call, Test) or call.host is not None
+    """Whether the call is a check, or runs on the host and may raise (at a singular matrix, for example).
+
+    The eager function then runs again, which must not be for ops that other processes take part in.
+    """
+    return isinstance(call, Test) or call.host is not None and call.step.op.repeatable
 
 
 def written_before_checks(calls: Sequence[Call | Test]) -> list[Buffer]:
