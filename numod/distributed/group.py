@@ -234,7 +234,8 @@ def new_group(
 ) -> ProcessGroup | int:
     """A group of some ranks, all by default. All ranks of the default group call it, in the same order.
 
-    Returns GroupMember.NON_GROUP_MEMBER to ranks outside. Raises ValueError for ranks that do not exist or are repeated.
+    Returns GroupMember.NON_GROUP_MEMBER to ranks outside. Raises ValueError for repeated ranks and ones that do not
+    exist.
     """
     world = default_group()
     timeout = timedelta(seconds=world.timeout) if timeout is None else _checked_timeout(timeout)
