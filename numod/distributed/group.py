@@ -165,6 +165,8 @@ def init_process_group(
             raise ValueError(
                 f"init_process_group: {what} is {asked}, but MPI's is {found}; leave it out, or {_COMMAND}"
             )
+    if backend != "mpi" and communicator.rank == 0:
+        warnings.warn(f"init_process_group: the backend is MPI, in the place of {str(backend)!r}", stacklevel=2)
     _state.groups, _state.made = [], 1
     board = Board(communicator)
     _state.world = ProcessGroup(communicator, list(range(communicator.size)), timeout, board, "0", backend, 0)
@@ -186,8 +188,6 @@ def _checked_backend(backend: str | None) -> str:
     for name in names:
         if name not in Backend.backend_list[1:]:
             raise ValueError(f"Unknown backend type {name}; numod has 'mpi'")
-    if names[0] != "mpi":
-        warnings.warn(f"init_process_group: the backend is MPI, which runs in the place of {backend!r}", stacklevel=3)
     return Backend(names[0])
 
 

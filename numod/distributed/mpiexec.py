@@ -32,7 +32,9 @@ def is_open_mpi() -> bool:
     return "open" in text.lower().partition("\n")[0] or "prrte" in text.lower()
 
 
-def command(program: list[str], ranks: int, per_node: int = 0, hostfile: str | None = None, prefix: bool = True) -> list:
+def command(
+    program: list[str], ranks: int, per_node: int = 0, hostfile: str | None = None, prefix: bool = True
+) -> list:
     """The command that starts `ranks` processes of a program, `per_node` on each machine of the hostfile."""
     if is_open_mpi():
         options = ["--oversubscribe", "--bind-to", "none", *(["--tag-output"] if prefix else [])]

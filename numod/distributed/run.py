@@ -26,7 +26,9 @@ def _both(name: str) -> list[str]:
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     result = argparse.ArgumentParser(prog="python -m numod.distributed.run", description=__doc__.partition("\n\n")[0])
-    result.add_argument(*_both("--nproc_per_node"), default="1", help="ranks per machine; `auto` or `cpu`: one per core")
+    result.add_argument(
+        *_both("--nproc_per_node"), default="1", help="ranks per machine; `auto` or `cpu`: one per core"
+    )
     result.add_argument("--nnodes", default="1", help="machines")
     result.add_argument("--hostfile", help="file that names the machines, one per line")
     result.add_argument("--standalone", action="store_true", help="one machine, the default")

@@ -55,7 +55,7 @@ class Ranks:
         self._process = mpiexec.start(mpiexec.command(worker, count, prefix=False))
 
     def join(self, timeout: float | None = None) -> bool:
-        """Wait for the ranks; returns whether they have ended. Raises RuntimeError, with its traceback, if one failed."""
+        """Wait for the ranks; returns whether they have ended. Raises RuntimeError with a failed one's error."""
         try:
             code = self._process.wait(timeout)
         except subprocess.TimeoutExpired:

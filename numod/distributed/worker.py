@@ -74,7 +74,8 @@ def _call_function(path: str) -> None:
 def main(arguments: list[str]) -> None:
     """Set up the rank, and run what the command line says."""
     for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(line_buffering=True)  # so that the ranks' lines are printed whole and at once
+        # so that the ranks' lines are printed whole and at once
+        stream.reconfigure(line_buffering=True, write_through=False)
     set_up()
     if arguments[0] == "--no_python":
         os.execvp(arguments[1], arguments[1:])
