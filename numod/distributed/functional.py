@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 
 from ..autograd import Function
@@ -19,6 +21,7 @@ from .reduce_op import ReduceOp
 from .work import complete
 
 __all__ = ["all_gather", "all_reduce", "broadcast", "reduce_scatter"]
+functional = sys.modules[__name__]  # `from numod.distributed.nn import functional`
 _INSTEAD = "use all_reduce, all_gather, broadcast or reduce_scatter, which have gradients"
 all_to_all, all_to_all_single, gather, reduce, scatter = (
     name_only(f"distributed.nn.functional.{_name}", _INSTEAD)

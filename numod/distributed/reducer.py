@@ -50,7 +50,7 @@ class _Pass:
     def __init__(self, buckets: list[Bucket], unused: Iterable[int]) -> None:
         self.waiting = [set(bucket.indices) for bucket in buckets]
         self.works: list[Work] = []
-        self.unused = frozenset(unused)
+        self.unused, self.began = frozenset(unused), False
         self.used_map: tuple[Tensor, Work] | None = None
 
 
@@ -83,7 +83,7 @@ class Reducer:
     def check_finished(self) -> None:
         """Raise RuntimeError if the former backward pass left parameters without gradients."""
         late = self.current
-        if late is not None and late.works and any(late.waiting):
+        if late is not None and late.began and any(late.waiting):
             missing = sorted(index for waiting in late.waiting for index in waiting)
             raise RuntimeError(
                 _UNFINISHED + f"Parameter indices which did not receive grad for rank {self.group.own}: "
@@ -118,9 +118,7 @@ class Reducer:
         current = self.current
         if current is None:
             return
-        if not current.works and all(
-            waiting == set(bucket.indices) for waiting, bucket in zip(current.waiting, self.buckets)
-        ):
+        if not current.began:
             self._begin(current)
         number = self.home[index]
         if index not in current.waiting[number]:
@@ -138,6 +136,7 @@ class Reducer:
 
     def _begin(self, current: _Pass) -> None:
         """The first gradient of a backward pass has arrived."""
+        current.began = True
         engine.running.walks[-1].at_end.append(self._finish)
         with no_grad():
             for index in sorted(current.unused):

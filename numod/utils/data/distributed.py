@@ -1,7 +1,4 @@
-"""DistributedSampler: one rank's share of a dataset.
-
-Not communication: numod has no process groups, so both numbers are given.
-"""
+"""DistributedSampler: one rank's share of a dataset. It does not communicate."""
 
 from __future__ import annotations
 
@@ -16,8 +13,8 @@ class DistributedSampler(Sampler[int]):
     """Every `num_replicas`-th index from `rank` on, in an order that all ranks draw from `seed` and the epoch alike.
 
     Indices from the start are repeated, or with `drop_last` the last ones left out, so that every rank has the same
-    number. Call `set_epoch` before each epoch, or the order stays the same. Raises RuntimeError where a number is
-    missing and ValueError for a bad rank.
+    number. Call `set_epoch` before each epoch, or the order stays the same. Both numbers are the default process
+    group's where they are not given. Raises ValueError without a group, and for a bad rank.
     """
 
     def __init__(
@@ -30,10 +27,10 @@ class DistributedSampler(Sampler[int]):
         drop_last: bool = False,
     ) -> None:
         if num_replicas is None or rank is None:
-            raise RuntimeError(
-                "Requires distributed package to be available; numod has none, so give DistributedSampler both "
-                "num_replicas and rank"
-            )
+            from ...distributed.group import get_rank, get_world_size
+
+            num_replicas = get_world_size() if num_replicas is None else num_replicas
+            rank = get_rank() if rank is None else rank
         if not 0 <= rank < num_replicas:
             raise ValueError(f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]")
         self.dataset = dataset
