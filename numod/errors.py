@@ -164,3 +164,7 @@ def name_only(path: str, instead: str) -> NameOnly:
         (),
         {"_path": path, "_instead": instead, "__module__": f"numod.{home}", "__doc__": f"Only a name: {instead}."},
     )
+
+
+class DistError(RuntimeError):
+    """An error of process groups: `numod.distributed.DistError`. A compiled function does not try again after one."""

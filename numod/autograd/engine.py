@@ -32,6 +32,7 @@ class _Running(threading.local):
 
 
 running = _Running()
+finishing_early = False  # whether some leaf has `_finish_early` set
 watch: Callable | None = None  # runs a node's backward while anomaly detection is on, see `anomaly`
 
 
@@ -256,6 +257,8 @@ class _BackwardPass:
             target, number = _target(tensor)
             self.capture_at.setdefault((id(target), number), []).append(k)
         self.at_end: list[Callable[[], None]] = []
+        # for leaves that are finished as soon as their gradient is complete, the number of parts still to come
+        self.awaited: dict[Tensor, int] = {}
         # the nodes that lead to a captured tensor, with the inputs that lead there. None: all nodes
         self.path: dict[Node, tuple[int, ...]] | None = None
 
@@ -288,6 +291,10 @@ class _BackwardPass:
             return
         if isinstance(target, Tensor):
             self.leaves[target] = self.leaves[target] + gradient if target in self.leaves else gradient
+            if self.awaited and target in self.awaited:
+                self.awaited[target] -= 1
+                if not self.awaited[target]:
+                    self.finish_leaf(target, self.leaves.pop(target), True)
         elif target not in self.pending:
             self.pending[target] = gradients = [None] * len(target.outputs)
             gradients[number] = gradient
@@ -295,6 +302,18 @@ class _BackwardPass:
         else:
             gradients = self.pending[target]
             gradients[number] = gradient if gradients[number] is None else gradients[number] + gradient
+
+    def await_leaves(self, roots: list[tuple]) -> None:
+        """Count the parts of the gradients of leaves that are to be finished early: the edges that lead to them."""
+        stack, seen = list(roots), set()
+        while stack:
+            target, _ = stack.pop()
+            if isinstance(target, Tensor):
+                if target._finish_early:
+                    self.awaited[target] = self.awaited.get(target, 0) + 1
+            elif target not in seen:
+                seen.add(target)
+                stack += [edge for edge in target.edges if edge is not None]
 
     def leads_on(self, target: Node | Tensor, number: int) -> bool:
         """Whether a result of a node leads to a captured tensor."""
@@ -399,20 +418,24 @@ class _BackwardPass:
         if state.vmap_depth:
             extensions.check_leaves(self.leaves if only is None else [_target(tensor)[0] for tensor in only])
         for leaf, gradient in self.leaves.items():
-            if leaf._hooks is not None and not self.stop_at_inputs:
-                for hook in list(leaf._hooks.values()):
-                    self.shared_storages.add(id(gradient._storage))
-                    gradient = _hook_result(hook(gradient), gradient)
-                    self.shared_storages.add(id(gradient._storage))
-            if self.capture_at:
-                self.capture(leaf, 0, gradient)
-            if only is None and leaf._requires_grad:
-                self.add(leaf, gradient)
+            self.finish_leaf(leaf, gradient, only is None)
         for leaf, gradient in {
             _target(tensor)[0]: gradient for tensor, gradient in zip(only or (), self.captured)
         }.items():
             if isinstance(leaf, Tensor) and gradient is not None:
                 self.add(leaf, gradient)
+
+    def finish_leaf(self, leaf: Tensor, gradient: Tensor, accumulates: bool) -> None:
+        """Run a leaf's hooks, and accumulate its gradient or only capture it."""
+        if leaf._hooks is not None and not self.stop_at_inputs:
+            for hook in list(leaf._hooks.values()):
+                self.shared_storages.add(id(gradient._storage))
+                gradient = _hook_result(hook(gradient), gradient)
+                self.shared_storages.add(id(gradient._storage))
+        if self.capture_at:
+            self.capture(leaf, 0, gradient)
+        if accumulates and leaf._requires_grad:
+            self.add(leaf, gradient)
 
     def add(self, leaf: Tensor, gradient: Tensor) -> None:
         """Accumulate a leaf's gradient and run the hooks of its AccumulateGrad."""
@@ -486,6 +509,8 @@ def _run_backward(
         seeds, roots = _seeds(tensors, weights), [_target(tensor) for tensor in tensors]
         if targets is not None:
             walk.find_path(roots, into_leaves)
+        elif finishing_early:
+            walk.await_leaves(roots)
         for root, seed in zip(roots, seeds):
             walk.shared_storages.add(id(seed._storage))
             walk.send(root, seed)

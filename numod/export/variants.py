@@ -16,7 +16,7 @@ from typing import Any
 
 from ..graph.backend import memory_plan
 from ..graph.backend.link import _plain
-from ..graph.backend.lower import Buffer, Call, Integer, Loaded, Number, Span, Test
+from ..graph.backend.lower import Buffer, Call, Integer, Loaded, Number, Span, CheckCall
 from ..graph.ir.repetition import key_of_call
 from ..kernel import bind
 from . import polynomial
@@ -162,8 +162,8 @@ class Variants:
             return type(argument) if type(argument) in (int, float) else repr(argument)
 
         calls = [
-            ("test", named(call.span.buffer), repr(call.expected), call.where)
-            if isinstance(call, Test)
+            ("test", named(call.span.buffer), repr(call.expected), call.location)
+            if isinstance(call, CheckCall)
             else (key_of_call(call)[:4] if call.kernel else id(call), *map(of, call.arguments))
             for call in plan.lowered.calls
         ]
@@ -177,7 +177,7 @@ class Variants:
         sizes: dict[Buffer, list[int]] = {}
         calls = []
         for parallel in zip(*[plan.lowered.calls for plan in plans]):
-            if isinstance(parallel[0], Test):
+            if isinstance(parallel[0], CheckCall):
                 spans = [call.span for call in parallel]
                 calls.append(replace(parallel[0], span=self._span(rows, spans, sizes)))
             else:
@@ -296,7 +296,7 @@ class _Linker(MainLinker):
         if self.stream is not None:
             lines.append(f"    stream = view_int64(weights + {self.stream.place}, 2)")
         for call in plan.lowered.calls:
-            if isinstance(call, Test):
+            if isinstance(call, CheckCall):
                 tests += 1
                 lines += self._test(call, tests)
             else:
