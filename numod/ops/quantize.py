@@ -21,8 +21,8 @@ def saturated(value, low, high):
 
 
 def quantized(x, scale, zero, low, high):
-    """The integer of x, still as a float."""
-    return saturated(zero + steps(x, scale), low, high)
+    """The integer of x, still as a float. The zero point is added before rounding, which decides ties."""
+    return saturated(round(x * (1.0 / scale) + zero), low, high)
 
 
 def requantized(total, offset, multiplier, zero, low, high):
@@ -57,20 +57,10 @@ def zero_slope(g, x, scale, zero, low, high):
 to_integers = {  # name of the integers' dtype -> row
     name: pointwise(f"quantize_{name}", quantized, accepts="f", result=name) for name in ("int8", "uint8", "int32")
 }
-# zero points of a float type are added before rounding
-to_integers_shifted = {
-    name: pointwise(
-        f"quantize_shifted_{name}",
-        lambda x, scale, zero, low, high: saturated(round(x * (1.0 / scale) + zero), low, high),
-        accepts="f",
-        result=name,
-    )
-    for name in ("int8", "uint8")
-}
 requantize = {
     name: pointwise(f"requantize_{name}", requantized, accepts="f", result=name) for name in ("int8", "uint8")
 }
-for _row in (*to_integers.values(), *to_integers_shifted.values(), *requantize.values()):
+for _row in (*to_integers.values(), *requantize.values()):
     _row.differentiable = False
 fake_quantize = pointwise(
     "fake_quantize",

@@ -159,6 +159,8 @@ def _equal(func: Callable, name: str, args: tuple, kwargs: dict) -> bool:
 def _same_channels(first: Quantizer, second: Quantizer) -> bool:
     if first.scheme is not second.scheme or first.dtype is not second.dtype or first.axis != second.axis:
         return False
+    if not first.scheme.is_per_channel:
+        return False
     return first.scale.equal(second.scale) and first.zero_point.equal(second.zero_point)
 
 

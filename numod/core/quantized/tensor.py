@@ -20,7 +20,7 @@ from .. import overrides
 from ..apply import apply
 from ..printing import format_tensor
 from ..tensor import Tensor, fields_of
-from .schemes import per_channel_affine_float_qparams, qscheme
+from .schemes import qscheme
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,9 +51,7 @@ class Quantizer:
 
     def quantize(self, values: Tensor) -> QuantizedTensor:
         """The quantized tensor of floats."""
-        shifted = self.scheme is per_channel_affine_float_qparams
-        table = rows.to_integers_shifted if shifted else rows.to_integers
-        row = table[self.dtype.integers.name]
+        row = rows.to_integers[self.dtype.integers.name]
         return wrap_integers(apply(row, (values.detach(), *self.numbers(values.ndim), *self._float_limits())), self)
 
     def _float_limits(self) -> tuple[int, int]:
@@ -67,9 +65,9 @@ class Quantizer:
 
     def same_as(self, other: Quantizer) -> bool:
         """Whether equal integers stand for equal values."""
-        if self.dtype is not other.dtype or self.scheme.is_per_channel or other.scheme.is_per_channel:
+        if self.scheme.is_per_channel or other.scheme.is_per_channel:
             return self is other
-        return (self.scale, self.zero_point) == (other.scale, other.zero_point)
+        return self.dtype is other.dtype and (self.scale, self.zero_point) == (other.scale, other.zero_point)
 
     def with_dtype(self, dtype: QuantizedDtype) -> Quantizer:
         """This quantizer for other integers."""
