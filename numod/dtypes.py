@@ -88,12 +88,39 @@ class AbsentDtype(dtype):
         raise TypeError(f"numod has no tensors of dtype {self.name}; use {use}")
 
 
+class QuantizedDtype(dtype):
+    """The dtype of a quantized tensor, whose memory holds numbers of the dtype `integers`. Kernels never see it."""
+
+    __slots__ = ("integers",)
+
+    def __init__(self, name: str, integers: dtype, short: str) -> None:
+        super().__init__(name, "q", integers.numpy, integers.storage, short)
+        self.integers = integers
+
+
 _EIGHT_BITS = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu")
 ABSENT = {
     name: AbsentDtype(name, size)
-    for name, size in {**dict.fromkeys(_EIGHT_BITS, 1), "uint16": 2, "uint32": 4, "uint64": 8, "complex32": 4}.items()
+    for name, size in {
+        **dict.fromkeys(_EIGHT_BITS, 1),
+        "uint16": 2,
+        "uint32": 4,
+        "uint64": 8,
+        "complex32": 4,
+        "quint4x2": 1,
+        "quint2x4": 1,
+    }.items()
 }
 bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64, complex64, complex128 = _ROWS
+QUANTIZED = {
+    row.name: row
+    for row in (
+        QuantizedDtype("qint8", int8, "QInt8"),
+        QuantizedDtype("quint8", uint8, "QUInt8"),
+        QuantizedDtype("qint32", int32, "QInt32"),
+    )
+}
+qint8, quint8, qint32 = QUANTIZED.values()
 float16.compute = bfloat16.compute = complex64.real = float32
 complex128.real = float64
 _FROM_NUMPY = {row.numpy: row for row in _ROWS if row.numpy is not None}
@@ -112,11 +139,13 @@ def as_dtype(kind: object) -> object:
     kind = _OF_PYTHON.get(kind, kind) if kind.__class__ is type else kind
     if kind is not None and not isinstance(kind, dtype):
         raise TypeError(f"argument 'dtype' must be a numod.dtype, such as numod.float32, not {kind!r}")
+    if kind.__class__ is QuantizedDtype:
+        raise TypeError(f"{kind!r} tensors have a scale: make them by numod.quantize_per_tensor, or dequantize() first")
     return kind
 
 
 def _by_name(name: str) -> dtype:
-    return ALL.get(name) or ABSENT[name]
+    return ALL.get(name) or QUANTIZED.get(name) or ABSENT[name]
 
 
 def get_default_dtype() -> dtype:
@@ -186,6 +215,8 @@ def promote_types(type1: dtype, type2: dtype) -> dtype:
     for type_ in (type1, type2):
         if not isinstance(type_, dtype):
             raise TypeError(f"promote_types() takes two dtypes, not {type(type_).__name__}")
+        if type_.__class__ is QuantizedDtype:
+            raise RuntimeError(f"promote_types(): {type_} is a quantized dtype, which has no common dtype with others")
     low, high = sorted((type1, type2), key=_order)
     if _CATEGORY[high.kind] > _CATEGORY[low.kind]:
         # a complex number's parts are as precise as the other
@@ -233,7 +264,7 @@ class _Info:
     """The limits of a dtype, with the names of `numpy.finfo` and `numpy.iinfo`."""
 
     def __init__(self, kind: dtype | None = None) -> None:
-        kind = as_dtype(kind)
+        kind = as_dtype(kind.integers if isinstance(kind, QuantizedDtype) else kind)
         kind = kind.real if kind else _default
         if ("f" if kind.is_floating_point else kind.name[0]) not in self._kinds:
             raise TypeError(f"{type(self).__name__} does not describe {kind!r}; use numod.{self._other}")

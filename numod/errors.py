@@ -128,8 +128,6 @@ class OutOfMemoryError(RuntimeError, MemoryError):
 _ABSENT = {
     "sparse tensors": """sparse sparse_coo_tensor sparse_csr_tensor sparse_csc_tensor sparse_bsr_tensor
         sparse_compressed_tensor hspmm smm sspaddmm""",
-    "tensors of a quantized dtype": """quantize_per_tensor quantize_per_channel quantized_max_pool1d qint8 quint8
-        qint32 dequantize fake_quantize_per_tensor_affine""",
 }
 
 

@@ -19,7 +19,7 @@ from .tensor import Tensor, fields_of, wrap
 METHODS = """
     get_device is_pinned pin_memory is_same_size is_distributed new new_empty new_zeros new_ones new_full
     new_tensor new_empty_strided new_arange new_identity untyped_storage storage dim_order to_dense to_sparse
-    dense_dim sparse_dim type_as record_stream module_load
+    dense_dim sparse_dim type_as record_stream module_load dequantize
 """
 FUNCTIONS = "get_device is_same_size"
 
@@ -142,6 +142,11 @@ def to_sparse(self: Tensor, *arguments: object, **kwargs: object) -> NoReturn:
         "numod has no Tensor.to_sparse: all tensors are dense; keep the places x.nonzero() and the values x[x != 0], "
         "and sum products by index_add"
     )
+
+
+def dequantize(self: Tensor) -> Tensor:
+    """The tensor in float32. Quantized tensors return the values of their integers."""
+    return self.float()
 
 
 def dense_dim(self: Tensor) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 
-from ..ops import special, table as t  # noqa: F401  special adds its rows
+from ..ops import quantize, special, table as t  # noqa: F401  quantize and special add their rows
 from . import functions as f
 from .convert import transfer  # noqa: F401  transfer adds its methods
 from .arguments import strict_of

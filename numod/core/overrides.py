@@ -126,7 +126,8 @@ def _call_override(
     if not modes and not overriding and plain is not None:
         return plain(*arguments, **kwargs)
     types = tuple(map(type, overriding))
-    notify_overridden(overridable.get(function, ""))
+    if modes or not all(getattr(kind, "recordable", False) for kind in types):
+        notify_overridden(overridable.get(function, ""))
     if modes:
         state.modes = modes[:-1]
         try:
