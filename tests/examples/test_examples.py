@@ -17,7 +17,7 @@ import numod
 
 FOLDER = Path(numod.__file__).parent / "examples"
 BARS = {
-    "classify_digits": lambda accuracy: accuracy > 0.96,
+    "classify_digits": lambda accuracy: accuracy > 0.9,
     "regression_from_csv": lambda error: error < 0.05,
     "character_model": lambda loss: loss < 1.5,
     "sorting_transformer": lambda right: right > 0.9,
