@@ -50,7 +50,7 @@ TEXTS = {
         "tensor([0.0000, 0.7854])",
     ),
     "atan2": (
-        "Angle of the point (other, input) in radians, in (-pi, pi]: the inverse tangent of input / other in the right quadrant.",
+        "Angle of the point (other, input) in radians, in (-pi, pi].",
         "torch.atan2(torch.tensor([1.0, -1.0]), torch.tensor([-1.0, -1.0]))",
         "tensor([ 2.3562, -2.3562])",
     ),
@@ -118,7 +118,7 @@ TEXTS = {
         "tensor([ True, False])",
     ),
     "erf": (
-        "Error function: 2 / sqrt(pi) times the integral of exp(-t**2) from 0 to each element.",
+        "Error function, 2 / sqrt(pi) times the integral of exp(-t**2) from 0.",
         "torch.erf(torch.tensor([0.0, 1.0]))",
         "tensor([0.0000, 0.8427])",
     ),
