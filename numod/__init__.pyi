@@ -377,9 +377,9 @@ def atanh_(input: Tensor) -> Tensor:
 def atleast_1d(*tensors: Any) -> Tensor | tuple[Tensor, ...]:
     """Scalars as vectors of one element; other tensors unchanged."""
 def atleast_2d(*tensors: Any) -> Tensor | tuple[Tensor, ...]:
-    """Scalars and vectors as a row of a matrix; others as they are."""
+    """Scalars and vectors as a row of a matrix; other tensors unchanged."""
 def atleast_3d(*tensors: Any) -> Tensor | tuple[Tensor, ...]:
-    """Scalars as (1, 1, 1), vectors as (1, n, 1), matrices as (m, n, 1); others as they are."""
+    """Scalars as (1, 1, 1), vectors as (1, n, 1), matrices as (m, n, 1); other tensors unchanged."""
 def avg_pool1d(input: Tensor, kernel_size: _int | Sequence[_int], stride: _int | Sequence[_int] = ..., padding: _int | Sequence[_int] = 0, ceil_mode: _bool = False, count_include_pad: _bool = True) -> Tensor:
     """The mean of each window; elements of the border count as 0 unless `count_include_pad` is False."""
 @overload
@@ -603,7 +603,7 @@ def dsplit(input: Tensor, indices: Sequence[_int]) -> tuple[Tensor, ...]:
 def dstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """Tensors concatenated along dimension 2."""
 def einsum(equation: str, *operands: Sequence[Tensor]) -> Tensor:
-    """The sum of products that `equation` names, as "bij,bjk->bik"; "..." stands for leading dimensions, a repeated letter for a diagonal."""
+    """Sums of products over the subscripts of `equation`, such as "bij,bjk->bik"."""
 def embedding(weight: Tensor, indices: Tensor, padding_idx: _int = -1, scale_grad_by_freq: _bool = False, sparse: _bool = False) -> Tensor:
     """`nn.functional.embedding`; -1 is no padding."""
 @overload
@@ -673,7 +673,7 @@ def fix_(input: Tensor) -> Tensor:
 def flatten(input: Tensor, start_dim: _int = 0, end_dim: _int = -1) -> Tensor:
     """Dimensions start_dim to end_dim (inclusive) as one."""
 def flip(input: Tensor, dims: Sequence[_int]) -> Tensor:
-    """Elements in reverse order along dimensions; a copy, in the order in memory that a turned tensor has."""
+    """Elements in reverse order along dimensions; a copy that keeps the memory order of a transposed tensor."""
 def fliplr(input: Tensor) -> Tensor:
     """Left-right flip: dimension 1 in reverse order."""
 def flipud(input: Tensor) -> Tensor:
@@ -765,9 +765,9 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: _float = 1.0, re
 def histc(input: Tensor, bins: _int = 100, min: _float | complex = 0, max: _float | complex = 0, *, out: Tensor | None = None) -> Tensor:
     """Histogram of `bins` equal bins over [min, max], by default the data's range; elements outside are not counted."""
 def histogram(input: Tensor, bins: _int = 100, *, range: Sequence[_float] | None = None, weight: Tensor | None = None, density: _bool = False, out: Tensor | Sequence[Tensor] | None = None) -> return_types.histogram:
-    """(hist, bin_edges): counts, or sums of weights, between edges (given, or `bins` equal parts of `range`); as a `density` its integral is 1."""
+    """(hist, bin_edges): counts, or sums of weights, between edges or in `bins` equal parts of `range`."""
 def histogramdd(input: Tensor, bins: _int | Sequence[_int] | Sequence[Tensor], range: Sequence[_float] | None = None, weight: Tensor | None = None, density: _bool = False) -> return_types.histogramdd:
-    """(hist, bin_edges) of points (..., D) in D dimensions: hist has one for each, bin_edges D vectors, given or of `bins` equal parts of `range`'s D pairs."""
+    """(hist, bin_edges) of points (..., D): a D-dimensional histogram and D vectors of edges."""
 @overload
 def hsplit(input: Tensor, sections: _int) -> tuple[Tensor, ...]:
     """`tensor_split` into columns: along dimension 1, or 0 of a vector."""
@@ -852,7 +852,7 @@ def isposinf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def isreal(input: Tensor) -> Tensor:
     """Whether each element's imaginary part is 0."""
 def istft(input: Tensor, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: Tensor | None = None, center: _bool = True, normalized: _bool = False, onesided: _bool | None = None, length: _int | None = None, return_complex: _bool = False) -> Tensor:
-    """The signal that has this short-time transform: frames are added where they overlap, over the windows' squares (Griffin and Lim, 1984)."""
+    """The signal of a short-time transform: overlapping frames are added and divided by the windows' squares (Griffin and Lim, 1984)."""
 @overload
 def kaiser_window(window_length: _int, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """Kaiser's window: I0(beta sqrt(1 - (2 x - 1)^2)) / I0(beta)."""
@@ -893,7 +893,7 @@ def linspace(start: _float | complex, end: _float | complex, steps: _int | None 
 def linspace(start: Tensor | _float | complex, end: Tensor | _float | complex, steps: _int, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """`steps` numbers from `start` to `end`, evenly spaced, both ends included."""
 def lobpcg(A: Tensor, k: _int | None = None, B: Tensor | None = None, X: Tensor | None = None, n: _int | None = None, iK: Tensor | None = None, niter: _int | None = None, tol: _float | None = None, largest: _bool | None = None, method: str | None = None, tracker: None = None, ortho_iparams: Any = None, ortho_fparams: Any = None, ortho_bparams: Any = None) -> tuple[Tensor, Tensor]:
-    """(k eigenvalues, eigenvectors) of A x = λ B x, the largest ones unless told otherwise, for symmetric A and positive-definite B (..., N, N)."""
+    """(k eigenvalues, eigenvectors) of A x = λ B x for symmetric A and positive-definite B (..., N, N); the largest ones by default."""
 def log(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """log(x), element by element, with broadcasting and type promotion."""
 def log10(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -949,11 +949,11 @@ def lu(A: Any, pivot: Any = True, get_infos: Any = False, out: Any = None) -> tu
 def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor | None = None) -> Tensor:
     """X with A X = b, from `lu_factor` of A: the older order of arguments."""
 def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: _bool = True, unpack_pivots: _bool = True, *, out: Tensor | Sequence[Tensor] | None = None) -> return_types.lu_unpack:
-    """(P, L, U) from `lu_factor`; what is not requested is empty."""
+    """(P, L, U) from `lu_factor`; tensors that are not requested are empty."""
 def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: _float = 0.0, reduction: _int = 1) -> Tensor:
     """`nn.functional.margin_ranking_loss`, its reduction 0, 1 or 2 for none, mean or sum."""
 def masked_fill(input: Tensor, mask: Tensor, value: Tensor | _float | complex) -> Tensor:
-    """`value` where mask is true, else `input`; the dtype is that of input. The result is row-major, as PyTorch's."""
+    """`value` where mask is true, else `input`, in the dtype of input. The result is row-major, as PyTorch's."""
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """A copy of input, broadcast with mask, with the elements of source written where mask is true."""
 def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -1069,7 +1069,7 @@ def negative(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def negative_(input: Tensor) -> Tensor:
     """In-place neg."""
 def nextafter(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The next number of the tensor's own dtype towards `other`."""
+    """The next number of the tensor's dtype towards `other`."""
 def nonzero(input: Tensor, *, as_tuple: Any = False, out: Tensor | None = None) -> Tensor:
     """Indices of the nonzero elements, (count, ndim), or with `as_tuple` a vector per dimension."""
 def nonzero_static(input: Tensor, *, size: _int, fill_value: _int = -1, out: Tensor | None = None) -> Tensor:
@@ -1213,7 +1213,7 @@ def randperm(n: _int, *, generator: Generator | None, out: Tensor | None = None,
 def randperm(n: _int, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """A random permutation of 0 .. n-1, drawn on the CPU and moved to `device`."""
 def range(start: _float | complex, end: _float | complex, step: _float | complex = 1, *, out: Tensor | None = None, dtype: _dtype | None = None, device: _device | str | _int | None = None, requires_grad: _bool = False, pin_memory: _bool = False) -> Tensor:
-    """As arange, `end` included. Deprecated, as in PyTorch: it is not what Python's range does."""
+    """Like arange, but `end` is included. Deprecated, as in PyTorch, since Python's range excludes `end`."""
 def ravel(input: Tensor) -> Tensor:
     """All elements in one dimension; a view only where they lie one after the other."""
 def real(input: Tensor) -> Tensor:
@@ -1300,11 +1300,11 @@ def scatter(input: Tensor, dim: _int, index: Tensor, value: _float | complex, *,
 def scatter_add(input: Tensor, dim: _int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Tensor:
     """A copy of `input` after scatter_add_."""
 def scatter_reduce(input: Tensor, dim: _int, index: Tensor, src: Tensor, reduce: str, *, include_self: _bool = True, out: Tensor | None = None) -> Tensor:
-    """input with src reduced into it at index along a dimension, by sum, prod, mean, amax or amin; with the values of input, unless `include_self` is false."""
+    """Reduce src into input at index along a dimension, by sum, prod, mean, amax or amin."""
 def searchsorted(sorted_sequence: Tensor, input: Tensor, *, out_int32: _bool = False, right: _bool = False, side: str | None = None, sorter: Tensor | None = None, out: Tensor | None = None) -> Tensor:
     """Insertion points in sorted rows: how many elements are less than the value or, with `right`, not greater."""
 def segment_reduce(data: Tensor, reduce: str, *, lengths: Tensor | None = None, indices: Tensor | None = None, offsets: Tensor | None = None, axis: _int = 0, unsafe: _bool = False, initial: _float | complex | None = None) -> Tensor:
-    """Neighbouring slices of `data` (*batch, n, ...) reduced by "sum", "mean", "max", "min" or "prod": segments of `lengths` (*batch, segments) along `axis`."""
+    """Reduce segments of `data` (*batch, n, ...) by "sum", "mean", "max", "min" or "prod"."""
 def select(input: Tensor, dim: _int, index: _int) -> Tensor:
     """One index of a dimension, which is removed; a view."""
 def select_copy(input: Tensor, dim: _int, index: _int, *, out: Tensor | None = None) -> Tensor:
@@ -1402,7 +1402,7 @@ def std_mean(input: Tensor, dim: _int | Sequence[_int] | None = None, *, correct
 def std_mean(input: Tensor, unbiased: _bool = True) -> tuple[Tensor, Tensor]:
     """(standard deviation, mean) over dimensions."""
 def stft(input: Tensor, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: Tensor | None = None, center: _bool = True, pad_mode: str = 'reflect', normalized: _bool = False, onesided: _bool | None = None, return_complex: _bool | None = None, align_to_window: _bool | None = None) -> Tensor:
-    """Transforms of frames of `n_fft` samples, `hop_length` apart, times `window`: signals (T,) or (B, T) -> (B, frequencies, frames), complex, or pairs of real numbers where `return_complex` is False."""
+    """Transforms of windowed frames of `n_fft` samples, `hop_length` apart: (T,) or (B, T) -> (B, frequencies, frames)."""
 def sub(input: Tensor | _float | complex, other: Tensor | _float | complex, *, alpha: _float | complex | None = 1, out: Tensor | None = None) -> Tensor:
     """input - alpha * other."""
 @overload
@@ -1451,13 +1451,13 @@ def tensor_split(input: Tensor, sections: _int, dim: _int = 0) -> tuple[Tensor, 
 def tensor_split(input: Tensor, indices: Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
     """A number of nearly equal parts along a dimension, or the parts between indices; views."""
 def tensordot(a: Any, b: Any, dims: Any = 2, out: Tensor | None = None) -> Tensor:
-    """Sums of products over the last `dims` dimensions of a and the first of b, or over the dimensions listed for each."""
+    """Contract the last `dims` dimensions of a with the first of b, or the two lists of dimensions in `dims`."""
 def threshold(input: Tensor, threshold: _float | complex, value: _float | complex, *, out: Tensor | None = None) -> Tensor:
     """The element where it is above `threshold`, else `value`; integers stay integers."""
 def threshold_(input: Tensor, threshold: _float | complex, value: _float | complex) -> Tensor:
     """In-place threshold."""
 def tile(input: Tensor, dims: Sequence[_int]) -> Tensor:
-    """The tensor repeated along each dimension; where fewer are given, the leading ones are not repeated."""
+    """The tensor repeated along each dimension; with fewer repeats than dimensions, for the last dimensions."""
 def topk(input: Tensor, k: _int, dim: _int = -1, largest: _bool = True, sorted: _bool = True, *, out: Tensor | Sequence[Tensor] | None = None) -> return_types.topk:
     """(values, indices) of the k largest (or smallest) elements along a dimension, in order if `sorted`."""
 def trace(input: Tensor) -> Tensor:
@@ -1507,9 +1507,9 @@ def unflatten(input: Tensor, dim: _int, sizes: Sequence[_int]) -> Tensor:
 def unfold_copy(input: Tensor, dimension: _int, size: _int, step: _int, *, out: Tensor | None = None) -> Tensor:
     """A copy of the view that `unfold` returns."""
 def unique(input: Tensor, sorted: _bool = True, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None) -> Tensor | tuple[Tensor, ...]:
-    """The distinct elements (or slices of a dimension), sorted; with `return_inverse` the index of each input among them, with `return_counts` their counts."""
+    """The distinct elements (or slices of a dimension), sorted."""
 def unique_consecutive(input: Tensor, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None) -> Tensor | tuple[Tensor, ...]:
-    """The first of each run of equal elements (or slices of a dimension), in order; results as those of `unique`."""
+    """The first of each run of equal elements (or slices of a dimension), in order; further results as in `unique`."""
 def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     """Flat indices converted to a tuple of coordinates in a tensor of `shape`."""
 def unsafe_chunk(input: Tensor, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
@@ -1517,7 +1517,7 @@ def unsafe_chunk(input: Tensor, chunks: _int, dim: _int = 0) -> tuple[Tensor, ..
 def unsafe_split(input: Tensor, split_size: _int, dim: _int = 0) -> tuple[Tensor, ...]:
     """The same parts, as views that can be written to."""
 def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
-    """The same parts, as views that can be written to."""
+    """Parts of the given sizes, as views that autograd lets one write to."""
 def unsqueeze(input: Tensor, dim: _int) -> Tensor:
     """A dimension of size 1 inserted before `dim`."""
 def unsqueeze_copy(input: Tensor, dim: _int, *, out: Tensor | None = None) -> Tensor:

@@ -22,7 +22,7 @@ class Tensor:
     def backward(self, gradient: Any = None, retain_graph: Any = None, create_graph: Any = False, inputs: Any = None) -> None:
         """Add the gradients of this tensor to `.grad` of the leaves it was computed from. See `numod.autograd.backward`."""
     def register_hook(self, hook: Any) -> Any:
-        """Call `hook(grad)` when this tensor's gradient is computed; what it returns (unless None) replaces the gradient."""
+        """Call `hook(grad)` when this tensor's gradient is computed; a result other than None replaces the gradient."""
     def register_post_accumulate_grad_hook(self, hook: Any) -> Any:
         """Call `hook(self)` when a gradient has been added to this leaf's `.grad`. What it returns is not used."""
     def retain_grad(self) -> None:
@@ -206,13 +206,13 @@ class Tensor:
         """Fill with normal numbers."""
     @overload
     def random_(self, *, generator: Generator | None = None) -> Tensor:
-        """Fill with integers in [from_, to); `random_(to)` starts at 0; where `to` is None, and without bounds, up to what the dtype holds exactly. PyTorch's keyword is `from`."""
+        """Fill with integers in [from_, to); `random_(to)` starts at 0."""
     @overload
     def random_(self, from_: _int, to: _int | None, *, generator: Generator | None = None) -> Tensor:
-        """Fill with integers in [from_, to); `random_(to)` starts at 0; where `to` is None, and without bounds, up to what the dtype holds exactly. PyTorch's keyword is `from`."""
+        """Fill with integers in [from_, to); `random_(to)` starts at 0."""
     @overload
     def random_(self, to: _int, *, generator: Generator | None = None) -> Tensor:
-        """Fill with integers in [from_, to); `random_(to)` starts at 0; where `to` is None, and without bounds, up to what the dtype holds exactly. PyTorch's keyword is `from`."""
+        """Fill with integers in [from_, to); `random_(to)` starts at 0."""
     def uniform_(self, from_: _float = 0, to: _float = 1, *, generator: Generator | None = None) -> Tensor:
         """Fill with uniform numbers in [from_, to); of a complex number both parts. PyTorch's keyword is `from`."""
 
@@ -246,7 +246,7 @@ class Tensor:
     def put_(self, index: Tensor, source: Tensor, accumulate: _bool = False) -> Tensor:
         """Write (or add) the elements of source at indices of the flattened tensor."""
     def scatter_reduce(self, dim: _int, index: Tensor, src: Tensor, reduce: str, *, include_self: _bool = True) -> Tensor:
-        """input with src reduced into it at index along a dimension, by sum, prod, mean, amax or amin; with the values of input, unless `include_self` is false."""
+        """Reduce src into input at index along a dimension, by sum, prod, mean, amax or amin."""
     def scatter_reduce_(self, dim: _int, index: Tensor, src: Tensor, reduce: str, *, include_self: _bool = True) -> Tensor:
         """In-place scatter_reduce."""
     def select_scatter(self, src: Tensor, dim: _int, index: _int) -> Tensor:
@@ -264,10 +264,10 @@ class Tensor:
         """Indices of the nonzero elements, (count, ndim), or with `as_tuple` a vector per dimension."""
     @overload
     def flip(self, dims: Sequence[_int]) -> Tensor:
-        """Elements in reverse order along dimensions; a copy, in the order in memory that a turned tensor has."""
+        """Elements in reverse order along dimensions; a copy that keeps the memory order of a transposed tensor."""
     @overload
     def flip(self, *dims: _int) -> Tensor:
-        """Elements in reverse order along dimensions; a copy, in the order in memory that a turned tensor has."""
+        """Elements in reverse order along dimensions; a copy that keeps the memory order of a transposed tensor."""
     def gather(self, dim: _int, index: Tensor, *, sparse_grad: _bool = False) -> Tensor:
         """out[i][j] = input[index[i][j]][j] for dim 0, and so on: shaped like `index`, which may not exceed input in other dimensions."""
     def index_add(self, dim: _int, index: Tensor, source: Tensor, *, alpha: _float | complex = 1) -> Tensor:
@@ -424,7 +424,7 @@ class Tensor:
     def ldexp_(self, other: Tensor) -> Tensor:
         """In-place ldexp."""
     def nextafter(self, other: Tensor) -> Tensor:
-        """The next number of the tensor's own dtype towards `other`."""
+        """The next number of the tensor's dtype towards `other`."""
     def nextafter_(self, other: Tensor) -> Tensor:
         """In-place nextafter."""
     def positive(self) -> Tensor:
@@ -510,7 +510,7 @@ class Tensor:
     def clone(self, *, memory_format: _memory_format | None = None) -> Tensor:
         """A copy with memory of its own."""
     def contiguous(self, memory_format: _memory_format = ...) -> Tensor:
-        """The tensor itself if its elements lie in row-major order (or that of `memory_format`) without gaps, else a copy that does."""
+        """The tensor itself if it is dense in row-major order (or in `memory_format`), else a dense copy."""
     def copy_(self, other: Tensor, non_blocking: _bool = False) -> Tensor:
         """Fill with `other`, which broadcasts and is converted; returns self."""
     def div(self, other: Tensor | _float | complex, *, rounding_mode: str | None = None) -> Tensor:
@@ -534,7 +534,7 @@ class Tensor:
     def logit_(self, eps: _float | None = None) -> Tensor:
         """In-place logit."""
     def masked_fill(self, mask: Tensor, value: Tensor | _float | complex) -> Tensor:
-        """`value` where mask is true, else `input`; the dtype is that of input. The result is row-major, as PyTorch's."""
+        """`value` where mask is true, else `input`, in the dtype of input. The result is row-major, as PyTorch's."""
     def nan_to_num(self, nan: _float | None = None, posinf: _float | None = None, neginf: _float | None = None) -> Tensor:
         """NaN and infinities replaced, in both parts of complex numbers; by default by 0 and the greatest and least finite numbers."""
     def nan_to_num_(self, nan: _float | None = None, posinf: _float | None = None, neginf: _float | None = None) -> Tensor:
@@ -783,7 +783,7 @@ class Tensor:
     def histc(self, bins: _int = 100, min: _float | complex = 0, max: _float | complex = 0) -> Tensor:
         """Histogram of `bins` equal bins over [min, max], by default the data's range; elements outside are not counted."""
     def histogram(self, bins: _int = 100, *, range: Sequence[_float] | None = None, weight: Tensor | None = None, density: _bool = False) -> return_types.histogram:
-        """(hist, bin_edges): counts, or sums of weights, between edges (given, or `bins` equal parts of `range`); as a `density` its integral is 1."""
+        """(hist, bin_edges): counts, or sums of weights, between edges or in `bins` equal parts of `range`."""
 
     # ---- defined in core/search/sorting.py
 
@@ -823,9 +823,9 @@ class Tensor:
     # ---- defined in core/search/uniqueness.py
 
     def unique(self, sorted: Any = True, return_inverse: Any = False, return_counts: Any = False, dim: Any = None) -> Tensor | tuple[Tensor, ...]:
-        """The distinct elements (or slices of a dimension), sorted; with `return_inverse` the index of each input among them, with `return_counts` their counts."""
+        """The distinct elements (or slices of a dimension), sorted."""
     def unique_consecutive(self, return_inverse: Any = False, return_counts: Any = False, dim: Any = None) -> Tensor | tuple[Tensor, ...]:
-        """The first of each run of equal elements (or slices of a dimension), in order; results as those of `unique`."""
+        """The first of each run of equal elements (or slices of a dimension), in order; further results as in `unique`."""
 
     # ---- defined in core/shape/arrangement.py
 
@@ -870,12 +870,12 @@ class Tensor:
         """A number of nearly equal parts along a dimension, or the parts between indices; views."""
     @overload
     def tile(self, dims: Sequence[_int]) -> Tensor:
-        """The tensor repeated along each dimension; where fewer are given, the leading ones are not repeated."""
+        """The tensor repeated along each dimension; with fewer repeats than dimensions, for the last dimensions."""
     @overload
     def tile(self, *dims: _int) -> Tensor:
-        """The tensor repeated along each dimension; where fewer are given, the leading ones are not repeated."""
+        """The tensor repeated along each dimension; with fewer repeats than dimensions, for the last dimensions."""
     def unsafe_split_with_sizes(self, split_sizes: Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
-        """The same parts, as views that can be written to."""
+        """Parts of the given sizes, as views that autograd lets one write to."""
     @overload
     def vsplit(self, sections: _int) -> tuple[Tensor, ...]:
         """`tensor_split` into rows: along dimension 0."""
@@ -903,10 +903,10 @@ class Tensor:
         """Replace each element by a Python function of it and another tensor's element; slow, and only on the CPU."""
     @overload
     def resize_(self, size: Sequence[_int], *, memory_format: _memory_format | None = None) -> Tensor:
-        """Resize in place, to another shape row-major from the tensor's first element on; the storage grows if it is too small, and new elements are uninitialised."""
+        """Resize in place to another shape, row-major from the tensor's first element on."""
     @overload
     def resize_(self, *size: _int, memory_format: _memory_format | None = None) -> Tensor:
-        """Resize in place, to another shape row-major from the tensor's first element on; the storage grows if it is too small, and new elements are uninitialised."""
+        """Resize in place to another shape, row-major from the tensor's first element on."""
     def resize_as_(self, the_template: Tensor, *, memory_format: _memory_format | None = None) -> Tensor:
         """`resize_` to the shape of another tensor."""
     @overload
@@ -1060,9 +1060,9 @@ class Tensor:
     # ---- defined in core/signal/spectrograms.py
 
     def istft(self, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: Tensor | None = None, center: _bool = True, normalized: _bool = False, onesided: _bool | None = None, length: _int | None = None, return_complex: _bool = False) -> Tensor:
-        """The signal that has this short-time transform: frames are added where they overlap, over the windows' squares (Griffin and Lim, 1984)."""
+        """The signal of a short-time transform: overlapping frames are added and divided by the windows' squares (Griffin and Lim, 1984)."""
     def stft(self, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: Tensor | None = None, center: _bool = True, pad_mode: str = 'reflect', normalized: _bool = False, onesided: _bool | None = None, return_complex: _bool | None = None, align_to_window: _bool | None = None) -> Tensor:
-        """Transforms of frames of `n_fft` samples, `hop_length` apart, times `window`: signals (T,) or (B, T) -> (B, frequencies, frames), complex, or pairs of real numbers where `return_complex` is False."""
+        """Transforms of windowed frames of `n_fft` samples, `hop_length` apart: (T,) or (B, T) -> (B, frequencies, frames)."""
 
     # ---- defined in core/tensor.py
 
