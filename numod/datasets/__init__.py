@@ -1,7 +1,4 @@
-"""Datasets that travel inside the package.
-
-Nothing here downloads anything: see `ATTRIBUTION.md` for where each comes from.
-"""
+"""Datasets included in the package; nothing is downloaded. `ATTRIBUTION.md` lists their sources."""
 
 from __future__ import annotations
 
