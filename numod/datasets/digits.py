@@ -25,8 +25,9 @@ _SPLIT_SEED = 0
 
 
 def load_digits() -> tuple[Tensor, Tensor]:
-    """All digits: images, float32 (1797, 1, 8, 8) between 0 and 1, and labels, int64 (1797,), in the order of the
-    original file.
+    """All digits in the order of the original file.
+
+    Images are float32 (1797, 1, 8, 8) between 0 and 1, labels int64 (1797,).
     """
     images, labels = _arrays()
     return from_numpy(images), from_numpy(labels)
@@ -35,9 +36,9 @@ def load_digits() -> tuple[Tensor, Tensor]:
 class Digits(Dataset):
     """The digits as samples `(image, label)`: a float32 tensor (1, 8, 8) between 0 and 1, and an int.
 
-    `train=True` gives the 1,437 images of the training part, `train=False` the 360 others; the split is drawn once from
-    a fixed seed and is the same on every machine. `transform` is applied to an image, `target_transform` to a label,
-    each time a sample is taken. `data` (N, 1, 8, 8) and `targets` (N,) are the tensors behind the samples.
+    `train=True` selects the 1,437 training images, `train=False` the other 360. The split is drawn from a fixed seed
+    and is the same on every machine. `transform` is applied to an image, `target_transform` to a label, when a sample
+    is read. `data` (N, 1, 8, 8) and `targets` (N,) are the tensors of the samples.
     """
 
     classes: ClassVar[list[str]] = [str(digit) for digit in range(10)]
@@ -59,9 +60,7 @@ class Digits(Dataset):
         return image, label
 
     def __getbatch__(self, indices: list[int]) -> list[Tensor]:
-        """Images (B, 1, 8, 8) and labels (B,) by one index call each; NotImplemented where samples are transformed one
-        at a time.
-        """
+        """Images (B, 1, 8, 8) and labels (B,) by one index call each, or NotImplemented if samples are transformed."""
         transformed = self.transform is not None or self.target_transform is not None
         if transformed or rewrites(self, Digits, "__getitem__", "__getitems__"):
             return NotImplemented
@@ -75,7 +74,7 @@ class Digits(Dataset):
 
 
 def _arrays() -> tuple[np.ndarray, np.ndarray]:
-    """Images float32 (1797, 1, 8, 8) in 0..1 and labels int64 (1797,), fresh arrays that the caller owns."""
+    """Images float32 (1797, 1, 8, 8) in 0..1 and labels int64 (1797,), as new arrays."""
     with np.load(_FILE, allow_pickle=False) as stored:
         images, labels = stored["images"], stored["labels"]
     return images[:, None].astype(np.float32) / 16, labels.astype(np.int64)
@@ -84,7 +83,7 @@ def _arrays() -> tuple[np.ndarray, np.ndarray]:
 def _split(count: int, train: bool) -> list[int]:
     """Sorted indices of one part.
 
-    Python promises the sequence of `random.random()` for a seed, so the split never changes.
+    Python guarantees the sequence of `random.random()` for a seed, so the split never changes.
     """
     draw = random.Random(_SPLIT_SEED)
     keys = [draw.random() for _ in range(count)]

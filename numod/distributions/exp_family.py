@@ -35,9 +35,9 @@ class ExponentialFamily(Distribution):
         """
         with enable_grad():
             theta = [natural_param.detach().requires_grad_() for natural_param in self._natural_params]
-            normaliser = self._log_normalizer(*theta)
-            gradients = grad(normaliser.sum(), theta, create_graph=True)
-        result = normaliser - self._mean_carrier_measure
+            normalizer = self._log_normalizer(*theta)
+            gradients = grad(normalizer.sum(), theta, create_graph=True)
+        result = normalizer - self._mean_carrier_measure
         for param, gradient in zip(theta, gradients):
             result = result - (param * gradient).reshape((*self._batch_shape, -1)).sum(-1)
         return result

@@ -134,10 +134,10 @@ def _exponential_family(p: ExponentialFamily, q: ExponentialFamily) -> Tensor:
             "divergences"
         )
     theta = [natural_param.detach().requires_grad_() for natural_param in p._natural_params]
-    normaliser = p._log_normalizer(*theta)
-    result = q._log_normalizer(*q._natural_params) - normaliser
-    for p_param, q_param, gradient in zip(theta, q._natural_params, grad(normaliser.sum(), theta, create_graph=True)):
-        result = result - ((q_param - p_param) * gradient).reshape((*normaliser.shape, -1)).sum(-1)
+    normalizer = p._log_normalizer(*theta)
+    result = q._log_normalizer(*q._natural_params) - normalizer
+    for p_param, q_param, gradient in zip(theta, q._natural_params, grad(normalizer.sum(), theta, create_graph=True)):
+        result = result - ((q_param - p_param) * gradient).reshape((*normalizer.shape, -1)).sum(-1)
     return result
 
 

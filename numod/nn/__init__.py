@@ -1,10 +1,10 @@
 """Modules, the building blocks of networks: PyTorch's `torch.nn`, under the same names.
 
-`module` is the base class. What it does lies beside it: `registry` holds parameters, buffers and children, `hooks`
-registers hooks and `calling` runs them, `state` saves and loads, `conversion` moves and converts, `lazy` waits for the
-first input. Layers lie in files by subject (`linear`, `convolution`, ...); a layer holds settings and parameters, and
-calls the function of its name in `functional`, where the mathematics is. `init` fills parameters, `utils` has helpers
-around modules, and `modules` PyTorch's paths to the layers.
+- `module` has the base class; `registry` stores parameters, buffers and children, `hooks` registers hooks and `calling`
+  runs them, `state` saves and loads, `conversion` moves and converts, `lazy` waits for the first input.
+- Layers are in files by subject (`linear`, `convolution`, ...). A layer has settings and parameters and calls the
+  function of its name in `functional`, which has the computation.
+- `init` fills parameters, `utils` has helpers for modules, and `modules` has PyTorch's paths to the layers.
 """
 
 from __future__ import annotations
@@ -34,4 +34,4 @@ from .sync_batch_norm import *
 from .transformer import *
 from .vision import *
 
-from . import modules  # noqa: F401  last: it gives the files above other names
+from . import modules  # noqa: F401  imported last: it adds aliases of the files above

@@ -19,7 +19,7 @@ __all__ = [
 
 
 class _Activation(Described):
-    """A function of the input and a few settings, which are shown in the repr (`inplace` only when it is on)."""
+    """Base class: a function of the input and a few settings, shown in the repr (`inplace` only if it is True)."""
 
     def _set(self, **settings: Any) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class _Activation(Described):
 
 
 class _InPlaceActivation(_Activation):
-    """An activation whose one setting is whether it overwrites its input."""
+    """An activation whose only setting is whether it overwrites its input."""
 
     def __init__(self, inplace: bool = False) -> None:
         self._set(inplace=inplace)
@@ -47,7 +47,7 @@ class ReLU(_InPlaceActivation):
 
 
 class Threshold(_Activation):
-    """x where it is over `threshold`, otherwise `value`."""
+    """x where it is greater than `threshold`, otherwise `value`."""
 
     _shown = ("threshold", "value")
 
@@ -59,7 +59,7 @@ class Threshold(_Activation):
 
 
 class RReLU(_Activation):
-    """x if positive, else x times a slope drawn from [lower, upper] in training, or their mean in evaluation."""
+    """x where positive, otherwise x times a slope: random in [lower, upper] in training, their mean in evaluation."""
 
     _shown = ("lower", "upper")
 
@@ -145,7 +145,7 @@ class Mish(_InPlaceActivation):
 
 
 class Hardswish(_InPlaceActivation):
-    """x hardsigmoid(x). Its repr shows no settings, as PyTorch's."""
+    """x hardsigmoid(x). As in PyTorch, its repr shows no settings."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.hardswish(input, self.inplace)
@@ -155,7 +155,7 @@ class Hardswish(_InPlaceActivation):
 
 
 class ELU(_Activation):
-    """x above zero, alpha (exp(x) - 1) below."""
+    """x where positive, otherwise alpha (exp(x) - 1)."""
 
     _shown = ("alpha",)
 
@@ -167,7 +167,7 @@ class ELU(_Activation):
 
 
 class CELU(_Activation):
-    """x above zero, alpha (exp(x / alpha) - 1) below."""
+    """x where positive, otherwise alpha (exp(x / alpha) - 1)."""
 
     _shown = ("alpha",)
 
@@ -179,9 +179,7 @@ class CELU(_Activation):
 
 
 class SELU(_InPlaceActivation):
-    """ELU scaled so that it keeps mean zero and variance one (Klambauer et al., Self-normalizing neural networks,
-    2017).
-    """
+    """ELU scaled to preserve mean 0 and variance 1. Klambauer et al., Self-normalizing neural networks, 2017."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.selu(input, self.inplace)
@@ -220,7 +218,7 @@ class _Shrink(_Activation):
 
 
 class Hardshrink(_Shrink):
-    """x where |x| > lambd, else 0."""
+    """x where |x| > lambd, otherwise 0."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.hardshrink(input, self.lambd)
@@ -234,7 +232,7 @@ class Softshrink(_Shrink):
 
 
 class LeakyReLU(_Activation):
-    """x above zero, negative_slope x below."""
+    """x where positive, otherwise negative_slope x."""
 
     _shown = ("negative_slope",)
 
@@ -246,7 +244,7 @@ class LeakyReLU(_Activation):
 
 
 class PReLU(_Activation):
-    """x above zero, weight x below. `weight` is learned, one for all or one for each channel, (num_parameters)."""
+    """x where positive, otherwise weight x, with a learned weight for all channels or for each, (num_parameters)."""
 
     _shown = ("num_parameters",)
 
@@ -256,7 +254,7 @@ class PReLU(_Activation):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Set the slopes back to `init`."""
+        """Reset the slopes to `init`."""
         init.constant_(self.weight, self.init)
 
     def forward(self, input: Tensor) -> Tensor:
@@ -271,7 +269,7 @@ class LogSigmoid(_Activation):
 
 
 class Softplus(_Activation):
-    """log(1 + exp(beta x)) / beta; x itself where beta x is over `threshold`."""
+    """log(1 + exp(beta x)) / beta, or x itself where beta x is greater than `threshold`."""
 
     _shown = ("beta", "threshold")
 

@@ -1,5 +1,6 @@
-"""Adaptive softmax for many classes of unequal frequency: frequent classes in the head, the rest in tail clusters with
-smaller projections.
+"""Adaptive softmax for many classes of unequal frequency.
+
+Frequent classes are in the head, the rest in tail clusters with smaller projections.
 """
 
 from __future__ import annotations
@@ -23,9 +24,8 @@ _ASMoutput = namedtuple("_ASMoutput", ["output", "loss"])
 class AdaptiveLogSoftmaxWithLoss(Module):
     """(N, in_features) and classes (N) -> (log-probability of each class, mean loss).
 
-    Grave et al., Efficient softmax approximation for GPUs, 2017.
-
-    Classes are sorted by decreasing frequency; `cutoffs` (ascending) are the first classes of the tails.
+    Classes are sorted by decreasing frequency; `cutoffs` (ascending) are the first classes of the tails. Grave et al.,
+    Efficient softmax approximation for GPUs, 2017.
     """
 
     def __init__(
@@ -62,12 +62,12 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         self.head = Linear(in_features, self.head_size, bias=head_bias, device=device, dtype=dtype)
         self.tail = ModuleList()
         for k in range(self.n_clusters):
-            hidden = int(in_features // (div_value ** (k + 1)))
+            inner_size = int(in_features // (div_value ** (k + 1)))
             size = self.cutoffs[k + 1] - self.cutoffs[k]
             self.tail.append(
                 Sequential(
-                    Linear(in_features, hidden, bias=False, device=device, dtype=dtype),
-                    Linear(hidden, size, bias=False, device=device, dtype=dtype),
+                    Linear(in_features, inner_size, bias=False, device=device, dtype=dtype),
+                    Linear(inner_size, size, bias=False, device=device, dtype=dtype),
                 )
             )
 
@@ -83,21 +83,21 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         if input_.ndim != (1 if single else 2) or (not single and input_.shape[0] != target_.shape[0]):
             raise RuntimeError("Input and target should have the same size in the batch dimension.")
         x, target = (input_.unsqueeze(0), target_.unsqueeze(0)) if single else (input_, target_)
-        every = self._full_log_prob(x, self.head(x))
+        log_probs = self._full_log_prob(x, self.head(x))
         if ((target < 0) | (target >= self.n_classes)).any()._observe():
             raise RuntimeError(
                 f"Target values should be in [0, {self.n_classes - 1}], but values in range [{target.min().item()}, "
                 f"{target.max().item()}] were found. "
             )
-        output = every.gather(1, target.to(dtypes.int64).unsqueeze(1)).squeeze(1)
+        output = log_probs.gather(1, target.to(dtypes.int64).unsqueeze(1)).squeeze(1)
         return _ASMoutput(output.squeeze(0) if single else output, (-output).mean())
 
     def _full_log_prob(self, x: Tensor, head: Tensor) -> Tensor:
-        """Log-probabilities of all classes: a tail class's own plus its cluster's."""
-        attention_weights = F.log_softmax(head, 1)
-        parts = [attention_weights[:, : self.shortlist_size]]
+        """Log-probabilities of all classes. A tail class's is the sum of its own and its cluster's."""
+        head_log_probs = F.log_softmax(head, 1)
+        parts = [head_log_probs[:, : self.shortlist_size]]
         for k, tail in enumerate(self.tail):
-            parts.append(F.log_softmax(tail(x), 1) + attention_weights[:, self.shortlist_size + k].unsqueeze(1))
+            parts.append(F.log_softmax(tail(x), 1) + head_log_probs[:, self.shortlist_size + k].unsqueeze(1))
         return cat(parts, 1)
 
     def log_prob(self, input: Tensor) -> Tensor:
@@ -105,5 +105,5 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         return self._full_log_prob(input, self.head(input))
 
     def predict(self, input: Tensor) -> Tensor:
-        """The likeliest class of each row."""
+        """The most probable class of each row."""
         return self.log_prob(input).argmax(1)

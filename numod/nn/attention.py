@@ -19,16 +19,16 @@ __path__: list[str] = []  # `flex_attention` is below it, as a name (`paths.name
 
 
 class SDPBackend(IntEnum):
-    """PyTorch's attention kernels. numod has one, which stands for all of them."""
+    """PyTorch's attention kernels. numod has a single one for all of them."""
 
     ERROR, MATH, FLASH_ATTENTION, EFFICIENT_ATTENTION, CUDNN_ATTENTION, OVERRIDEABLE = -1, 0, 1, 2, 3, 4
 
 
 @contextlib.contextmanager
 def sdpa_kernel(backends: list[SDPBackend] | SDPBackend, set_priority: bool = False) -> Iterator[None]:
-    """Context that selects attention kernels, without effect here.
+    """A context that selects attention kernels. It has no effect.
 
-    Raises AssertionError for a value that is no `SDPBackend`.
+    Raises AssertionError for a value that is not an `SDPBackend`.
     """
     if not isinstance(backends, (list, SDPBackend)):
         raise AssertionError(
@@ -38,16 +38,14 @@ def sdpa_kernel(backends: list[SDPBackend] | SDPBackend, set_priority: bool = Fa
 
 
 class NonDynamicallyQuantizableLinear(Linear):
-    """A Linear under the name that PyTorch's repr shows."""
+    """A Linear with the name that PyTorch's repr shows."""
 
 
 class MultiheadAttention(Module):
-    """`num_heads` attentions side by side, each over embed_dim / num_heads of the projected inputs.
+    """Attention with `num_heads` heads, each over embed_dim / num_heads of the projected inputs.
 
-    Vaswani et al., 2017.
-
-    Inputs (L, N, E), (S, N, kdim), (S, N, vdim), with N first where `batch_first`, or without N. Gives (result, weights
-    or None).
+    Inputs are (L, N, E), (S, N, kdim) and (S, N, vdim), with N first if `batch_first`, or without N. Returns (result,
+    weights or None). Vaswani et al., 2017.
     """
 
     def __init__(
@@ -92,15 +90,15 @@ class MultiheadAttention(Module):
         self._reset_parameters()
 
     def _reset_parameters(self) -> None:
-        for each in (self.in_proj_weight, self.q_proj_weight, self.k_proj_weight, self.v_proj_weight):
-            if each is not None:
-                init.xavier_uniform_(each)
+        for parameter in (self.in_proj_weight, self.q_proj_weight, self.k_proj_weight, self.v_proj_weight):
+            if parameter is not None:
+                init.xavier_uniform_(parameter)
         if self.in_proj_bias is not None:
             init.zeros_(self.in_proj_bias)
             init.zeros_(self.out_proj.bias)
-        for each in (self.bias_k, self.bias_v):
-            if each is not None:
-                init.xavier_normal_(each)
+        for parameter in (self.bias_k, self.bias_v):
+            if parameter is not None:
+                init.xavier_normal_(parameter)
 
     def forward(
         self,

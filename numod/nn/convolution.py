@@ -1,6 +1,6 @@
-"""Convolution layers of one to three dimensions, transposed ones, and their lazy forms.
+"""Convolution layers of one to three dimensions, transposed convolutions, and lazy forms of both.
 
-The mathematics is in `functional`.
+`functional` has the computation.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 
 
 class _Convolution(Module):
-    """Base of all convolutions: settings, parameters and their initialization, repr."""
+    """Base class of all convolutions: settings, parameters, initialization and repr."""
 
     ndim = 0
     transposed = False
@@ -55,7 +55,7 @@ class _Convolution(Module):
                 raise ValueError(f"{name} must be divisible by groups, got {channels} and {groups}")
         if isinstance(padding, str) and padding not in ("same", "valid"):
             raise ValueError(f"Invalid padding string {padding!r}, should be one of ('same', 'valid')")
-        if padding == "same" and any(each != 1 for each in per_dimension(stride, self.ndim)):
+        if padding == "same" and any(step != 1 for step in per_dimension(stride, self.ndim)):
             raise ValueError("padding='same' is not supported for strided convolutions")
         if padding_mode not in PADDING_MODES:
             raise ValueError(f"padding_mode must be one of {PADDING_MODES}, but got padding_mode='{padding_mode}'")
@@ -98,7 +98,7 @@ class _Convolution(Module):
 
 
 class _Conv(_Convolution):
-    """Convolution (cross-correlation), (N, in_channels, *sizes) -> (N, out_channels, *sizes).
+    """Convolution (cross-correlation): (N, in_channels, *sizes) -> (N, out_channels, *sizes).
 
     `padding` may be "same" or "valid".
     """
@@ -136,9 +136,7 @@ class _Conv(_Convolution):
         return self._conv_forward(input, self.weight, self.bias)
 
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        """The convolution with this layer's settings and another weight; layers of users override it under this
-        name.
-        """
+        """The convolution with this layer's settings and another weight. Users' layers override it."""
         convolve = getattr(F, f"conv{self.ndim}d")
         if self.padding_mode == "zeros":
             return convolve(input, weight, bias, self.stride, self.padding, self.dilation, self.groups)
@@ -154,7 +152,7 @@ class _Conv(_Convolution):
 
     @property
     def _reversed_padding_repeated_twice(self) -> list[int]:
-        """The padding as F.pad takes it, from the last dimension on; PyTorch's name, which layers of users read."""
+        """The padding in the order of F.pad, from the last dimension on. Users' layers read it by PyTorch's name."""
         if self.padding == "valid":
             return [0, 0] * self.ndim
         if self.padding == "same":
@@ -167,8 +165,9 @@ class _Conv(_Convolution):
 
 
 class _ConvTranspose(_Convolution):
-    """Transposed convolution, (N, in_channels, *sizes) -> (N, out_channels, *sizes); `output_padding` is added to one
-    side of the result.
+    """Transposed convolution: (N, in_channels, *sizes) -> (N, out_channels, *sizes).
+
+    `output_padding` is added to one side of the result.
     """
 
     transposed = True
@@ -212,7 +211,7 @@ class _ConvTranspose(_Convolution):
         )
 
     def _output_padding(self, x: Tensor, wanted: list[int]) -> list[int]:
-        """The output padding that gives the wanted sizes. Raises ValueError if none does."""
+        """The output padding that yields the requested sizes. Raises ValueError if there is none."""
         if len(wanted) == x.ndim:
             wanted = wanted[-self.ndim :]
         if len(wanted) != self.ndim:
@@ -280,7 +279,7 @@ class _LazyConvolution(LazyLayer):
 
     @no_grad()
     def initialize_parameters(self, input: Tensor, *args: Any, **kwargs: Any) -> None:
-        """Take `in_channels` from the input."""
+        """Set `in_channels` from the input."""
         if input.ndim not in (self.ndim + 1, self.ndim + 2):
             raise RuntimeError(
                 f"Expected {self.ndim + 1}D (unbatched) or {self.ndim + 2}D (batched) input to {type(self).__name__}, "
@@ -297,7 +296,7 @@ class _LazyConvolution(LazyLayer):
 
 
 class _LazyConv(_LazyConvolution):
-    """A lazy convolution: the arguments of a convolution without `in_channels`."""
+    """A lazy convolution: the arguments of a convolution except `in_channels`."""
 
     def __init__(
         self,
@@ -318,7 +317,7 @@ class _LazyConv(_LazyConvolution):
 
 
 class _LazyConvTranspose(_LazyConvolution):
-    """A lazy transposed convolution: its arguments without `in_channels`."""
+    """A lazy transposed convolution: the arguments of a transposed convolution except `in_channels`."""
 
     def __init__(
         self,
@@ -350,7 +349,7 @@ class _LazyConvTranspose(_LazyConvolution):
         )
 
 
-LazyConv1d, LazyConv2d, LazyConv3d = (lazy_form(each, _LazyConv) for each in (Conv1d, Conv2d, Conv3d))
+LazyConv1d, LazyConv2d, LazyConv3d = (lazy_form(layer, _LazyConv) for layer in (Conv1d, Conv2d, Conv3d))
 LazyConvTranspose1d, LazyConvTranspose2d, LazyConvTranspose3d = (
-    lazy_form(each, _LazyConvTranspose) for each in (ConvTranspose1d, ConvTranspose2d, ConvTranspose3d)
+    lazy_form(layer, _LazyConvTranspose) for layer in (ConvTranspose1d, ConvTranspose2d, ConvTranspose3d)
 )

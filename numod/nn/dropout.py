@@ -27,10 +27,10 @@ class _Dropout(Described):
 
 
 class Dropout(_Dropout):
-    """In training, zeroes each element with probability `p` and divides the others by 1 - p; the identity in
-    evaluation.
+    """In training, zeroes each element with probability `p` and divides the others by 1 - p.
 
-    Source: Hinton et al., Improving neural networks by preventing co-adaptation of feature detectors, 2012.
+    In evaluation it is the identity. Hinton et al., Improving neural networks by preventing co-adaptation of feature
+    detectors, 2012.
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -56,7 +56,7 @@ class Dropout3d(_Dropout):
 
 
 class AlphaDropout(_Dropout):
-    """Dropout that keeps the mean and variance of SELU networks. Klambauer et al., 2017."""
+    """Dropout that preserves the mean and variance of SELU networks. Klambauer et al., 2017."""
 
     function = "alpha_dropout"
 

@@ -15,9 +15,9 @@ __all__ = ["Embedding", "EmbeddingBag"]
 
 
 class _Table(Module):
-    """Base of both:
+    """Base class with `weight` (num_embeddings, embedding_dim).
 
-    `weight` (num_embeddings, embedding_dim), initialized from the normal distribution, 0 in row `padding_idx`.
+    It is initialized from the normal distribution, with zeros in row `padding_idx`.
     """
 
     def _make(
@@ -49,7 +49,7 @@ class _Table(Module):
 
 
 class Embedding(_Table):
-    """Rows of `weight` at indices of any shape -> (…, embedding_dim)."""
+    """Rows of `weight` at indices of any shape -> (..., embedding_dim)."""
 
     def __init__(
         self,

@@ -1,7 +1,4 @@
-"""The gradients of convolutions, as functions of their own: conv1d_input, conv1d_weight and their kin.
-
-PyTorch's `torch.nn.grad`.
-"""
+"""Gradients of convolutions as functions, conv1d_input, conv1d_weight and so on, as in `torch.nn.grad`."""
 
 from __future__ import annotations
 
@@ -32,10 +29,10 @@ def _of_input(ndim: int) -> Callable:
             (f.contiguous(grad_output), f.contiguous(weight)), (*steps, groups, tuple(input_size))
         )
 
-    return _named(
+    return _with_name(
         gradient,
         f"conv{ndim}d_input",
-        f"The gradient of conv{ndim}d with respect to its input of `input_size`, from that of its result.",
+        f"The gradient of conv{ndim}d with respect to its input of `input_size`, from the gradient of its result.",
     )
 
 
@@ -55,10 +52,10 @@ def _of_weight(ndim: int) -> Callable:
             (f.contiguous(grad_output), f.contiguous(input)), (*steps, groups, tuple(weight_size))
         )
 
-    return _named(
+    return _with_name(
         gradient,
         f"conv{ndim}d_weight",
-        f"The gradient of conv{ndim}d with respect to its weight of `weight_size`, from that of its result.",
+        f"The gradient of conv{ndim}d with respect to its weight of `weight_size`, from the gradient of its result.",
     )
 
 
@@ -85,7 +82,7 @@ def _check(
         raise RuntimeError(f"{name}: expected grad_output of shape {list(result)}, got {list(gradient.shape)}")
 
 
-def _named(function: Callable, name: str, text: str) -> Callable:
+def _with_name(function: Callable, name: str, text: str) -> Callable:
     function.__name__ = function.__qualname__ = name
     function.__doc__ = text
     return function

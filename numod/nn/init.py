@@ -71,9 +71,7 @@ def eye_(tensor: Tensor) -> Tensor:
 
 @no_grad()
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
-    """Fill a convolution's weight, (out, in, …) with 1 to 3 spatial dimensions, so that it passes its channels through,
-    in each of `groups`.
-    """
+    """Fill a convolution weight (out, in, ...) so that it preserves its input channels, within each of `groups`."""
     if tensor.ndim not in (3, 4, 5):
         raise ValueError(f"Only tensors with 3, 4, or 5 dimensions are supported, got {tensor.ndim}")
     if tensor.shape[0] % groups != 0:
@@ -107,9 +105,9 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any 
 def trunc_normal_(
     tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator: Any = None
 ) -> Tensor:
-    """Fill from the normal distribution confined to [a, b].
+    """Fill from the normal distribution truncated to [a, b].
 
-    By rejection sampling: from the normal distribution or, if [a, b] holds little of its mass, from the uniform one.
+    It uses rejection sampling from the normal distribution, or from the uniform one if [a, b] has little of the mass.
     """
     if mean < a - 2 * std or mean > b + 2 * std:
         message = (
@@ -132,7 +130,7 @@ def trunc_normal_(
 
 
 def _normal_between(a: float, b: float, mean: float, std: float) -> float:
-    """The probability of [a, b]."""
+    """The probability of [a, b] under the normal distribution."""
     return (math.erf((b - mean) / (std * math.sqrt(2))) - math.erf((a - mean) / (std * math.sqrt(2)))) / 2
 
 
@@ -188,7 +186,7 @@ def _kaiming_deviation(tensor: Tensor, a: float, mode: str, nonlinearity: str) -
 
 
 def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
-    """The fan of that name. Raises ValueError for another."""
+    """The fan named by `mode`. Raises ValueError for another name."""
     fans = dict(zip(("fan_in", "fan_out"), _calculate_fan_in_and_fan_out(tensor)))
     if mode.lower() not in fans:
         raise ValueError(f"Mode {mode} not supported, please use one of ['fan_in', 'fan_out']")
@@ -197,11 +195,10 @@ def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
 
 @no_grad()
 def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tensor:
-    """`gain` times a random matrix with orthonormal rows, or columns if it is tall; dimensions after the first are
-    flattened.
+    """Fill with `gain` times a random matrix with orthonormal rows, or columns if it is tall.
 
-    The Q of a QR decomposition of a normal matrix, with unique signs (Saxe et al., Exact solutions to the nonlinear
-    dynamics of learning, 2013).
+    Dimensions after the first are flattened. It is the Q of a QR decomposition of a normal matrix, with unique signs.
+    Saxe et al., Exact solutions to the nonlinear dynamics of learning, 2013.
     """
     if tensor.ndim < 2:
         raise ValueError(f"Only tensors with 2 or more dimensions are supported, got {tensor.ndim}")
@@ -216,8 +213,9 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
 
 @no_grad()
 def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
-    """Normal, with a fraction `sparsity` of each column set to zero (Martens, Deep learning via Hessian-free
-    optimization, 2010).
+    """Fill from the normal distribution, with a fraction `sparsity` of each column set to zero.
+
+    Martens, Deep learning via Hessian-free optimization, 2010.
     """
     _require_matrix(tensor)
     zeros = math.ceil(sparsity * tensor.shape[0])

@@ -1,4 +1,4 @@
-"""Linear, Bilinear, and the layers that only reshape: Identity, Flatten, Unflatten."""
+"""Linear, Bilinear, and layers that only reshape: Identity, Flatten, Unflatten."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Bilinear", "Flatten", "Identity", "Linear", "Unflatten"]
 
 
 class Identity(Module):
-    """Its input, unchanged. Takes any arguments, so that it can stand in for another layer."""
+    """Returns its input. It accepts any arguments, so that it can replace another layer."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
@@ -92,7 +92,7 @@ class Bilinear(Module):
 
 
 class Flatten(Described):
-    """The dimensions from `start_dim` to `end_dim` flattened into one; by default all but the batch."""
+    """Flattens the dimensions from `start_dim` to `end_dim`; by default all but the batch."""
 
     _shown = ("start_dim", "end_dim")
 
@@ -106,7 +106,7 @@ class Flatten(Described):
 
 
 class Unflatten(Described):
-    """Dimension `dim` split into `unflattened_size`, a tuple of ints of which one may be -1."""
+    """Splits dimension `dim` into `unflattened_size`, a tuple of ints, one of which may be -1."""
 
     _shown = ("dim", "unflattened_size")
 

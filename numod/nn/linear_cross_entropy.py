@@ -15,8 +15,9 @@ __all__ = ["LinearCrossEntropyLoss", "LinearCrossEntropyOptions"]
 
 
 class LinearCrossEntropyLoss(Module):
-    """Cross-entropy of `linear(input)` as scores of `num_classes` classes (at each of `out_features` places) with
-    target.
+    """The cross-entropy of `linear(input)` as scores of `num_classes` classes.
+
+    There is a prediction for each of `out_features` positions.
     """
 
     def __init__(
@@ -43,11 +44,11 @@ class LinearCrossEntropyLoss(Module):
         self.linear = Linear(in_features, num_classes * prod(self.out_features), bias=bias, device=device, dtype=dtype)
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        places = self.num_classes, *self.out_features
-        bias = None if self.linear.bias is None else self.linear.bias.reshape(places)
+        class_shape = self.num_classes, *self.out_features
+        bias = None if self.linear.bias is None else self.linear.bias.reshape(class_shape)
         return F.linear_cross_entropy(
             input,
-            self.linear.weight.reshape(*places, self.linear.in_features),
+            self.linear.weight.reshape(*class_shape, self.linear.in_features),
             target,
             linear_bias=bias,
             weight=self.weight,
@@ -58,11 +59,11 @@ class LinearCrossEntropyLoss(Module):
         )
 
     def extra_repr(self) -> str:
-        shown = {
+        settings = {
             "in_features": self.linear.in_features,
             "num_classes": self.num_classes,
             "out_features": self.out_features,
             "bias": self.linear.bias is not None,
         }
-        shown |= {name: getattr(self, name) for name in ("reduction", "ignore_index", "label_smoothing", "options")}
-        return ", ".join(f"{name}={value}" for name, value in shown.items())
+        settings |= {name: getattr(self, name) for name in ("reduction", "ignore_index", "label_smoothing", "options")}
+        return ", ".join(f"{name}={value}" for name, value in settings.items())

@@ -41,21 +41,21 @@ class _WeightedLoss(_Loss):
 
 
 class L1Loss(_Loss):
-    """|input - target|, any shape."""
+    """|input - target|, for any shape."""
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.l1_loss(input, target, reduction=self.reduction)
 
 
 class MSELoss(_Loss):
-    """(input - target)², any shape."""
+    """(input - target)², for any shape."""
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.mse_loss(input, target, reduction=self.reduction)
 
 
 class SmoothL1Loss(_Loss):
-    """(input - target)² / (2 beta) if |input - target| < beta, else |input - target| - beta / 2."""
+    """(input - target)² / (2 beta) if |input - target| < beta, otherwise |input - target| - beta / 2."""
 
     def __init__(
         self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean", beta: float = 1.0
@@ -68,7 +68,7 @@ class SmoothL1Loss(_Loss):
 
 
 class HuberLoss(_Loss):
-    """(input - target)² / 2 if |input - target| < delta, else delta (|input - target| - delta / 2)."""
+    """(input - target)² / 2 if |input - target| < delta, otherwise delta (|input - target| - delta / 2)."""
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
         if not isinstance(delta, (float, int)):
@@ -81,9 +81,9 @@ class HuberLoss(_Loss):
 
 
 class KLDivLoss(_Loss):
-    """target (log target - input):
+    """target (log target - input), where input has log-probabilities.
 
-    `input` holds log-probabilities, `target` probabilities, or with `log_target` their logarithms.
+    `target` has probabilities or, with `log_target`, their logarithms.
     """
 
     def __init__(
@@ -101,8 +101,9 @@ class KLDivLoss(_Loss):
 
 
 class NLLLoss(_WeightedLoss):
-    """-input[target], for log-probabilities (N, classes, …) and class indices (N, …); targets equal to `ignore_index`
-    are ignored.
+    """-input[target] for log-probabilities (N, classes, ...) and class indices (N, ...).
+
+    Targets equal to `ignore_index` are ignored.
     """
 
     def __init__(
@@ -121,8 +122,9 @@ class NLLLoss(_WeightedLoss):
 
 
 class CrossEntropyLoss(_WeightedLoss):
-    """-log softmax(input)[target], for logits (N, classes, …) and class indices (N, …) or probabilities (N, classes,
-    …).
+    """-log softmax(input)[target] for logits (N, classes, ...).
+
+    Targets are class indices (N, ...) or probabilities (N, classes, ...).
     """
 
     def __init__(
@@ -155,7 +157,7 @@ class BCELoss(_WeightedLoss):
 
 
 class BCEWithLogitsLoss(_Loss):
-    """BCELoss of sigmoid(input), computed without overflow. `pos_weight` multiplies the loss of positive targets."""
+    """BCELoss of sigmoid(input), without overflow. `pos_weight` multiplies the loss of positive targets."""
 
     def __init__(
         self,
@@ -194,7 +196,7 @@ class NLLLoss2d(NLLLoss):
 
 
 class _MarginLoss(_Loss):
-    """A loss with a margin, in PyTorch's order of arguments."""
+    """A loss with a margin, with PyTorch's order of arguments."""
 
     def __init__(
         self, margin: float = 0.0, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
@@ -237,7 +239,7 @@ class SoftMarginLoss(_Loss):
 
 
 class MultiLabelMarginLoss(_Loss):
-    """Mean of max(0, 1 - (x[j] - x[i])) over target classes j and others i; targets end at the first -1."""
+    """The mean of max(0, 1 - (x[j] - x[i])) over target classes j and other classes i; targets end at the first -1."""
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.multilabel_margin_loss(input, target, reduction=self.reduction)

@@ -23,7 +23,7 @@ __all__ = [
 
 
 class _Affine(Module):
-    """A layer with a weight and a bias to scale and shift by; either may be None."""
+    """Base class of layers with an optional weight and bias that scale and shift."""
 
     def reset_parameters(self) -> None:
         """Weight 1, bias 0."""
@@ -34,7 +34,7 @@ class _Affine(Module):
 
 
 class _Norm(_Affine):
-    """Running statistics as buffers, weight and bias, for `num_features` channels."""
+    """Base class with running statistics as buffers, weight and bias, for `num_features` channels."""
 
     _version = 2  # of the state dict: since 2 it contains num_batches_tracked
     dims: tuple[int, ...] = ()
@@ -87,8 +87,8 @@ class _Norm(_Affine):
             raise ValueError(f"expected {wanted} input (got {input.ndim}D input)")
 
     def extra_repr(self) -> str:
-        given = f"eps={self.eps}, momentum={self.momentum}, affine={self.affine}, bias={self.bias is not None}"
-        return f"{self.num_features}, {given}, track_running_stats={self.track_running_stats}"
+        settings = f"eps={self.eps}, momentum={self.momentum}, affine={self.affine}, bias={self.bias is not None}"
+        return f"{self.num_features}, {settings}, track_running_stats={self.track_running_stats}"
 
     def _load_from_state_dict(self, state_dict: dict, prefix: str, local_metadata: dict, *others: Any) -> None:
         version = local_metadata.get("version")
@@ -104,9 +104,9 @@ class _Norm(_Affine):
 
 
 class _BatchNorm(_Norm):
-    """Channels normalised by the batch's statistics in training, by running ones in evaluation.
+    """Normalizes channels by the batch's statistics in training, and by the running ones in evaluation.
 
-    `momentum=None`: cumulative average over all batches.
+    With `momentum=None` the running statistics are a cumulative average over all batches.
     """
 
     def __init__(
@@ -129,51 +129,52 @@ class _BatchNorm(_Norm):
             self.num_batches_tracked.add_(1)
             if self.momentum is None:
                 return self._averaged(input)
-        by_batch = self.training or (self.running_mean is None and self.running_var is None)
-        known = not self.training or self.track_running_stats
-        share = 0.0 if self.momentum is None else self.momentum
+        use_batch_stats = self.training or (self.running_mean is None and self.running_var is None)
+        uses_running = not self.training or self.track_running_stats
+        factor = 0.0 if self.momentum is None else self.momentum
         return F.batch_norm(
             input,
-            self.running_mean if known else None,
-            self.running_var if known else None,
+            self.running_mean if uses_running else None,
+            self.running_var if uses_running else None,
             self.weight,
             self.bias,
-            by_batch,
-            share,
+            use_batch_stats,
+            factor,
             self.eps,
         )
 
     def _averaged(self, input: Tensor) -> Tensor:
-        """Batch norm with cumulative average: the update factor is 1 / number of batches, as a tensor, which a compiled
-        step does not freeze.
+        """Batch norm with a cumulative average: the update factor is 1 / number of batches.
+
+        It is a tensor, so that a compiled step does not treat it as a constant.
         """
-        own = [each.clone() for each in (self.running_mean, self.running_var)]
-        result = F.batch_norm(input, *own, self.weight, self.bias, True, 1.0, self.eps)
-        for running, each in zip((self.running_mean, self.running_var), own):
-            running.lerp_(each, (1.0 / self.num_batches_tracked.double()).to(running.dtype))
+        statistics = [statistic.clone() for statistic in (self.running_mean, self.running_var)]
+        result = F.batch_norm(input, *statistics, self.weight, self.bias, True, 1.0, self.eps)
+        for running, statistic in zip((self.running_mean, self.running_var), statistics):
+            running.lerp_(statistic, (1.0 / self.num_batches_tracked.double()).to(running.dtype))
         return result
 
 
 class BatchNorm1d(_BatchNorm):
-    """Batch normalisation of (N, C) or (N, C, L). Ioffe and Szegedy, 2015."""
+    """Batch normalization of (N, C) or (N, C, L). Ioffe and Szegedy, 2015."""
 
     dims = (2, 3)
 
 
 class BatchNorm2d(_BatchNorm):
-    """Batch normalisation of (N, C, H, W)."""
+    """Batch normalization of (N, C, H, W)."""
 
     dims = (4,)
 
 
 class BatchNorm3d(_BatchNorm):
-    """Batch normalisation of (N, C, D, H, W)."""
+    """Batch normalization of (N, C, D, H, W)."""
 
     dims = (5,)
 
 
 class _InstanceNorm(_Norm):
-    """Each channel of each sample normalised separately; by running statistics in evaluation if they are tracked."""
+    """Normalizes each channel of each sample separately; in evaluation by running statistics if they are tracked."""
 
     def __init__(
         self,
@@ -192,26 +193,26 @@ class _InstanceNorm(_Norm):
     def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
         batched = input.ndim == max(self.dims)
-        at = 1 if batched else 0
-        if input.shape[at] != self.num_features:
+        channel_dim = 1 if batched else 0
+        if input.shape[channel_dim] != self.num_features:
             if self.affine:
                 raise ValueError(
-                    f"expected input's size at dim={at} to match num_features ({self.num_features}), but got: "
-                    f"{input.shape[at]}."
+                    f"expected input's size at dim={channel_dim} to match num_features ({self.num_features}), but got: "
+                    f"{input.shape[channel_dim]}."
                 )
             warnings.warn(
-                f"input's size at dim={at} does not match num_features ({self.num_features}), which is not used "
-                "because affine=False.",
+                f"input's size at dim={channel_dim} does not match num_features ({self.num_features}), which is not "
+                "used because affine=False.",
                 stacklevel=2,
             )
-        own = self.training or not self.track_running_stats
+        use_input_stats = self.training or not self.track_running_stats
         result = F.instance_norm(
             input if batched else input.unsqueeze(0),
             self.running_mean,
             self.running_var,
             self.weight,
             self.bias,
-            own,
+            use_input_stats,
             self.momentum if self.momentum is not None else 0.0,
             self.eps,
         )
@@ -219,25 +220,25 @@ class _InstanceNorm(_Norm):
 
 
 class InstanceNorm1d(_InstanceNorm):
-    """Instance normalisation of (N, C, L) or (C, L). Ulyanov, Vedaldi and Lempitsky, 2016."""
+    """Instance normalization of (N, C, L) or (C, L). Ulyanov, Vedaldi and Lempitsky, 2016."""
 
     dims = (2, 3)
 
 
 class InstanceNorm2d(_InstanceNorm):
-    """Instance normalisation of (N, C, H, W) or (C, H, W)."""
+    """Instance normalization of (N, C, H, W) or (C, H, W)."""
 
     dims = (3, 4)
 
 
 class InstanceNorm3d(_InstanceNorm):
-    """Instance normalisation of (N, C, D, H, W) or (C, D, H, W)."""
+    """Instance normalization of (N, C, D, H, W) or (C, D, H, W)."""
 
     dims = (4, 5)
 
 
 class LayerNorm(_Affine):
-    """The last dimensions, of sizes `normalized_shape`, normalised to mean 0 and variance 1, then scaled and shifted.
+    """Normalizes the last dimensions (`normalized_shape`) to mean 0 and variance 1, then scales and shifts them.
 
     Ba, Kiros and Hinton, 2016.
     """
@@ -272,7 +273,7 @@ class LayerNorm(_Affine):
 
 
 class RMSNorm(Module):
-    """The last dimensions divided by their root mean square, then scaled. Zhang and Sennrich, 2019."""
+    """Divides the last dimensions by their root mean square, then scales them. Zhang and Sennrich, 2019."""
 
     def __init__(
         self,
@@ -306,7 +307,7 @@ class RMSNorm(Module):
 
 
 class GroupNorm(_Affine):
-    """Groups of channels normalised, then scaled and shifted by channel. Wu and He, 2018."""
+    """Normalizes groups of channels, then scales and shifts each channel. Wu and He, 2018."""
 
     def __init__(
         self,
@@ -356,8 +357,9 @@ class LocalResponseNorm(Module):
 
 
 class CrossMapLRN2d(LocalResponseNorm):
-    """LocalResponseNorm for (N, C, H, W) with a symmetric neighbourhood; for an even `size` it has size - 1 channels,
-    but still divides by `size`.
+    """LocalResponseNorm for (N, C, H, W) with a symmetric neighbourhood.
+
+    For an even `size` the neighbourhood has size - 1 channels, but the sum is still divided by `size`.
     """
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
@@ -371,7 +373,7 @@ class CrossMapLRN2d(LocalResponseNorm):
 
 
 class _LazyNorm(LazyLayer):
-    """A normalisation that takes `num_features`, the channels, from its first input."""
+    """A normalization that takes `num_features`, the number of channels, from its first input."""
 
     inferred = "num_features"
 
@@ -400,18 +402,18 @@ class _LazyNorm(LazyLayer):
         )
 
     def initialize_parameters(self, input: Tensor) -> None:
-        """Take `num_features` from the input."""
+        """Set `num_features` from the input."""
         if self.has_uninitialized_params():
             self.num_features = input.shape[1]
-            for each in (self.weight, self.bias, self.running_mean, self.running_var):
-                if each is not None:
-                    each.materialize((self.num_features,))
+            for tensor in (self.weight, self.bias, self.running_mean, self.running_var):
+                if tensor is not None:
+                    tensor.materialize((self.num_features,))
             self.reset_parameters()
 
 
 LazyBatchNorm1d, LazyBatchNorm2d, LazyBatchNorm3d = (
-    lazy_form(each, _LazyNorm) for each in (BatchNorm1d, BatchNorm2d, BatchNorm3d)
+    lazy_form(layer, _LazyNorm) for layer in (BatchNorm1d, BatchNorm2d, BatchNorm3d)
 )
 LazyInstanceNorm1d, LazyInstanceNorm2d, LazyInstanceNorm3d = (
-    lazy_form(each, _LazyNorm) for each in (InstanceNorm1d, InstanceNorm2d, InstanceNorm3d)
+    lazy_form(layer, _LazyNorm) for layer in (InstanceNorm1d, InstanceNorm2d, InstanceNorm3d)
 )

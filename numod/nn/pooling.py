@@ -21,13 +21,13 @@ __all__ = [
 
 
 class _Pool(Described):
-    """A pooling function of `ndim` dimensions and its settings."""
+    """Base class of pooling layers over `ndim` dimensions."""
 
     ndim = 0
 
 
 class _MaxPool(_Pool):
-    """The maximum of each window; with `return_indices` also its index, for MaxUnpool."""
+    """The maximum of each window; with `return_indices`, also its index, for MaxUnpool."""
 
     _shown = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
 
@@ -45,14 +45,14 @@ class _MaxPool(_Pool):
         self.padding, self.dilation, self.return_indices, self.ceil_mode = padding, dilation, return_indices, ceil_mode
 
     def forward(self, input: Tensor) -> Any:
-        pool = getattr(F, f"max_pool{self.ndim}d")
-        return pool(
+        function = getattr(F, f"max_pool{self.ndim}d")
+        return function(
             input, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.return_indices
         )
 
 
 class _MaxUnpool(_Pool):
-    """A partial inverse of max pooling: each element at its index, zeros elsewhere."""
+    """A partial inverse of max pooling: each element is put at its index, with zeros elsewhere."""
 
     _shown = ("kernel_size", "stride", "padding")
 
@@ -60,7 +60,7 @@ class _MaxUnpool(_Pool):
         super().__init__()
         stride = kernel_size if stride is None else stride
         self.kernel_size, self.stride, self.padding = (
-            per_dimension(each, self.ndim) for each in (kernel_size, stride, padding)
+            per_dimension(setting, self.ndim) for setting in (kernel_size, stride, padding)
         )
 
     def forward(self, input: Tensor, indices: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
@@ -91,8 +91,8 @@ class _AvgPool(_Pool):
         self.ceil_mode, self.count_include_pad, self.divisor_override = ceil_mode, count_include_pad, divisor_override
 
     def forward(self, input: Tensor) -> Tensor:
-        pool = getattr(F, f"avg_pool{self.ndim}d")
-        return pool(
+        function = getattr(F, f"avg_pool{self.ndim}d")
+        return function(
             input,
             self.kernel_size,
             self.stride,
@@ -147,7 +147,7 @@ class _AdaptiveAvgPool(_Pool):
 
 
 class _FractionalMaxPool(_Pool):
-    """The maxima of windows placed pseudo-randomly; the output size is given, or its ratio to the input's."""
+    """The maxima of windows at pseudo-random positions, for an output size or its ratio to the input's size."""
 
     def __init__(
         self,
@@ -164,7 +164,7 @@ class _FractionalMaxPool(_Pool):
             raise ValueError("only one of output_size and output_ratio may be specified")
         self.kernel_size, self.return_indices = per_dimension(kernel_size, self.ndim), return_indices
         self.output_size, self.output_ratio = (
-            None if each is None else per_dimension(each, self.ndim) for each in (output_size, output_ratio)
+            None if setting is None else per_dimension(setting, self.ndim) for setting in (output_size, output_ratio)
         )
         self.register_buffer("_random_samples", _random_samples)
         if self.output_ratio is not None and not all(0 < ratio < 1 for ratio in self.output_ratio):
@@ -193,7 +193,7 @@ class AvgPool1d(_AvgPool):
 
 
 def _of(base: type, ndim: int) -> type:
-    """The layer of `ndim` dimensions."""
+    """The layer class for `ndim` dimensions."""
     name = f"{base.__name__[1:]}{ndim}d"
     return type(
         name,

@@ -26,7 +26,7 @@ State = tuple[Tensor, ...]  # a cell's state: (h,), or (h, c) of an LSTM
 
 
 def _step(mode: str, gates: Tensor, state: State, weight: Tensor, bias: Tensor | None) -> State:
-    """The next state, from the input's part of the gates (N, gates), the state, and its weight (gates, H) and bias."""
+    """The next state, from the input's part of the gates (N, gates), the state, its weight (gates, H) and its bias."""
     inner = F.linear(state[0], weight, bias)
     # under autocast products have a narrower dtype than states
     if inner.dtype is not state[0].dtype or gates.dtype is not inner.dtype:
@@ -48,13 +48,11 @@ _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 
 
 class RNNBase(Module):
-    """Multilayer recurrent network.
+    """A multilayer recurrent network.
 
-    Parameters per layer and direction: `weight_ih_l0` (gates, in), `weight_hh_l0` (gates, H), biases, and
-    `weight_hr_l0`.
-
-    Input (T, N, in), (N, T, in) where `batch_first`, (T, in), or a PackedSequence; initial states (layers * directions,
-    N, H), zeros by default.
+    Each layer and direction has the parameters `weight_ih_l0` (gates, in), `weight_hh_l0` (gates, H), `bias_ih_l0` and
+    `bias_hh_l0` (gates), and with projections `weight_hr_l0`. The input is (T, N, in), or (N, T, in) if `batch_first`,
+    or (T, in), or a PackedSequence. Initial states are (layers * directions, N, H), zeros by default.
     """
 
     def __init__(
@@ -126,7 +124,7 @@ class RNNBase(Module):
                 setattr(self, name + suffix, Parameter(empty(shape, device=device, dtype=dtype)))
 
     def _directions(self) -> Iterator[tuple[int, str]]:
-        """(layer, suffix of its parameters' names), in order."""
+        """(layer, suffix of the parameters' names) of each layer and direction, in order."""
         for layer in range(self.num_layers):
             for direction in ("", "_reverse") if self.bidirectional else ("",):
                 yield layer, f"_l{layer}{direction}"
@@ -138,7 +136,7 @@ class RNNBase(Module):
             init.uniform_(parameter, -bound, bound)
 
     def flatten_parameters(self) -> None:
-        """Does nothing: the kernels need no contiguous block of parameters."""
+        """Does nothing, since the kernels need no contiguous block of parameters."""
 
     @property
     def all_weights(self) -> list[list[Parameter]]:
@@ -147,7 +145,7 @@ class RNNBase(Module):
 
     @property
     def _flat_weights(self) -> list[Parameter]:
-        return [each for part in self.all_weights for each in part]
+        return [parameter for part in self.all_weights for parameter in part]
 
     @property
     def _all_weights(self) -> list[list[str]]:
@@ -192,7 +190,7 @@ class RNNBase(Module):
         result, last = self._layers(f.reshape(x, (steps * batch, x.shape[-1])), [batch] * steps, states)
         result = f.reshape(result, (steps, batch, result.shape[-1]))
         result = result.squeeze(1) if not batched else result.transpose(0, 1) if self.batch_first else result
-        return result, self._last(last if batched else [each.squeeze(1) for each in last])
+        return result, self._last(last if batched else [state.squeeze(1) for state in last])
 
     def _check_dtype(self, x: Tensor) -> None:
         if not isinstance(x, Tensor):
@@ -213,13 +211,13 @@ class RNNBase(Module):
             states = [state.index_select(1, packed.sorted_indices) for state in states]
         data, last = self._layers(packed.data, sizes, states)
         if packed.unsorted_indices is not None:
-            last = [each.index_select(1, packed.unsorted_indices) for each in last]
+            last = [last_state.index_select(1, packed.unsorted_indices) for last_state in last]
         return PackedSequence(data, packed.batch_sizes, packed.sorted_indices, packed.unsorted_indices), self._last(
             last
         )
 
     def _takes(self, sequence: Unpacked) -> bool:
-        """Whether kernels run all layers, and none draws, which would draw for rows that are not there."""
+        """Whether kernels run all layers, and dropout draws no numbers for rows that do not exist."""
         draws = self.dropout and self.training and self.num_layers > 1
         return not (self.proj_size or draws or modes.autocast) and rnn_layer.runs(sequence.rows, *self._flat_weights)
 
@@ -230,7 +228,7 @@ class RNNBase(Module):
             states = [state.index_select(1, sequence.order) for state in states]
         rows, last = self._layers(sequence.rows, sequence, states)
         if sequence.order is not None:
-            last = [each.index_select(1, sequence.order.argsort()) for each in last]
+            last = [last_state.index_select(1, sequence.order.argsort()) for last_state in last]
         return sequence.with_rows(rows), self._last(last)
 
     def _last(self, states: list[Tensor]) -> Any:
@@ -239,51 +237,54 @@ class RNNBase(Module):
     def _initial(self, hx: Any, batch: int, x: Tensor, batched: bool) -> list[Tensor | list[Tensor]]:
         """Checked initial states (layers * directions, N, size).
 
-        By default zeros, shared by all layers, since they are not written to.
+        The default is zeros, shared by all layers, since states are not written to.
         """
         count = self.num_layers * (2 if self.bidirectional else 1)
         sizes = [self.proj_size or self.hidden_size, *([self.hidden_size] if self.mode == "LSTM" else [])]
         if hx is None:
-            nothing = {size: [zeros((batch, size), dtype=x.dtype, device=x.device)] * count for size in set(sizes)}
-            return [nothing[size] for size in sizes]
-        given = list(hx) if self.mode == "LSTM" else [hx]
-        for name, each, size in zip(("hx", "cx") if self.mode == "LSTM" else ("hidden",), given, sizes):
-            if each.ndim != (3 if batched else 2):
+            zeros_by_size = {
+                size: [zeros((batch, size), dtype=x.dtype, device=x.device)] * count for size in set(sizes)
+            }
+            return [zeros_by_size[size] for size in sizes]
+        initial = list(hx) if self.mode == "LSTM" else [hx]
+        for name, state, size in zip(("hx", "cx") if self.mode == "LSTM" else ("hidden",), initial, sizes):
+            if state.ndim != (3 if batched else 2):
                 raise RuntimeError(
                     f"For {'batched 3-D' if batched else 'unbatched 2-D'} input, {name} should also be "
-                    f"{3 if batched else 2}-D but got {each.ndim}-D tensor"
+                    f"{3 if batched else 2}-D but got {state.ndim}-D tensor"
                 )
             wanted = (count, batch, size) if batched else (count, size)
-            if tuple(each.shape) != wanted:
+            if tuple(state.shape) != wanted:
                 raise RuntimeError(
                     f"Expected {'hidden[0]' if name == 'hx' else 'hidden[1]' if name == 'cx' else name} size "
-                    f"{wanted}, got {list(each.shape)}"
+                    f"{wanted}, got {list(state.shape)}"
                 )
-        return given if batched else [each.unsqueeze(1) for each in given]
+        return initial if batched else [state.unsqueeze(1) for state in initial]
 
     def _layers(
         self, x: Tensor, sizes: list[int] | Unpacked, states: list[Tensor | list[Tensor]]
     ) -> tuple[Tensor, list[Tensor]]:
-        """All layers over x (total, in), which has `sizes` rows for each step: (results, last states)."""
+        """Run all layers over x (total, in), with `sizes` rows per step. Returns (results, last states)."""
         last: list[State] = []
         results: list[Tensor] = []
-        for place, (layer, suffix) in enumerate(self._directions()):
-            start = tuple(state[place] for state in states)
-            made, end = self._run(x, sizes, start, suffix, reverse=suffix.endswith("_reverse"))
-            results.append(made)
+        for number, (layer, suffix) in enumerate(self._directions()):
+            start = tuple(state[number] for state in states)
+            outputs, end = self._run(x, sizes, start, suffix, reverse=suffix.endswith("_reverse"))
+            results.append(outputs)
             last.append(end)
             if len(results) == (2 if self.bidirectional else 1):
                 x = cat(results, 1) if self.bidirectional else results[0]
                 if self.dropout and layer < self.num_layers - 1:
                     x = F.dropout(x, self.dropout, self.training)
                 results = []
-        return x, [f.stack(list(each), 0) for each in zip(*last)]
+        return x, [f.stack(list(column), 0) for column in zip(*last)]
 
     def _run(
         self, x: Tensor, sizes: list[int] | Unpacked, start: State, suffix: str, reverse: bool
     ) -> tuple[Tensor, State]:
-        """One layer in one direction: the input's part of all gates as one product, then all steps in one kernel if
-        there is one for this case.
+        """Run one layer in one direction.
+
+        The input's part of all gates is one product; then one kernel runs all steps if it supports the case.
         """
         weights = self._weights(suffix)
         if self.proj_size or not rnn_layer.runs(x, *weights.values(), *start):
@@ -313,8 +314,8 @@ class RNNBase(Module):
             if self.mode in ("LSTM", "GRU")
             else ()
         )
-        made = _LAYERS[self.mode].apply((*inputs, counts), (counted, reverse, *keeps))
-        return made[0], tuple(_ends(each, sizes, reverse) for each in made[: len(start)])
+        outputs = _LAYERS[self.mode].apply((*inputs, counts), (counted, reverse, *keeps))
+        return outputs[0], tuple(_ends(states, sizes, reverse) for states in outputs[: len(start)])
 
     def _weights(self, suffix: str) -> dict[str, Tensor]:
         """The parameters of one layer in one direction."""
@@ -323,7 +324,7 @@ class RNNBase(Module):
     def _run_by_step(
         self, x: Tensor, sizes: list[int], start: State, weights: dict[str, Tensor], reverse: bool
     ) -> tuple[Tensor, State]:
-        """`_run` step by step, for projections and where there is no kernel for all steps.
+        """Run a layer step by step, for projections and cases without a kernel for all steps.
 
         Sequences end (or, reversed, start) where `sizes` changes.
         """
@@ -335,24 +336,30 @@ class RNNBase(Module):
         )
         order = range(len(sizes) - 1, -1, -1) if reverse else range(len(sizes))
         count = sizes[-1] if reverse else sizes[0]
-        state, ended, made = tuple(each[:count] for each in start) if count < start[0].shape[0] else start, [], {}
+        state, ended, results = (
+            tuple(component[:count] for component in start) if count < start[0].shape[0] else start,
+            [],
+            {},
+        )
         for step in order:
             n = sizes[step]
             if n < count:
-                ended.append(tuple(each[n:count] for each in state))
-                state = tuple(each[:n] for each in state)
+                ended.append(tuple(component[n:count] for component in state))
+                state = tuple(component[:n] for component in state)
             elif n > count:
-                state = tuple(cat([each, first[count:n]], 0) for each, first in zip(state, start))
+                state = tuple(cat([component, first[count:n]], 0) for component, first in zip(state, start))
             count = n
             state = _step(
                 self.mode, gates[offsets[step] : offsets[step] + n], state, weights["weight_hh"], weights.get("bias_hh")
             )
             if self.proj_size:
                 state = (F.linear(state[0], weights["weight_hr"]), *state[1:])
-            made[step] = state[0]
+            results[step] = state[0]
         if ended:
-            state = tuple(cat([each, *(part[k] for part in reversed(ended))], 0) for k, each in enumerate(state))
-        return cat([made[step] for step in range(len(sizes))], 0), state
+            state = tuple(
+                cat([component, *(part[k] for part in reversed(ended))], 0) for k, component in enumerate(state)
+            )
+        return cat([results[step] for step in range(len(sizes))], 0), state
 
 
 def _ends(states: Tensor, sizes: list[int] | Unpacked, reverse: bool) -> Tensor:
@@ -364,10 +371,10 @@ def _ends(states: Tensor, sizes: list[int] | Unpacked, reverse: bool) -> Tensor:
     if sizes[-1] == sizes[0]:
         return states[-sizes[0] :]
     after, ends, at = [*sizes[1:], 0], [], sum(sizes)
-    for n, going_on in zip(reversed(sizes), reversed(after)):
+    for n, next_size in zip(reversed(sizes), reversed(after)):
         at -= n
-        if n > going_on:
-            ends.append(states[at + going_on : at + n])
+        if n > next_size:
+            ends.append(states[at + next_size : at + n])
     return ends[0] if len(ends) == 1 else cat(ends, 0)
 
 
@@ -377,7 +384,7 @@ def _refuse_projection(size: int) -> None:
 
 
 class RNN(RNNBase):
-    """h = tanh(W_ih x + b_ih + W_hh h + b_hh), or relu. Elman, 1990."""
+    """h = tanh(W_ih x + b_ih + W_hh h + b_hh), or with relu. Elman, 1990."""
 
     def __init__(
         self,
@@ -413,9 +420,9 @@ class RNN(RNNBase):
 
 
 class LSTM(RNNBase):
-    """Long short-term memory; `proj_size` projects h.
+    """Long short-term memory with states (h, c). `proj_size` projects h.
 
-    Hochreiter and Schmidhuber, 1997; Sak et al., 2014. States (h, c).
+    Hochreiter and Schmidhuber, 1997; Sak et al., 2014.
     """
 
     def __init__(
@@ -447,7 +454,7 @@ class LSTM(RNNBase):
 
 
 class GRU(RNNBase):
-    """Gated recurrent unit. Cho et al., 2014, with the reset gate after the product."""
+    """Gated recurrent unit, with the reset gate applied after the product. Cho et al., 2014."""
 
     def __init__(
         self,
@@ -469,7 +476,7 @@ class GRU(RNNBase):
 
 
 class RNNCellBase(Module):
-    """One step. Parameters `weight_ih` (gates, in), `weight_hh` (gates, H) and biases."""
+    """One step of a recurrent layer, with parameters `weight_ih` (gates, in), `weight_hh` (gates, H) and biases."""
 
     mode = ""
 
@@ -515,7 +522,7 @@ class RNNCellBase(Module):
             states = tuple(state if state.ndim == 2 else state.unsqueeze(0) for state in states)
             self._check_states(states, x.shape[0])
         result = _step(self.mode, F.linear(x, self.weight_ih, self.bias_ih), states, self.weight_hh, self.bias_hh)
-        return result if input.ndim == 2 else tuple(each.squeeze(0) for each in result)
+        return result if input.ndim == 2 else tuple(component.squeeze(0) for component in result)
 
     def _check_states(self, states: State, batch: int) -> None:
         for k, state in enumerate(states):
@@ -554,7 +561,7 @@ class RNNCell(RNNCellBase):
 
 
 class LSTMCell(RNNCellBase):
-    """One step of an LSTM: (h, c)."""
+    """One step of an LSTM, with states (h, c)."""
 
     mode = "LSTM"
 

@@ -36,7 +36,7 @@ def _activation_of(activation: Activation) -> Callable[[Tensor], Tensor]:
 
 
 class _Layer(Module):
-    """Base of encoder and decoder layers: attentions and a feed-forward block, with a norm and dropout for each."""
+    """Base class of encoder and decoder layers: attentions and a feed-forward block, each with norm and dropout."""
 
     attentions: tuple[str, ...] = ()
 
@@ -83,7 +83,7 @@ class _Layer(Module):
 
 
 class TransformerEncoderLayer(_Layer):
-    """Self-attention and a feed-forward block; `norm_first` puts the norms before them (pre-norm)."""
+    """Self-attention and a feed-forward block. `norm_first` applies the norms before them (pre-norm)."""
 
     attentions = ("self_attn",)
 
@@ -135,7 +135,7 @@ class TransformerDecoderLayer(_Layer):
                 need_weights=False,
             )[0]
 
-        def look(x: Tensor) -> Tensor:
+        def cross_attend(x: Tensor) -> Tensor:
             return self.multihead_attn(
                 x,
                 memory,
@@ -146,7 +146,7 @@ class TransformerDecoderLayer(_Layer):
                 need_weights=False,
             )[0]
 
-        return self._part(self._part(self._part(tgt, 1, attend), 2, look), 3, self._feed)
+        return self._part(self._part(self._part(tgt, 1, attend), 2, cross_attend), 3, self._feed)
 
 
 def _copies(layer: Module, count: int) -> ModuleList:
@@ -154,7 +154,7 @@ def _copies(layer: Module, count: int) -> ModuleList:
 
 
 class TransformerEncoder(Module):
-    """`num_layers` copies of a layer, then `norm`."""
+    """`num_layers` copies of a layer, followed by `norm`."""
 
     def __init__(
         self,
@@ -182,7 +182,7 @@ class TransformerEncoder(Module):
 
 
 class TransformerDecoder(Module):
-    """`num_layers` copies of a layer, then `norm`."""
+    """`num_layers` copies of a layer, followed by `norm`."""
 
     def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
         super().__init__()
@@ -215,7 +215,7 @@ class TransformerDecoder(Module):
 
 
 class Transformer(Module):
-    """An encoder and a decoder, (S, N, E) and (T, N, E) -> (T, N, E)."""
+    """An encoder and a decoder: (S, N, E) and (T, N, E) -> (T, N, E)."""
 
     def __init__(
         self,
@@ -281,8 +281,10 @@ class Transformer(Module):
     @staticmethod
     def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
         """(sz, sz): -inf above the diagonal, 0 elsewhere."""
-        places = arange(sz, device=device)
-        return full((sz, sz), 0.0, dtype=dtype, device=device).masked_fill(places > places.unsqueeze(1), float("-inf"))
+        positions = arange(sz, device=device)
+        return full((sz, sz), 0.0, dtype=dtype, device=device).masked_fill(
+            positions > positions.unsqueeze(1), float("-inf")
+        )
 
     def _reset_parameters(self) -> None:
         for parameter in self.parameters():

@@ -87,7 +87,7 @@ class ChannelShuffle(Described):
 
 
 class Upsample(Module):
-    """Resizing to `size`, or by `scale_factor`; see `nn.functional.interpolate`."""
+    """Resizes to `size` or by `scale_factor`; see `nn.functional.interpolate`."""
 
     def __init__(
         self,

@@ -48,17 +48,17 @@ _EINOPS = "einops._backends"
 
 
 class Finder:
-    """Finds a module at its home for PyTorch's path. Asked first: a path may go through a folder under another name."""
+    """Finds a module of numod by PyTorch's path. It comes first, since a path may go through a renamed folder."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:
-        """How to import `name`, if it is in the table or is to know of numod."""
+        """The spec of `name` if it is in the table, or if it is the backend module of einops."""
         if name == _EINOPS:
             return import_module("numod.paths.einops").find_spec(name, path)
         root, _, rest = name.partition(".")
         if root != "numod" or rest not in HOMES and rest not in named.MODULES:
             return None
-        is_package = any(each.startswith(f"{rest}.") for each in (*HOMES, *named.MODULES))
+        is_package = any(known_path.startswith(f"{rest}.") for known_path in (*HOMES, *named.MODULES))
         return ModuleSpec(
             name, _Loader(f"numod.{HOMES[rest]}") if rest in HOMES else _NamesLoader, is_package=is_package
         )
@@ -85,7 +85,7 @@ class _Loader:
 
 
 class _NamesLoader:
-    """Makes a module that has names and nothing behind them."""
+    """Creates a module whose names have no implementation."""
 
     @staticmethod
     def create_module(spec: ModuleSpec) -> ModuleType:
@@ -97,7 +97,7 @@ class _NamesLoader:
 
 
 def later(parent: str) -> Callable[[str], ModuleType]:
-    """A module's `__getattr__`, which imports PyTorch's paths below it on first use, as `numod.autograd.profiler`."""
+    """A module's `__getattr__` that imports PyTorch's paths below it on first use, as `numod.autograd.profiler`."""
 
     def __getattr__(name: str) -> ModuleType:
         path = f"{parent}.{name}"

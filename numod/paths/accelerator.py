@@ -1,7 +1,4 @@
-"""`numod.accelerator`: the device beside the CPU, under the names that do not say which it is.
-
-It is CUDA's, or there is none.
-"""
+"""`numod.accelerator`: device functions that do not name the device. The accelerator is CUDA, if there is one."""
 
 from __future__ import annotations
 
@@ -23,15 +20,12 @@ empty_cache, memory_allocated, synchronize = cuda.empty_cache, cuda.memory_alloc
 
 
 def current_accelerator(check_available: bool = False) -> Device | None:
-    """The device `cuda`, or None where no GPU can be used."""
+    """The device `cuda`, or None if no GPU is available."""
     return Device("cuda") if is_available() else None
 
 
 def get_device_module(device: Device | str | None = None) -> ModuleType:
-    """`numod.cuda` or `numod.cpu`: the module of the device, or of the one that there is.
-
-    Raises RuntimeError for a device without one.
-    """
+    """`numod.cuda` or `numod.cpu`, for the device or the available one. Raises RuntimeError for other devices."""
     kind = Device(device if device is not None else current_accelerator() or "cpu").type
     if kind not in ("cpu", "cuda"):
         raise RuntimeError(

@@ -5,7 +5,7 @@ A list that may also be a single number is a List here.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Tuple, Union  # noqa: UP035  the names are what is asked for
+from typing import Any, Dict, List, Optional, Tuple, Union  # noqa: UP035  model files import these names
 
 __all__ = ["Any", "Dict", "List", "Optional", "Tuple", "Union"]
 BroadcastingList1 = BroadcastingList2 = BroadcastingList3 = BroadcastingList4 = BroadcastingList5 = (

@@ -1,7 +1,4 @@
-"""`numod.compiler`: questions about compiling.
-
-What compiles is `numod.compile`, which never replaces a function by itself.
-"""
+"""`numod.compiler`: PyTorch's functions about compilation. `numod.compile` compiles, and only on request."""
 
 from __future__ import annotations
 
@@ -22,11 +19,11 @@ __all__ = [
 
 OptimizedModule = name_only("_dynamo.OptimizedModule", "numod.compile gives a module of its own class")
 __getattr__ = later("_dynamo")
-TransformGetItemToIndex = nullcontext  # vmap takes elements at each example's index without it
+TransformGetItemToIndex = nullcontext  # vmap indexes per example without it
 
 
 def is_compiling() -> bool:
-    """Whether a function is being recorded now."""
+    """Whether a function is being recorded."""
     return recording() is not None
 
 
@@ -34,20 +31,17 @@ is_dynamo_compiling = is_compiling
 
 
 def is_compile_supported(device_type: str) -> bool:
-    """False, so that libraries which compile some of their own functions leave them eager.
-
-    `numod._dynamo.utils` has it.
-    """
+    """False, so that libraries that compile some of their own functions leave them eager."""
     return False
 
 
 def disable(fn: Callable | None = None, recursive: bool = True, *, reason: str | None = None) -> Callable:
-    """The function as it is: its ops are recorded by whoever calls it."""
+    """Return the function unchanged: its ops are recorded by the enclosing function."""
     return (lambda function: function) if fn is None else fn
 
 
 def allow_in_graph(fn: Callable) -> Callable:
-    """The function as it is."""
+    """Return the function unchanged."""
     return fn
 
 
@@ -56,7 +50,7 @@ maybe_mark_dynamic = mark_dynamic
 
 
 def nested_compile_region(fn: Callable | None = None, **settings: object) -> Callable:
-    """The function as it is: equal parts of a program are compiled once anyway."""
+    """Return the function unchanged: equal parts of a program are compiled once anyway."""
     return disable(fn)
 
 
@@ -66,26 +60,26 @@ def mark_static(tensor: Tensor, index: int | list | tuple | None = None) -> None
 
 
 def mark_static_address(t: Tensor, guard: bool = False) -> None:
-    """Nothing: a program takes each tensor as an argument."""
+    """Does nothing, since a program takes each tensor as an argument."""
 
 
 def graph_break(msg: str = "") -> None:
-    """Nothing: there is always one whole graph."""
+    """Does nothing, since there is always one whole graph."""
 
 
 def is_exporting() -> bool:
-    """False: a program is saved as it was recorded."""
+    """False, since a program is saved as it was recorded."""
     return False
 
 
 def list_backends(exclude_tags: tuple[str, ...] = ()) -> list[str]:
-    """Names that `compile` takes; all of them mean Numba."""
+    """The names that `compile` accepts; all of them use Numba."""
     return list(BACKENDS)
 
 
 def reset() -> None:
-    """Nothing is kept outside the compiled functions themselves."""
+    """Does nothing, since the compiled functions have all state."""
 
 
 def cudagraph_mark_step_begin() -> None:
-    """Nothing to mark."""
+    """Does nothing."""

@@ -1,7 +1,4 @@
-"""`numod.__config__`: what runs the kernels, where PyTorch tells how it was built.
-
-`python -m numod doctor` says more, and what is wrong.
-"""
+"""`numod.__config__`: the versions that run the kernels. `python -m numod doctor` reports more, and problems."""
 
 from __future__ import annotations
 
@@ -14,15 +11,12 @@ __all__ = ["parallel_info", "show"]
 
 
 def show() -> str:
-    """The versions of numod and of what compiles its kernels.
-
-    It names no library of PyTorch's, such as MKL: none is used.
-    """
+    """The versions of numod and of the packages that compile its kernels. Libraries such as MKL are not used."""
     return "\n".join(
         (f"numod {__version__}", *(f"  - {name} {version(name)}" for name in ("numba", "llvmlite", "numpy")))
     )
 
 
 def parallel_info() -> str:
-    """The threads of a parallel kernel."""
+    """The number of threads of a parallel kernel."""
     return f"numod.get_num_threads() : {get_num_threads()}"

@@ -1,4 +1,4 @@
-"""`numod.cpu`: questions about the device "cpu", of which there is one."""
+"""`numod.cpu`: functions for the device "cpu", of which there is one."""
 
 from __future__ import annotations
 
@@ -19,16 +19,14 @@ def device_count() -> int:
 
 
 def current_device() -> str:
-    """Its name."""
+    """The device's name."""
     return "cpu"
 
 
 def synchronize(device: object = None) -> None:
-    """Returns at once: a call has ended when it returns."""
+    """Returns immediately, since calls are synchronous."""
 
 
 def empty_cache() -> None:
-    """Give the memory that is kept for later large tensors back to the system, as `numod.cuda.empty_cache` does for a
-    GPU's.
-    """
+    """Release the memory that is cached for large tensors, as `numod.cuda.empty_cache` does for a GPU."""
     host_memory.release()

@@ -1,4 +1,4 @@
-"""`numod.cpu.amp`: the older names of `numod.amp`, for the CPU."""
+"""`numod.cpu.amp`: the deprecated names of `numod.amp` for the CPU."""
 
 from __future__ import annotations
 

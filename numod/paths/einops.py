@@ -1,5 +1,6 @@
-"""einops knows numod's tensors: by its own backend for PyTorch, with numod in PyTorch's place. einops looks for
-backends among the subclasses of its class.
+"""Registers numod's tensors with einops: its backend for PyTorch, with numod in PyTorch's place.
+
+einops finds backends among the subclasses of its backend class.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 
 
 def register(backends: ModuleType) -> None:
-    """Define the subclass."""
+    """Define the backend class."""
 
     class NumodBackend(backends.TorchBackend):
         framework_name = "numod"
@@ -23,7 +24,7 @@ def register(backends: ModuleType) -> None:
 
 
 def find_spec(name: str, path: Any) -> ModuleSpec | None:
-    """Where the backends are, as Python finds them; ours is defined once they are imported."""
+    """The spec of einops' backends; importing them also registers numod's."""
     spec = PathFinder.find_spec(name, path)
     if spec is not None:
         execute = spec.loader.exec_module

@@ -1,4 +1,4 @@
-"""`numod.functional`: the same functions and classes as in `numod`, which editors import from here, and `F`."""
+"""`numod.functional`: the functions and classes of `numod`, which editors import from here, and `F`."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ F = _functional
 
 
 def __getattr__(name: str) -> Any:
-    """What `numod` has."""
+    """The attribute of `numod`."""
     return getattr(numod, name)

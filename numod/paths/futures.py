@@ -1,7 +1,4 @@
-"""`numod.futures`:
-
-Python's futures under PyTorch's methods, for libraries whose functions may answer later (captum's `forward_func`).
-"""
+"""`numod.futures`: Python's futures with PyTorch's methods, for libraries with asynchronous functions."""
 
 from __future__ import annotations
 
@@ -18,31 +15,31 @@ class Future(Generic[T]):
     """A result that is set once, by any thread. `devices` is accepted without effect."""
 
     def __init__(self, *, devices: Any = None) -> None:
-        self._answer: _python.Future = _python.Future()
+        self._future: _python.Future = _python.Future()
 
     def done(self) -> bool:
         """Whether there is a result or an exception."""
-        return self._answer.done()
+        return self._future.done()
 
     def wait(self) -> T:
-        """The result, once there is one. Raises the exception that was set."""
-        return self._answer.result()
+        """Wait for the result and return it. Raises the exception if one was set."""
+        return self._future.result()
 
     def value(self) -> T:
-        """The result. Raises RuntimeError where there is none yet, and the exception that was set."""
+        """The result. Raises RuntimeError if there is none yet, and the exception if one was set."""
         if not self.done():
             raise RuntimeError("value() can only be called once the Future has completed: wait() waits for that")
         return self.wait()
 
     def set_result(self, result: T) -> None:
-        """Set the result. Raises RuntimeError where there is one."""
-        self._set(self._answer.set_result, result)
+        """Set the result. Raises RuntimeError if there is one already."""
+        self._set(self._future.set_result, result)
 
     def set_exception(self, result: BaseException) -> None:
-        """Set an exception in the result's stead."""
+        """Set an exception instead of a result."""
         if not isinstance(result, BaseException):
             raise TypeError(f"{result} is of type {type(result)}, not an Exception.")
-        self._set(self._answer.set_exception, result)
+        self._set(self._future.set_exception, result)
 
     def _set(self, put: Callable[[Any], None], value: Any) -> None:
         try:
@@ -51,25 +48,25 @@ class Future(Generic[T]):
             raise RuntimeError("Future can only be marked completed once") from None
 
     def add_done_callback(self, callback: Callable[[Future[T]], None]) -> None:
-        """Call `callback(self)` once there is a result: now, if there is one."""
-        self._answer.add_done_callback(lambda _: callback(self))
+        """Call `callback(self)` when there is a result, immediately if there is one already."""
+        self._future.add_done_callback(lambda _: callback(self))
 
     def then(self, callback: Callable[[Future[T]], Any]) -> Future:
-        """A Future of `callback(self)`, which is called as by `add_done_callback`."""
+        """A Future of `callback(self)`, which is called when there is a result."""
         result: Future = Future()
 
-        def answer(each: Future[T]) -> None:
+        def complete(future: Future[T]) -> None:
             try:
-                result.set_result(callback(each))
+                result.set_result(callback(future))
             except Exception as error:
                 result.set_exception(error)
 
-        self.add_done_callback(answer)
+        self.add_done_callback(complete)
         return result
 
 
 def collect_all(futures: Iterable[Future]) -> Future[list[Future]]:
-    """A Future of the given ones, which has a result once all of them have."""
+    """A Future of the given Futures, complete when all of them are."""
     futures = list(futures)
     result: Future = Future()
     if not futures:
@@ -90,4 +87,4 @@ def collect_all(futures: Iterable[Future]) -> Future[list[Future]]:
 
 def wait_all(futures: Iterable[Future]) -> list:
     """The results of all. Raises the first exception among them."""
-    return [each.wait() for each in collect_all(futures).wait()]
+    return [future.wait() for future in collect_all(futures).wait()]

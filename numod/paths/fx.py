@@ -1,4 +1,4 @@
-"""`numod.fx`: what model files say to PyTorch's symbolic tracer. numod records calls, so it has no need of it."""
+"""`numod.fx`: markers for PyTorch's symbolic tracer. numod records calls and does not need them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def get_proxy_mode() -> None:
 
 
 def wrap(fn_or_name: str | Callable) -> str | Callable:
-    """The same."""
+    """Return the argument."""
     if not callable(fn_or_name) and not isinstance(fn_or_name, str):
         raise RuntimeError("Unsupported type for global function! Must be either a callable or string name")
     return fn_or_name

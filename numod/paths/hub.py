@@ -1,4 +1,4 @@
-"""`numod.hub`: weights from a URL, kept in a folder. No repositories of code: those are not data."""
+"""`numod.hub`: weights from a URL, cached in a folder. Repositories of code are not supported."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ def _get_torch_home() -> str:
 
 
 def get_dir() -> str:
-    """The folder of downloads: that of `set_dir`, else `hub` in PyTorch's home, so that its downloads are found."""
+    """The folder of downloads: that of `set_dir`, otherwise `hub` in PyTorch's home."""
     return _folder[-1] if _folder else os.path.join(_get_torch_home(), "hub")
 
 
 def set_dir(d: str | os.PathLike) -> None:
-    """Keep downloads there."""
+    """Set the folder of downloads."""
     _folder[:] = [os.path.expanduser(os.fspath(d))]
 
 
 def download_url_to_file(url: str, dst: str, hash_prefix: str | None = None, progress: bool = True) -> None:
-    """Write what is at the URL to the file. Raises RuntimeError where its SHA-256 does not begin with `hash_prefix`."""
+    """Download a URL to a file. Raises RuntimeError if its SHA-256 does not begin with `hash_prefix`."""
     with urlopen(Request(url, headers={"User-Agent": "numod.hub"})) as source:  # the caller's URL
         data = source.read()
-    if hash_prefix and not (found := hashlib.sha256(data).hexdigest()).startswith(hash_prefix):
-        raise RuntimeError(f'invalid hash value (expected "{hash_prefix}", got "{found}")')
+    if hash_prefix and not (digest := hashlib.sha256(data).hexdigest()).startswith(hash_prefix):
+        raise RuntimeError(f'invalid hash value (expected "{hash_prefix}", got "{digest}")')
     with written(dst) as file:
         file.write(data)
 
@@ -56,17 +56,17 @@ def load_state_dict_from_url(
     file_name: str | None = None,
     weights_only: bool = False,
 ) -> dict[str, Any]:
-    """The state dict at a URL, downloaded unless the file is there.
+    """The state dict at a URL, downloaded unless the file exists.
 
-    With `check_hash` its name, `name-<hash>.ext`, says how its SHA-256 begins. Only data is read, whatever
-    `weights_only` is: downloads are not to be trusted.
+    With `check_hash` the file's name, `name-<hash>.ext`, contains the beginning of its SHA-256. Only data is read,
+    whatever `weights_only` is, since downloads are not trusted.
     """
     folder = Path(model_dir or os.path.join(get_dir(), "checkpoints"))
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / (file_name or os.path.basename(urlparse(url).path))
     if not path.exists():
-        found = HASH_REGEX.search(path.name) if check_hash else None
-        download_url_to_file(url, str(path), found and found.group(1), progress)
+        match = HASH_REGEX.search(path.name) if check_hash else None
+        download_url_to_file(url, str(path), match and match.group(1), progress)
     return load(path, map_location=map_location)
 
 

@@ -1,4 +1,4 @@
-"""`numod._C`: of PyTorch's compiled half, what libraries of models call. There is nothing compiled here."""
+"""`numod._C`: the parts of PyTorch's compiled half that model libraries call. Nothing is compiled here."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PyTorchFileReader = name_only("PyTorchFileReader", "numod.load reads checkpoints
 
 
 class DispatchKey:
-    """The keys by which torchvision tells, at import, what its operators in C++ do under autocast."""
+    """The keys with which torchvision declares, on import, the behaviour of its C++ operators under autocast."""
 
     AutocastCPU, AutocastCUDA, AutocastXPU = "AutocastCPU", "AutocastCUDA", "AutocastXPU"
 
@@ -37,16 +37,21 @@ class DispatchKeySet(frozenset):
 
 
 class _nn:
-    """What Modules of libraries call to read the arguments of `to`."""
+    """Functions that Modules of libraries call to read the arguments of `to`."""
 
     @staticmethod
     def _parse_to(*args: Any, **kwargs: Any) -> tuple:
-        """(device, dtype, non_blocking, memory_format) of the arguments of `Module.to`; None for what is not given."""
+        """(device, dtype, non_blocking, memory_format) of the arguments of `Module.to`; None for missing ones."""
         from ..nn.conversion import parse_to
 
-        found = parse_to(*args, **kwargs)
-        place = found.get("device")
-        return None if place is None else Device(place), found.get("dtype"), found.get("non_blocking", False), None
+        arguments = parse_to(*args, **kwargs)
+        device = arguments.get("device")
+        return (
+            None if device is None else Device(device),
+            arguments.get("dtype"),
+            arguments.get("non_blocking", False),
+            None,
+        )
 
 
 def _log_api_usage_once(event: str) -> None:
@@ -54,7 +59,7 @@ def _log_api_usage_once(event: str) -> None:
 
 
 def _get_tracing_state() -> None:
-    """None: no tracer of PyTorch's runs."""
+    """None, since PyTorch's tracer does not run."""
 
 
 def _are_functorch_transforms_active() -> bool:
@@ -64,7 +69,7 @@ def _are_functorch_transforms_active() -> bool:
     return bool(active.batches)
 
 
-# ---- numbers that PyTorch's exporter leaves open; here they are Python's
+# ---- symbolic numbers of PyTorch's exporter; here they are Python's numbers
 
 
 def sym_float(a: float) -> float:
@@ -103,7 +108,7 @@ def sym_ite(b: bool, t: Any, f: Any) -> Any:
 
 
 def _softmax_backward_data(grad_output: Tensor, output: Tensor, dim: int, input_dtype: DType) -> Tensor:
-    """The gradient of softmax's input from that of its output. Functions of models call it."""
+    """The gradient of softmax's input, from that of its output. Model code calls it."""
     return softmax.gradients["x"](grad_output, output, dim).to(input_dtype)
 
 

@@ -1,6 +1,4 @@
-"""`numod.jit`: capture and saved modules (`export.script`), and PyTorch's marks for its script compiler, which change
-nothing.
-"""
+"""`numod.jit`: capture and saved modules (`export.script`), and PyTorch's markers, which have no effect."""
 
 from __future__ import annotations
 
@@ -20,11 +18,11 @@ _isinstance = isinstance
 
 
 class TracerWarning(Warning):
-    """What PyTorch's tracer warns with, which model files silence. Nothing here does."""
+    """The warning class of PyTorch's tracer, which model files filter. numod does not issue it."""
 
 
 def script_if_tracing(fn: Callable) -> Callable:
-    """The function unchanged."""
+    """Return the function unchanged."""
     return fn
 
 
@@ -32,30 +30,30 @@ export = interface = script_method = _script_if_tracing = _overload = _overload_
 
 
 def ignore(drop: Any = False, **kwargs: Any) -> Callable:
-    """The function unchanged; called with a flag, a decorator that returns functions unchanged."""
+    """Return the function unchanged; called with a flag, return a decorator that does so."""
     return drop if callable(drop) else script_if_tracing
 
 
 def unused(fn: Callable) -> Callable:
-    """The function unchanged."""
+    """Return the function unchanged."""
     return fn
 
 
 def is_scripting() -> bool:
-    """False: nothing is compiled from its source."""
+    """False, since nothing is compiled from source."""
     return False
 
 
 def is_tracing() -> bool:
-    """False: a recorded function runs as any other."""
+    """False, since a recorded function runs like any other."""
     return False
 
 
 def _fork(func: Callable, *args: Any, **kwargs: Any) -> Future:
-    """A Future with the result of `func(*args, **kwargs)`, which runs at once, as PyTorch's does outside a script."""
-    found: Future = Future()
-    found.set_result(func(*args, **kwargs))
-    return found
+    """A Future with the result of `func(*args, **kwargs)`, which runs immediately, as in PyTorch outside scripts."""
+    future: Future = Future()
+    future.set_result(func(*args, **kwargs))
+    return future
 
 
 def _wait(future: Future) -> Any:
@@ -67,7 +65,7 @@ fork, wait = _fork, _wait
 
 
 def annotate(the_type: Any, the_value: Any) -> Any:
-    """The value."""
+    """Return the value."""
     return the_value
 
 
@@ -75,11 +73,11 @@ Attribute = lambda value, type: value  # noqa: E731
 
 
 def isinstance(obj: Any, target_type: Any) -> bool:
-    """Python's, of types with parameters (`List[int]`) too, whose parameters do not count."""
+    """Python's `isinstance`, which ignores the parameters of types such as `List[int]`."""
     kinds = target_type if _isinstance(target_type, tuple) else (target_type,)
     return _isinstance(obj, tuple(getattr(kind, "__origin__", kind) for kind in kinds))
 
 
 def optimized_execution(should_optimize: bool) -> Any:
-    """A context that changes nothing."""
+    """A context without effect."""
     return nullcontext(should_optimize)

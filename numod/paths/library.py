@@ -1,4 +1,4 @@
-"""`numod.library`: a library's own operators, Python functions that `numod.ops.<namespace>.<name>` finds.
+"""`numod.library`: a library's own operators, Python functions available as `numod.ops.<namespace>.<name>`.
 
 Kernels in C++ cannot be registered.
 """
@@ -22,11 +22,11 @@ _registered: dict[str, CustomOpDef] = {}
 
 
 class CustomOpDef:
-    """An operator: a function, called as it is, or with the gradient of `register_autograd`."""
+    """An operator: a function, optionally with a gradient from `register_autograd`."""
 
     def __init__(self, name: str, function: Callable) -> None:
         self._name, self._function, self._gradient = name, function, None
-        self.default = self  # of PyTorch's overloads the only one
+        self.default = self  # the only overload
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._gradient is None:
@@ -40,11 +40,12 @@ class CustomOpDef:
         return self._gradient.apply(*args)
 
     def register_autograd(self, backward: Callable, /, *, setup_context: Callable | None = None) -> None:
-        """Have backward(ctx, *gradients) give the inputs' gradients; setup_context(ctx, inputs, output) keeps what it
-        needs.
+        """Set the gradient function, and a function that saves values for it.
+
+        backward(ctx, *gradients) returns the inputs' gradients; setup_context(ctx, inputs, output) saves what it needs.
         """
-        keep = setup_context or (lambda ctx, inputs, output: None)
-        methods = {"forward": self._function, "setup_context": keep, "backward": backward}
+        setup = setup_context or (lambda ctx, inputs, output: None)
+        methods = {"forward": self._function, "setup_context": setup, "backward": backward}
         self._gradient = type(
             self._name.rpartition("::")[2],
             (Function,),
@@ -52,7 +53,7 @@ class CustomOpDef:
         )
 
     def register_fake(self, fn: Callable, /) -> Callable:
-        """The function: shapes are those of the results."""
+        """Return the function. It is not needed: shapes are those of the results."""
         return fn
 
 
@@ -66,34 +67,34 @@ def custom_op(
     schema: str | None = None,
     tags: object = None,
 ) -> Any:
-    """An operator named "namespace::name" of a function, or a decorator that makes one.
+    """An operator named "namespace::name" from a function, or a decorator that creates one.
 
-    Raises ValueError for another name, or a namespace of numod's own.
+    Raises ValueError for another name, or for one of numod's own namespaces.
     """
     if fn is None:
         return lambda function: custom_op(name, function)
-    space, separator, own = name.partition("::")
+    space, separator, op_name = name.partition("::")
     if not separator or not isinstance(vars(ops).get(space, SimpleNamespace()), SimpleNamespace):
         raise ValueError(
-            f"custom_op: expected a name such as 'mylibrary::{own or space}', with a namespace of your own, got "
+            f"custom_op: expected a name such as 'mylibrary::{op_name or space}', with a namespace of your own, got "
             f"{name!r}"
         )
-    made = _registered[name] = CustomOpDef(name, fn)
-    setattr(vars(ops).setdefault(space, SimpleNamespace()), own, made)
-    return made
+    definition = _registered[name] = CustomOpDef(name, fn)
+    setattr(vars(ops).setdefault(space, SimpleNamespace()), op_name, definition)
+    return definition
 
 
 def _operator(op: str | CustomOpDef) -> CustomOpDef:
-    found = _registered.get(op) if isinstance(op, str) else op
-    if not isinstance(found, CustomOpDef):
+    definition = _registered.get(op) if isinstance(op, str) else op
+    if not isinstance(definition, CustomOpDef):
         raise RuntimeError(f"there is no operator {op!r}; make it by numod.library.custom_op first")
-    return found
+    return definition
 
 
 def register_autograd(
     op: str | CustomOpDef, backward: Callable, /, *, setup_context: Callable | None = None, lib: object = None
 ) -> None:
-    """Give an operator its gradient, as its method of this name."""
+    """Set an operator's gradient; see `CustomOpDef.register_autograd`."""
     _operator(op).register_autograd(backward, setup_context=setup_context)
 
 

@@ -1,6 +1,6 @@
-"""`numod.masked`: reductions and softmaxes of the elements where a mask is true, PyTorch's `torch.masked`.
+"""`numod.masked`: reductions and softmaxes over the elements where a mask is true, as in `torch.masked`.
 
-There are no masked tensors, only masks.
+There are masks, but no masked tensors.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _greatest(x: Tensor) -> float:
 
 
 def _spread(input: Tensor, mask: Tensor) -> Tensor:
-    """The mask over the shape of the input. Raises IndexError where it has more dimensions."""
+    """The mask broadcast to the shape of the input. Raises IndexError if it has more dimensions."""
     if mask.ndim > input.ndim:
         raise IndexError("_input_mask expected broadcastable mask (got mask dimensionality higher than of the input)")
     return mask.to(numod.bool).broadcast_to(input.shape)
@@ -45,7 +45,7 @@ def _filled(input: Tensor, mask: Tensor | None, value: float) -> Tensor:
 
 
 def _dims(input: Tensor, dim: Dims) -> tuple[int, ...]:
-    """All dimensions where none is named."""
+    """`dim` as a tuple; all dimensions if it is None."""
     return tuple(range(input.ndim)) if dim is None or dim == () else (dim,) if isinstance(dim, int) else tuple(dim)
 
 
@@ -53,7 +53,7 @@ def _widened(input: Tensor, dtype: DType | None) -> DType:
     return dtype or (input.dtype if input.is_floating_point() or input.is_complex() else numod.int64)
 
 
-def _named(function: Callable, name: str, text: str) -> Callable:
+def _with_name(function: Callable, name: str, text: str) -> Callable:
     function.__name__ = function.__qualname__ = name
     function.__doc__ = text
     return function
@@ -71,7 +71,7 @@ def prod(
 ) -> Tensor:
     """The product of the elements where `mask` is true; 1 where there are none."""
     result = _filled(input, mask, 1).to(_widened(input, dtype))
-    for d in sorted((each % builtins.max(input.ndim, 1) for each in _dims(input, dim)), reverse=True):
+    for d in sorted((axis % builtins.max(input.ndim, 1) for axis in _dims(input, dim)), reverse=True):
         result = numod.prod(result, d, bool(keepdim))
     return result
 
@@ -89,10 +89,10 @@ def _extreme(name: str, ending: Callable) -> Callable:
             dtype or input.dtype
         )
 
-    return _named(reduction, name, f"{name} of the elements where `mask` is true.")
+    return _with_name(reduction, name, f"{name} of the elements where `mask` is true.")
 
 
-def _place(name: str, ending: Callable) -> Callable:
+def _position(name: str, ending: Callable) -> Callable:
     def reduction(
         input: Tensor,
         dim: int | None = None,
@@ -103,24 +103,24 @@ def _place(name: str, ending: Callable) -> Callable:
     ) -> Tensor:
         return getattr(numod, name)(_filled(input, mask, ending(input)), dim, bool(keepdim)).to(dtype or input.dtype)
 
-    return _named(
+    return _with_name(
         reduction,
         name,
-        f"The place of {name[3:]} of the elements where `mask` is true, in the dtype of the input, as in PyTorch.",
+        f"The index of the {name[3:]} of the elements where `mask` is true, in the dtype of the input, as in PyTorch.",
     )
 
 
 amax = _extreme("amax", _least)
 amin = _extreme("amin", _greatest)
-argmax = _place("argmax", _least)
-argmin = _place("argmin", _greatest)
+argmax = _position("argmax", _least)
+argmin = _position("argmin", _greatest)
 
 
 def _running(name: str, identity: int) -> Callable:
     def scan(input: Tensor, dim: int, *, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
         return getattr(numod, name)(_filled(input, mask, identity), dim, dtype=dtype or input.dtype)
 
-    return _named(scan, name, f"{name} where what is masked out counts as {identity}.")
+    return _with_name(scan, name, f"{name} in which masked elements count as {identity}.")
 
 
 cumsum, cumprod = _running("cumsum", 0), _running("cumprod", 1)
@@ -147,9 +147,7 @@ def _count(input: Tensor, dim: Dims, keepdim: bool, mask: Tensor | None) -> Tens
 def median(
     input: Tensor, dim: int = -1, *, keepdim: bool = False, dtype: DType | None = None, mask: Tensor | None = None
 ) -> Tensor:
-    """The lower median of the elements where `mask` is true; NaN where there are none, which is a ValueError for
-    integers.
-    """
+    """The lower median of the elements where `mask` is true; if there are none, NaN, or ValueError for integers."""
     floating = input.is_floating_point()
     result = numod.nanmedian(_filled(input if floating else input.float(), mask, numod.nan), dim, bool(keepdim)).values
     if not floating and bool(result.isnan().any()):
@@ -174,7 +172,7 @@ def logaddexp(
     input_mask: Tensor | None = None,
     other_mask: Tensor | None = None,
 ) -> Tensor:
-    """log(exp(input) + exp(other)), without what the masks take out."""
+    """log(exp(input) + exp(other)), without masked elements."""
     return numod.logaddexp(_filled(input, input_mask, _least(input)), _filled(other, other_mask, _least(other))).to(
         dtype or input.dtype
     )
@@ -212,9 +210,7 @@ def var(
     dtype: DType | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """The variance of the elements where `mask` is true: the sum of squared distances from their mean over their number
-    less `correction` (1).
-    """
+    """The variance of the elements where `mask` is true: squared distances from the mean / (count - `correction`)."""
     if unbiased is not None and correction is not None:
         raise AssertionError("Only one of unbiased and correction may be given")
     less = correction if correction is not None else float(unbiased is None or unbiased)
@@ -237,7 +233,7 @@ def std(
     dtype: DType | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """The root of the variance."""
+    """The square root of the variance."""
     return var(input, dim, unbiased, correction=correction, keepdim=keepdim, dtype=dtype, mask=mask).sqrt()
 
 
@@ -252,5 +248,5 @@ def log_softmax(input: Tensor, dim: int, *, dtype: DType | None = None, mask: Te
 
 
 def softmin(input: Tensor, dim: int, *, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
-    """Softmax of the negative."""
+    """Softmax of the negative input."""
     return numod.nn.functional.softmin(_filled(input, mask, _greatest(input)), dim, dtype=dtype or input.dtype)

@@ -1,6 +1,6 @@
-"""`numod.multiprocessing`:
+"""`numod.multiprocessing`: Python's module, with PyTorch's `spawn`.
 
-Python's, with PyTorch's `spawn`. Tensors that processes send each other are copied unless `share_memory_` was called.
+Tensors sent between processes are copied unless `share_memory_` was called.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ def start_processes(
     processes = [context.Process(target=fn, args=(number, *args), daemon=daemon) for number in range(nprocs)]
     for process in processes:
         process.start()
-    for number, each in enumerate(processes if join else ()):
-        each.join()
-        if each.exitcode:
-            raise RuntimeError(f"process {number} terminated with exit code {each.exitcode}")
+    for number, process in enumerate(processes if join else ()):
+        process.join()
+        if process.exitcode:
+            raise RuntimeError(f"process {number} terminated with exit code {process.exitcode}")
     return processes
 
 
@@ -54,7 +54,7 @@ def spawn(
     daemon: bool = False,
     start_method: str = "spawn",
 ) -> list[Any]:
-    """`start_processes`, by starting new interpreters."""
+    """`start_processes` with new interpreters."""
     return start_processes(fn, args, nprocs, join, daemon, start_method)
 
 
@@ -69,6 +69,6 @@ def get_sharing_strategy() -> str:
 
 
 def set_sharing_strategy(new_strategy: str) -> None:
-    """There is one. Raises AssertionError for a name PyTorch does not have either."""
+    """Does nothing, since there is one strategy. Raises AssertionError for a name unknown to PyTorch."""
     if new_strategy not in ("file_system", "file_descriptor"):
         raise AssertionError(f"unknown sharing strategy {new_strategy!r}")

@@ -1,6 +1,4 @@
-"""`numod.mps`, `numod.mtia` and `numod.xpu`: kinds of devices that numod has no kernels for, which scripts ask for
-before they choose one.
-"""
+"""`numod.mps`, `numod.mtia` and `numod.xpu`: devices without kernels in numod, which scripts test for."""
 
 from __future__ import annotations
 

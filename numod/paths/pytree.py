@@ -1,4 +1,4 @@
-"""`numod.utils._pytree`: dicts, lists, tuples and what is in them."""
+"""`numod.utils._pytree`: trees of dicts, lists, tuples and registered classes."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ __all__ = [
 
 
 class NodeDef(NamedTuple):
-    """How a class is taken apart, to (parts, context), and made of both."""
+    """The functions that convert an instance of a class to (parts, context) and back."""
 
     flatten_fn: Callable
     unflatten_fn: Callable
 
 
-def register_pytree_node(cls: type, flatten_fn: Callable, unflatten_fn: Callable, **named: Any) -> None:
-    """Have trees go on in instances of a class: flatten_fn(x) gives (list of parts, context), unflatten_fn(parts,
-    context) an instance.
+def register_pytree_node(cls: type, flatten_fn: Callable, unflatten_fn: Callable, **kwargs: Any) -> None:
+    """Register a class as an inner node of trees.
 
-    Raises ValueError for a class that is registered. The keywords, for saved programs and paths of keys, have no
+    flatten_fn(x) returns (list of parts, context), and unflatten_fn(parts, context) returns an instance. Raises
+    ValueError for a class that is already registered. The other keywords, for saved programs and paths of keys, have no
     effect.
     """
     if cls in registered:
@@ -65,63 +65,60 @@ SUPPORTED_NODES = ChainMap(registered, _SEQUENCES, {
 
 
 def _get_node_type(tree: Any) -> Any:
-    """The key of a tree in SUPPORTED_NODES, which has none for what is not taken apart."""
+    """The key of a tree in SUPPORTED_NODES, which has none for leaves."""
     return namedtuple if isinstance(tree, tuple) and hasattr(tree, "_fields") else type(tree)
 
 
 class TreeSpec:
-    """A structure made by hand.
-
-    A structure is the tree itself with None in it, so that is what the constructor gives.
-    """
+    """A structure built by hand. A structure is the tree with None as its leaves, so the constructor returns that."""
 
     def __new__(cls, type: Any, context: Any, children_specs: list[Any]) -> Any:
         return SUPPORTED_NODES[type].unflatten_fn(children_specs, context)
 
 
 class LeafSpec(TreeSpec):
-    """The structure of what is not taken apart: None."""
+    """The structure of a leaf: None."""
 
     def __new__(cls) -> None:
         return None
 
 
 class MappingKey(NamedTuple):
-    """Where a value of a dictionary is."""
+    """The position of a value in a dictionary."""
 
     key: Any
 
 
 def _dict_flatten_with_keys(d: dict) -> tuple[list[tuple[MappingKey, Any]], list[Any]]:
-    """(values with where they are, keys)."""
+    """(values with their positions, keys)."""
     return [(MappingKey(key), value) for key, value in d.items()], list(d)
 
 
 def tree_leaves(tree: Any) -> list[Any]:
-    """What is in `tree`, from left to right."""
+    """The leaves of `tree`, from left to right."""
     return leaves(tree)
 
 
 def tree_flatten(tree: Any) -> tuple[list[Any], Any]:
-    """(what is in `tree`, its structure for `tree_unflatten`)."""
-    return leaves(tree), map_leaves(lambda each: None, tree)
+    """(leaves of `tree`, its structure for `tree_unflatten`)."""
+    return leaves(tree), map_leaves(lambda _: None, tree)
 
 
-def tree_unflatten(found: list[Any], spec: Any) -> Any:
-    """A tree of the structure `spec` with the leaves `found`."""
-    parts = iter(found)
-    return map_leaves(lambda each: next(parts), spec)
+def tree_unflatten(leaves: list[Any], spec: Any) -> Any:
+    """A tree of the structure `spec` with the leaves `leaves`."""
+    parts = iter(leaves)
+    return map_leaves(lambda _: next(parts), spec)
 
 
 def tree_map(func: Callable, tree: Any, *rests: Any) -> Any:
-    """The tree whose leaves are `func(leaf, *leaves)`, of the leaves at the same place in `tree` and `rests`."""
+    """A tree of `func(leaf, *leaves)`, for the leaves at the same positions in `tree` and `rests`."""
     others = [iter(leaves(rest)) for rest in rests]
-    return map_leaves(lambda each: func(each, *map(next, others)), tree)
+    return map_leaves(lambda leaf: func(leaf, *map(next, others)), tree)
 
 
 def tree_map_only(kind: type | tuple[type, ...], func: Callable, tree: Any) -> Any:
     """The tree with `func` applied to the leaves of type `kind`; other leaves stay as they are."""
-    return map_leaves(lambda each: func(each) if isinstance(each, kind) else each, tree)
+    return map_leaves(lambda leaf: func(leaf) if isinstance(leaf, kind) else leaf, tree)
 
 
 def tree_any(predicate: Callable, tree: Any) -> bool:

@@ -1,7 +1,7 @@
-"""`numod.quasirandom`:
+"""`numod.quasirandom`: Sobol sequences with the same numbers as PyTorch's.
 
-Sobol sequences, the same numbers as PyTorch's. Direction numbers: S. Joe and F. Y. Kuo, Constructing Sobol sequences
-with better two-dimensional projections, 2008 (`sobol.npz`, made by `tests/sobol_table.py`).
+Direction numbers: S. Joe and F. Y. Kuo, Constructing Sobol sequences with better two-dimensional projections, 2008
+(`sobol.npz`, created by `tests/sobol_table.py`).
 """
 
 from __future__ import annotations
@@ -21,12 +21,10 @@ __all__ = ["SobolEngine"]
 
 
 class SobolEngine:
-    """Points of a low-discrepancy sequence in the unit cube.
+    """Points of a low-discrepancy sequence in the unit cube. Sobol, 1967; scrambling by Owen, 1998.
 
-    Sobol, 1967; scrambled as by Owen, 1998, with the same points as PyTorch's for a `seed`.
-
-    The engine's state is in `sobolstate` (dimension, 30), the direction numbers, `shift`, the first point, and `quasi`,
-    the last one, as 30-bit integers.
+    For a `seed` the points are PyTorch's. The state is in `sobolstate` (dimension, 30), the direction numbers, `shift`,
+    the first point, and `quasi`, the last point, as 30-bit integers.
     """
 
     MAXBIT = 30
@@ -53,7 +51,7 @@ class SobolEngine:
     def draw_base2(self, m: int, out: Tensor | None = None, dtype: dtypes.dtype | None = None) -> Tensor:
         """The next 2 ** m points.
 
-        Raises ValueError unless the number of points drawn so far becomes a power of 2, as the sequence's balance asks.
+        Raises ValueError unless the total number of points becomes a power of 2, which keeps the sequence balanced.
         """
         n = 2**m
         total = self.num_generated + n
@@ -72,7 +70,7 @@ class SobolEngine:
         return self
 
     def reset(self) -> SobolEngine:
-        """Begin again at the first point."""
+        """Restart at the first point."""
         self.quasi.copy_(self.shift)
         self.num_generated = 0
         return self
@@ -80,16 +78,16 @@ class SobolEngine:
     def _advance(self, n: int) -> np.ndarray:
         """The next n points as integers.
 
-        Each differs from the one before by the direction number of the lowest zero bit of that one's index.
+        A point differs from the previous one by the direction number of the lowest zero bit of the previous index.
         """
         first, last = self.num_generated, self.quasi.numpy()
         indices = np.arange(max(first, 1), first + n) - 1  # of the points before; the first of all is the shift itself
         lowest = np.log2(~indices & (indices + 1)).astype(np.int64)
         steps = self.sobolstate.numpy().T[lowest]
-        found = np.bitwise_xor.accumulate(np.concatenate([last[None], steps]), 0)
-        self.quasi.copy_(from_numpy(found[-1].copy()))
+        points = np.bitwise_xor.accumulate(np.concatenate([last[None], steps]), 0)
+        self.quasi.copy_(from_numpy(points[-1].copy()))
         self.num_generated += n
-        return found if first == 0 else found[1:]
+        return points if first == 0 else points[1:]
 
     def __repr__(self) -> str:
         more = (
@@ -109,11 +107,12 @@ def _table() -> tuple[np.ndarray, np.ndarray]:
 
 
 def _directions(dimension: int) -> np.ndarray:
-    """The direction numbers (dimension, 30), the j-th with its highest bit at 29 - j: the initial ones and those that
-    follow by the polynomials' recurrence.
+    """The direction numbers (dimension, 30), from the initial ones by the polynomials' recurrence.
+
+    The highest bit of the j-th number is at 29 - j.
     """
     bits = SobolEngine.MAXBIT
-    polynomials, initial = (each[:dimension] for each in _table())
+    polynomials, initial = (table[:dimension] for table in _table())
     degrees = np.log2(polynomials).astype(np.int64)
     numbers = np.ones((dimension, bits), np.int64)
     for degree in range(1, 19):
@@ -139,10 +138,10 @@ def _scrambled(state: np.ndarray, seed: int | None) -> tuple[np.ndarray, np.ndar
     shift = coins(dimension, bits) @ (1 << np.arange(bits))
     matrices = np.tril(coins(dimension, bits, bits))
     matrices[:, range(bits), range(bits)] = 1
-    # (dimension, bits): a row's bits, the first of them the highest
+    # (dimension, bits): a row's bits, highest first
     rows = matrices @ (1 << np.arange(bits - 1, -1, -1))
-    found = np.zeros_like(state)
+    scrambled = np.zeros_like(state)
     for p in range(bits):
         parity = np.bitwise_count(rows[:, p, None] & state) & 1
-        found |= parity.astype(np.int64) << (bits - 1 - p)
-    return found, shift
+        scrambled |= parity.astype(np.int64) << (bits - 1 - p)
+    return scrambled, shift

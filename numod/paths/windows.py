@@ -1,8 +1,7 @@
-"""`numod.signal.windows`: window functions of M samples, symmetric by default; without `sym` the first M of a symmetric
-window of M + 1, for periods.
+"""`numod.signal.windows`: window functions of M samples, symmetric by default.
 
-n counts the samples from 0, and N is the index of the last one of the symmetric window. Raises ValueError for M < 0 and
-dtypes that are not floating.
+Without `sym` they are the first M samples of a symmetric window of M + 1, for periodic signals. n counts the samples
+from 0, and N is the last index of the symmetric window. Raises ValueError for M < 0 and non-floating dtypes.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ __all__ = [
 
 
 def _window(shape: Callable) -> Callable:
-    """The window function of a shape, which takes n and N in float64."""
+    """The window function for a shape, a function of n and N in float64."""
 
     @functools.wraps(shape)
     def window(
@@ -42,9 +41,9 @@ def _window(shape: Callable) -> Callable:
             raise ValueError(f"{shape.__name__} requires non-negative window length, got M={M}")
         if dtype not in (float32, float64):
             raise ValueError(f"{shape.__name__} expects float32 or float64 dtypes, got: {dtype}")
-        made = shape(arange(M, dtype=float64, device=device), M if M > 1 and not sym else M - 1, **options)
-        made = made if M > 1 else ones(M, device=device)
-        return made.to(dtype).requires_grad_(requires_grad)
+        values = shape(arange(M, dtype=float64, device=device), M if M > 1 and not sym else M - 1, **options)
+        values = values if M > 1 else ones(M, device=device)
+        return values.to(dtype).requires_grad_(requires_grad)
 
     return window
 
@@ -56,7 +55,7 @@ def _positive(name: str, window: str, value: float) -> None:
 
 @_window
 def exponential(n: Tensor, N: int, *, center: float | None = None, tau: float = 1.0) -> Tensor:
-    """exp(-|n - center| / tau); the center is that of a symmetric window, which takes no other."""
+    """exp(-|n - center| / tau). Symmetric windows have their own center and accept no other."""
     _positive("Tau", "exponential", tau)
     if center is not None and n.numel() == N + 1:
         raise ValueError("Center must be None for symmetric windows")
@@ -126,7 +125,7 @@ def blackman(n: Tensor, N: int) -> Tensor:
 
 @_window
 def nuttall(n: Tensor, N: int) -> Tensor:
-    """Four cosines whose side lobes are least (Nuttall, Some windows with very good sidelobe behavior, 1981)."""
+    """Four cosines with the smallest side lobes. Nuttall, Some windows with very good sidelobe behavior, 1981."""
     return _cosines(n, N, [0.3635819, 0.4891775, 0.1365995, 0.0106411])
 
 

@@ -31,17 +31,17 @@ def functions(kernels: Iterable[build.Kernel]) -> list[tuple[int, int, str]]:
 
     They include outlined loops, helpers, Python wrappers and functions that kernels share.
     """
-    named = sorted({address: name for kernel in kernels for address, name in _named_addresses(kernel)}.items())
-    ends = [address for address, _ in named[1:]] + [named[-1][0] + _MOST] if named else []
+    symbols = sorted({address: name for kernel in kernels for address, name in _named_addresses(kernel)}.items())
+    ends = [address for address, _ in symbols[1:]] + [symbols[-1][0] + _MOST] if symbols else []
     ranges = _executable()
     lows = [low for low, _ in ranges]
     # the end of the range that may contain the function
-    range_ends = [ranges[bisect_right(lows, begin) - 1][1] if ranges else 0 for begin, _ in named]
+    range_ends = [ranges[bisect_right(lows, begin) - 1][1] if ranges else 0 for begin, _ in symbols]
     sizes = [
         min(end - begin, _MOST, high - begin if high > begin else _MOST)
-        for (begin, _), end, high in zip(named, ends, range_ends)
+        for (begin, _), end, high in zip(symbols, ends, range_ends)
     ]
-    return [(begin, size, name) for (begin, name), size in zip(named, sizes)]
+    return [(begin, size, name) for (begin, name), size in zip(symbols, sizes)]
 
 
 def _named_addresses(kernel: build.Kernel) -> list[tuple[int, str]]:

@@ -1,6 +1,6 @@
-"""`assert_close`: tensors, numbers, and sequences and mappings of them, equal up to a tolerance.
+"""`assert_close`: checks that tensors, numbers, sequences and mappings are equal up to a tolerance.
 
-Its messages are laid out as PyTorch's.
+Its messages have PyTorch's format.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NUMBERS = (int, float, complex, np.number, np.bool_)
 
 
 class _Options(NamedTuple):
-    """What to compare, and how closely."""
+    """The options of a comparison."""
 
     rtol: float | None
     atol: float | None
@@ -39,14 +39,14 @@ class _Options(NamedTuple):
     check_stride: bool
 
     def tolerances(self, *kinds: DType) -> tuple[float, float]:
-        """(rtol, atol): those given, or the wider ones of these dtypes."""
+        """(rtol, atol): the given ones, or the larger ones of these dtypes."""
         if self.rtol is not None:
             return self.rtol, self.atol
-        return tuple(max(each) for each in zip(*[_TOLERANCES.get(kind.real, (0.0, 0.0)) for kind in kinds]))
+        return tuple(max(values) for values in zip(*[_TOLERANCES.get(kind.real, (0.0, 0.0)) for kind in kinds]))
 
 
 class _Mismatch(Exception):
-    """Why the comparison failed: the message, and the type of the exception to raise."""
+    """A failed comparison: the message, and the type of exception to raise."""
 
     def __init__(self, message: str, kind: type[Exception] = AssertionError) -> None:
         super().__init__(message)
@@ -55,7 +55,7 @@ class _Mismatch(Exception):
 
 @contextlib.contextmanager
 def _at(path: tuple) -> Iterator[None]:
-    """A _Mismatch in here is one of the item at `path`."""
+    """Set the path of a _Mismatch raised in the block."""
     try:
         yield
     except _Mismatch as failure:
@@ -77,13 +77,12 @@ def assert_close(
     check_stride: bool = False,
     msg: str | Callable[[str], str] | None = None,
 ) -> None:
-    """Raise AssertionError unless |actual - expected| <= atol + rtol * |expected| for all elements, with equal shapes,
-    dtypes and devices.
+    """Raise AssertionError unless |actual - expected| <= atol + rtol * |expected| for all elements.
 
-    Without tolerances they follow the dtype (float32: 1.3e-6 and 1e-5; integers and bool: 0). `msg` is the error's
-    text, or makes it from the one written here. Sequences and mappings are compared entry by entry; Python numbers as
-    float64 or integers. `check_layout` has nothing to do: all tensors are strided. Raises TypeError for values that
-    cannot be compared and ValueError where only one tolerance is given.
+    Shapes, dtypes and devices must be equal. The default tolerances depend on the dtype (float32: 1.3e-6 and 1e-5;
+    integers and bool: 0). `msg` replaces the message, or is a function of it. Sequences and mappings are compared entry
+    by entry, Python numbers as float64 or integers. `check_layout` has no effect, since all tensors are strided. Raises
+    TypeError for values that cannot be compared, and ValueError if only one tolerance is given.
     """
     if (rtol is None) is not (atol is None):
         raise ValueError(
@@ -92,10 +91,10 @@ def assert_close(
         )
     options = _Options(rtol, atol, equal_nan, allow_subclasses, check_device, check_dtype, check_stride)
     try:
-        # all are paired before the first is compared
-        for path, one, other in list(_pairs(actual, expected, options, ())):
+        # all pairs are formed before the first comparison
+        for path, actual_item, expected_item in list(_pairs(actual, expected, options, ())):
             with _at(path):
-                _compare(one, other, options)
+                _compare(actual_item, expected_item, options)
     except _Mismatch as failure:
         text = str(failure) + (
             "\n\nThe failure occurred for item " + "".join(f"[{key!r}]" for key in failure.path) if failure.path else ""
@@ -106,7 +105,7 @@ def assert_close(
 
 
 def _pairs(actual: object, expected: object, options: _Options, path: tuple) -> Iterator[tuple[tuple, object, object]]:
-    """(path, actual, expected) of everything to compare inside two values."""
+    """(path, actual, expected) of all values to compare."""
     with _at(path):
         keys = _keys(actual, expected, options)
     if keys is None:
@@ -117,7 +116,7 @@ def _pairs(actual: object, expected: object, options: _Options, path: tuple) -> 
 
 
 def _keys(actual: object, expected: object, options: _Options) -> Sequence | None:
-    """What two containers are entered by; None for values that are compared themselves."""
+    """The keys of two containers; None for values that are compared themselves."""
     if _are(Sequence, actual, expected) and not isinstance(actual, str) and not isinstance(expected, str):
         if len(actual) != len(expected):
             raise _Mismatch(f"The length of the sequences mismatch: {len(actual)} != {len(expected)}")
@@ -178,11 +177,11 @@ def _python(number: object) -> object:
 def _compare_numbers(actual: complex, expected: complex, options: _Options) -> None:
     if options.check_dtype and type(actual) is not type(expected):
         raise _Mismatch(f"The (d)types do not match: {type(actual)} != {type(expected)}.")
-    kinds = [dtypes.int64 if isinstance(each, int) else dtypes.float64 for each in (actual, expected)]
+    kinds = [dtypes.int64 if isinstance(number, int) else dtypes.float64 for number in (actual, expected)]
     rtol, atol = options.tolerances(*kinds)
     difference = abs(actual - expected)
-    close = actual == expected or (math.isfinite(difference) and difference <= atol + rtol * abs(expected))
-    if close or (options.equal_nan and cmath.isnan(actual) and cmath.isnan(expected)):
+    is_close = actual == expected or (math.isfinite(difference) and difference <= atol + rtol * abs(expected))
+    if is_close or (options.equal_nan and cmath.isnan(actual) and cmath.isnan(expected)):
         return
     raise _Mismatch(_scalar_message(actual, expected, rtol, atol))
 
@@ -199,7 +198,7 @@ def _compare_tensors(actual: Tensor, expected: Tensor, options: _Options) -> Non
     if not actual.ndim:
         raise _Mismatch(_scalar_message(actual.item(), expected.item(), rtol, atol))
     absolute = (actual - expected).abs()
-    differences = [np.where(matches, 0, _array(each)) for each in (absolute, absolute / expected.abs())]
+    differences = [np.where(matches, 0, _array(difference)) for difference in (absolute, absolute / expected.abs())]
     raise _Mismatch(_tensor_message(matches, differences, rtol, atol))
 
 
@@ -210,9 +209,9 @@ def _check_attributes(actual: Tensor, expected: Tensor, options: _Options) -> No
         "dtype": (actual.dtype, expected.dtype, options.check_dtype),
         "stride()": (actual.stride(), expected.stride(), options.check_stride),
     }
-    for name, (one, other, wanted) in compared.items():
-        if wanted and one != other:
-            raise _Mismatch(f"The values for attribute '{name}' do not match: {one} != {other}.")
+    for name, (actual_value, expected_value, wanted) in compared.items():
+        if wanted and actual_value != expected_value:
+            raise _Mismatch(f"The values for attribute '{name}' do not match: {actual_value} != {expected_value}.")
 
 
 def _array(tensor: Tensor) -> np.ndarray:
@@ -221,13 +220,13 @@ def _array(tensor: Tensor) -> np.ndarray:
 
 def _matches(actual: np.ndarray, expected: np.ndarray, rtol: float, atol: float, equal_nan: bool) -> np.ndarray:
     with np.errstate(all="ignore"):
-        close = actual == expected
+        is_close = actual == expected
         if rtol or atol:
             error = np.abs(actual - expected)
-            close |= np.isfinite(error) & (error <= atol + np.abs(rtol * expected))
+            is_close |= np.isfinite(error) & (error <= atol + np.abs(rtol * expected))
         if equal_nan:
-            close |= np.isnan(actual) & np.isnan(expected)
-    return close
+            is_close |= np.isnan(actual) & np.isnan(expected)
+    return is_close
 
 
 def _scalar_message(actual: complex, expected: complex, rtol: float, atol: float) -> str:
@@ -248,9 +247,9 @@ def _tensor_message(matches: np.ndarray, differences: list[np.ndarray], rtol: fl
         f"Mismatched elements: {wrong} / {matches.size} ({wrong / matches.size:.1%})",
     ]
     for name, values, tolerance in zip(("absolute", "relative"), differences, (atol, rtol)):
-        place = tuple(int(each) for each in np.unravel_index(np.argmax(values), values.shape))
+        index = tuple(int(position) for position in np.unravel_index(np.argmax(values), values.shape))
         lines.append(
-            f"Greatest {name} difference: {values[place].item()} at index {place}{_allowed(tolerance, rtol, atol)}"
+            f"Greatest {name} difference: {values[index].item()} at index {index}{_allowed(tolerance, rtol, atol)}"
         )
     return "\n".join(lines)
 

@@ -1,7 +1,4 @@
-"""`make_tensor`: random test data within bounds that suit the dtype.
-
-Not for training: see `numod.rand` and its like.
-"""
+"""`make_tensor`: random test data within bounds that suit the dtype. For training data use `numod.rand`."""
 
 from __future__ import annotations
 
@@ -28,12 +25,11 @@ def make_tensor(
     exclude_zero: bool = False,
     memory_format: object = None,
 ) -> Tensor:
-    """A tensor of `shape` with random values in [low, high), by default within [-9, 9] as far as the dtype has that
-    (bool: both).
+    """A tensor of `shape` with random values in [low, high), by default within [-9, 9] and the dtype's range.
 
-    `noncontiguous` leaves gaps along the last dimension (of tensors with more than one element); `exclude_zero`
-    replaces zeros by the smallest positive normal number, or 1. Raises ValueError for bounds that are NaN, empty or
-    outside the dtype, and options that contradict each other.
+    `noncontiguous` leaves gaps along the last dimension (for more than one element). `exclude_zero` replaces zeros with
+    the smallest positive normal number, or 1. Raises ValueError for bounds that are NaN, empty or outside the dtype,
+    and for options that contradict each other.
     """
     if noncontiguous and memory_format is not None:
         raise ValueError(
@@ -59,16 +55,16 @@ def _values(
         return complex_(*(_values(shape, dtype.real, device, low, high) for _ in range(2)))
     low, high = _bounds(dtype, low, high)
     if not dtype.is_floating_point:
-        # so that their difference is an int64
+        # limits, so that the difference fits into an int64
         low, high = max(math.ceil(low), -(1 << 62)), min(math.ceil(high), (1 << 62) - 1)
         return randint(low, high, shape, dtype=dtypes.int64, device=device).to(dtype)
     share = rand(shape, dtype=dtype.compute, device=device)
-    # the difference of the bounds may overflow, this does not
+    # high - low could overflow
     return (share * high + (1 - share) * low).clamp(low, high).to(dtype)
 
 
 def _bounds(dtype: DType, low: float | None, high: float | None) -> tuple[float, float]:
-    """The bounds within what the dtype can hold. For integers, `high` itself is left out."""
+    """The bounds limited to the dtype's range. For integers, `high` is exclusive."""
     if dtype.is_floating_point:
         lowest, end, default = dtypes.finfo(dtype).min, dtypes.finfo(dtype).max, (-9, 9)
     else:

@@ -182,8 +182,8 @@ def test_empty_bags() -> None:
 
 
 @pytest.mark.parametrize("offsets, last, message", [
-    ([1, 2], False, "However, got 1"), ([0, 3, 2], False, "have to rise"), ([0, 5], False, "a last one of 5"), ([0, -1], False, "a last one of -1"),
-    ([0, 2, 5], True, "a last one of 5"), ([], True, "at least 1"),
+    ([1, 2], False, "However, got 1"), ([0, 3, 2], False, "have to increase"), ([0, 5], False, "the last offset 5"), ([0, -1], False, "the last offset -1"),
+    ([0, 2, 5], True, "the last offset 5"), ([], True, "at least 1"),
 ])  # fmt: skip
 def test_offsets_are_checked(offsets: list, last: bool, message: str) -> None:
     with pytest.raises(RuntimeError, match=message):
@@ -224,7 +224,7 @@ ERRORS = [
     (lambda w: F.embedding_bag(tensor([[1]]), w, tensor([0])), ValueError, "If input is 2D"),
     (lambda w: F.embedding_bag(tensor([1, 2]), w, tensor([1])), RuntimeError, r"offsets\[0\] has to be 0"),
     (lambda w: F.embedding_bag(tensor([1, 2]), w, tensor([0, 3])), RuntimeError, "length of 2"),
-    (lambda w: F.embedding_bag(tensor([1, 2, 3]), w, tensor([0, 2, 1])), RuntimeError, "rise"),
+    (lambda w: F.embedding_bag(tensor([1, 2, 3]), w, tensor([0, 2, 1])), RuntimeError, "increase"),
     (lambda w: F.embedding_bag(tensor([6]), w, tensor([0])), RuntimeError, "out of bounds"),
     (lambda w: F.embedding_bag(tensor([1]), w, tensor([0]), mode="most"), ValueError, "mode has to be one of"),
     (lambda w: F.embedding_bag(tensor([1]), w, tensor([0]), scale_grad_by_freq=True, mode="max"), ValueError,

@@ -1,4 +1,4 @@
-"""The functions that modules compute, with PyTorch's names. They are composed of ops and have no kernels."""
+"""The functions that modules compute, with PyTorch's names. They are composed of ops."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TRUTHS = (
     "inplace return_indices hard need_weights average_attn_weights log_target use_separate_proj_weight add_zero_attn"
 ).split()
 for _name, _function in list(globals().items()):
-    # that one answers itself, without the time of a further call
+    # `linear` checks its arguments itself, without the time of another call
     if isinstance(_function, _FunctionType) and not _name.startswith("_") and _name != "linear":
         globals()[_name] = _checked(_name, _function, truths=_TRUTHS)
         globals()[_name].__module__, globals()[_name].__qualname__ = __name__, _name  # where pickle finds it

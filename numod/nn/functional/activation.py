@@ -1,4 +1,4 @@
-"""Activations as functions: most are a pointwise row with its defaults."""
+"""Activations as functions. Most are a pointwise row with default values."""
 
 from __future__ import annotations
 
@@ -27,27 +27,28 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def _activation(row: object, *defaults: float, inplace: bool = True) -> Callable:
-    """A row of the table as a function: the input, the row's numbers with defaults, and `inplace` if there is such a
-    form.
+    """A row of the table as a function.
+
+    Its arguments are the input, the row's numbers with defaults, and `inplace` if there is an in-place form.
     """
     optional = (*defaults, False) if inplace else defaults
     most = len(row.inputs) + inplace
 
-    def function(*arguments: object, **named: object) -> Tensor:
-        if named and (placed := signatures.rearranged(function, None, arguments, named)) is not None:
-            arguments, named = placed
+    def function(*arguments: object, **kwargs: object) -> Tensor:
+        if kwargs and (rearranged := signatures.rearranged(function, None, arguments, kwargs)) is not None:
+            arguments, kwargs = rearranged
         missing = most - len(arguments)
-        if named or not 0 <= missing <= len(optional):
+        if kwargs or not 0 <= missing <= len(optional):
             raise TypeError(
                 f"{row.name}() takes {signatures.of(function)}, got {len(arguments)} positional arguments and "
-                f"{list(named)} by name"
+                f"{list(kwargs)} by name"
             )
         if missing:
             arguments += optional[-missing:]
         if not inplace:
             return row(*arguments)
-        *arguments, over = arguments
-        if not over:
+        *arguments, inplace_ = arguments
+        if not inplace_:
             return row(*arguments)
         apply_into(row, tuple(arguments), (arguments[0],))
         return arguments[0]
@@ -114,7 +115,7 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
 
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
-    """x where it is over `threshold`, otherwise `value`; integers stay integers."""
+    """x where it is greater than `threshold`, otherwise `value`; integers stay integers."""
     return (f.threshold_ if inplace else f.threshold)(input, threshold, value)
 
 
@@ -124,7 +125,7 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def gelu(input: Tensor, *, approximate: str = "none", out: Tensor | None = None) -> Tensor:
-    """x times the standard normal cumulative distribution function of x, or its approximation by tanh.
+    """x times the standard normal cumulative distribution function of x, or its approximation with tanh.
 
     Hendrycks and Gimpel, 2016.
     """
@@ -135,7 +136,7 @@ def gelu(input: Tensor, *, approximate: str = "none", out: Tensor | None = None)
 
 
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
-    """x where positive, else weight * x; one weight, or one per channel (dimension 1)."""
+    """x where positive, otherwise weight * x, with one weight or one per channel (dimension 1)."""
     if weight.ndim > 1:
         raise RuntimeError(f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.ndim}")
     if weight.dtype is not input.dtype:
@@ -155,13 +156,13 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     return t.prelu(input, weight.reshape([1, -1] + [1] * (input.ndim - 2)))
 
 
-Tensor.prelu = prelu  # PyTorch has the method too
+Tensor.prelu = prelu  # as in PyTorch
 
 
 def rrelu(
     input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False
 ) -> Tensor:
-    """leaky_relu with a random slope per element in training, else with the mean slope."""
+    """leaky_relu with a random slope per element in training, otherwise with the mean slope."""
     if lower > upper:
         raise RuntimeError(f"Lower bound should be less than or equal to the upper bound, got {lower} and {upper}")
     slope = (
@@ -176,7 +177,7 @@ def rrelu(
 
 
 def glu(input: Tensor, dim: int = -1) -> Tensor:
-    """First half times sigmoid of the second half of a dimension."""
+    """The first half of a dimension times the sigmoid of the second half."""
     if input.ndim == 0:
         raise RuntimeError("glu does not support scalars because halving size must be even")
     size = input.shape[normalize_dim(dim, input.ndim)]
@@ -199,17 +200,17 @@ def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
 
 
 def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: object = None) -> Tensor:
-    """Logarithm of softmax."""
+    """The logarithm of softmax along a dimension."""
     return f.log_softmax(input, _softmax_dim("log_softmax", input.ndim) if dim is None else dim, dtype)
 
 
 def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: object = None) -> Tensor:
-    """softmax of -x."""
+    """softmax of -x along a dimension."""
     return f.softmax(-input, _softmax_dim("softmin", input.ndim) if dim is None else dim, dtype)
 
 
 def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
-    """softmax((logits + Gumbel noise) / tau); `hard` gives one-hot vectors with that gradient.
+    """softmax((logits + Gumbel noise) / tau); `hard` returns one-hot vectors with that gradient.
 
     Jang, Gu and Poole, 2017.
     """
@@ -227,12 +228,12 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
 def _over_input(function: Callable) -> Callable:
     """The in-place form of the function."""
 
-    def in_place(input: Tensor, *values: object, **named: object) -> Tensor:
-        return function(input, *values, **named, inplace=True)
+    def in_place(input: Tensor, *values: object, **kwargs: object) -> Tensor:
+        return function(input, *values, **kwargs, inplace=True)
 
     in_place.__name__ = in_place.__qualname__ = f"{function.__name__}_"
     in_place.__module__ = __name__
-    in_place.__doc__ = f"{function.__name__}, written over its input."
+    in_place.__doc__ = f"{function.__name__}, in place."
     return in_place
 
 

@@ -30,16 +30,14 @@ def scaled_dot_product_attention(
 ) -> Tensor:
     """softmax(query @ key^T * scale + mask) @ value for (..., L, E), (..., S, E), (..., S, Ev) -> (..., L, Ev).
 
-    Vaswani et al., 2017.
-
-    A bool mask (..., L, S) is True where a key takes part, a floating one is added to the scores; fully masked rows
-    give 0. `is_causal`: position i attends to 0 .. i. `enable_gqa`: keys and values have fewer heads, each shared by
-    several of the query's. On the CPU the (L, S) scores are never materialised, except for a mask that requires a
-    gradient and for double backward.
+    A bool mask (..., L, S) is True where a key takes part; a floating mask is added to the scores. Fully masked rows
+    are 0. With `is_causal`, position i attends to positions 0 to i. With `enable_gqa`, keys and values have fewer
+    heads, each shared by several heads of the query. On the CPU the (L, S) scores are never materialized, except if the
+    mask requires a gradient and for double backward. Vaswani et al., 2017.
     """
     _check(query, key, value, attn_mask, dropout_p, is_causal)
     scale = 1.0 / sqrt(query.shape[-1] or 1) if scale is None else scale
-    if type(scale) not in (int, float):  # a number that a compiled function is given, or a tensor
+    if type(scale) not in (int, float):  # a compiled function's symbolic number, or a tensor
         query, scale = query * scale, 1.0
     mask = attn_mask if attn_mask is None or attn_mask.dtype is dtypes.bool_ else attn_mask.to(query.dtype)
     if enable_gqa:
@@ -48,15 +46,15 @@ def scaled_dot_product_attention(
 
 
 def _grouped(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> tuple:
-    """Queries (..., H, L, E) as (..., Hk, H / Hk, L, E): grouped by the head of keys and values they share."""
-    heads, kept = query.shape[-3], max(key.shape[-3], value.shape[-3])
-    if any(each.shape[-3] == 0 or heads % each.shape[-3] or kept % each.shape[-3] for each in (key, value)):
+    """Queries (..., H, L, E) as (..., Hk, H / Hk, L, E): grouped by the head of the keys and values they share."""
+    heads, kv_heads = query.shape[-3], max(key.shape[-3], value.shape[-3])
+    if any(tensor.shape[-3] == 0 or heads % tensor.shape[-3] or kv_heads % tensor.shape[-3] for tensor in (key, value)):
         raise RuntimeError("Number of heads in key and value must divide the number of heads in query")
     key, value = (
-        each if each.shape[-3] == kept else f.repeat_interleave(each, kept // each.shape[-3], -3)
-        for each in (key, value)
+        tensor if tensor.shape[-3] == kv_heads else f.repeat_interleave(tensor, kv_heads // tensor.shape[-3], -3)
+        for tensor in (key, value)
     )
-    split = lambda x: f.unflatten(x, -3, (kept, heads // kept)) if x.shape[-3] == heads else f.unsqueeze(x, -3)  # noqa: E731
+    split = lambda x: f.unflatten(x, -3, (kv_heads, heads // kv_heads)) if x.shape[-3] == heads else f.unsqueeze(x, -3)  # noqa: E731
     return (
         split(query),
         f.unsqueeze(key, -3),
@@ -68,7 +66,7 @@ def _grouped(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> 
 def _attention(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float, causal: bool, scale: float
 ) -> Tensor:
-    """Attention by the blockwise kernel if it applies, else composed of ops."""
+    """Attention by the blockwise kernel if it is supported, otherwise composed of ops."""
     tensors = (query, key, value) if mask is None else (query, key, value, mask)
     if query.shape[-1] != key.shape[-1] or key.shape[-2] != value.shape[-2]:
         shapes = ", ".join(str(tuple(tensor.shape)) for tensor in tensors[:3])
@@ -90,7 +88,7 @@ def _attention(
         tensors = [f.flatten(tensor, 0, len(lead) - op.LEADS) for tensor in tensors]
     drawn = 0, 0
     if dropout_p > 0.0:
-        # refuses numbers that examples of `func.vmap` would share or not, other than they are to
+        # raises if examples of `func.vmap` would share numbers that must differ, or the reverse
         extensions.random_count(query, False)
         drawn = random.default_generator.draw(prod(lead) * query.shape[-2] * key.shape[-2])
     out, _ = op.attention.apply((*tensors, *(None,) * (4 - len(tensors)), *drawn), (scale, causal, float(dropout_p)))
@@ -120,7 +118,7 @@ def _check(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropo
 
 
 def _mask_of(name: str, mask: Tensor | None, like: Tensor) -> Tensor | None:
-    """A mask to be added to the scores: -inf where a bool mask is True."""
+    """A mask to add to the scores: -inf where a bool mask is True."""
     if mask is None or mask.is_floating_point():
         return mask
     if mask.dtype is not dtypes.bool_:
@@ -155,8 +153,9 @@ def multi_head_attention_forward(
     average_attn_weights: bool = True,
     is_causal: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
-    """Attention of several heads over (L, N, E), (S, N, Ek), (S, N, Ev), or without N -> (result (L, N, E), weights (N,
-    L, S) or None).
+    """Multi-head attention over (L, N, E), (S, N, Ek), (S, N, Ev), or without N.
+
+    Returns (result (L, N, E), weights (N, L, S) or None).
     """
     separate = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else None
     return attend_by_heads(
@@ -191,14 +190,14 @@ def attend_by_heads(
     is_causal: bool,
     batch_first: bool,
 ) -> tuple[Tensor, Tensor | None]:
-    """`multi_head_attention_forward`, whose inputs and result have N first if `batch_first`."""
+    """`multi_head_attention_forward` in which N is the first dimension if `batch_first`."""
     _check_heads(query, key, value, size, heads, attn_mask, is_causal)
     batched = query.ndim == 3
     if not batched:
         query, key, value = query.unsqueeze(1), key.unsqueeze(1), value.unsqueeze(1)
         key_padding_mask = key_padding_mask if key_padding_mask is None else key_padding_mask.unsqueeze(0)
         batch_first = False
-    # to (N, heads, L, width) and from there
+    # permutations to (N, heads, L, width) and back
     time, order, back = (1, (0, 2, 1, 3), (0, 2, 1, 3)) if batch_first else (0, (1, 2, 0, 3), (2, 0, 1, 3))
     batch, length, keys, width = query.shape[1 - time], query.shape[time], key.shape[time], size // heads
     q, k, v = _projected(query, key, value, weight, bias, separate)
@@ -211,19 +210,19 @@ def attend_by_heads(
             )
         mask = mask if mask.ndim == 2 else f.reshape(mask, (batch, heads, length, keys))
     if (bias_k is None) != (bias_v is None):
-        given, absent = ("bias_k", "bias_v") if bias_v is None else ("bias_v", "bias_k")
-        raise AssertionError(f"{given} is set but {absent} is None; give both or neither")
+        present, absent = ("bias_k", "bias_v") if bias_v is None else ("bias_v", "bias_k")
+        raise AssertionError(f"{present} is set but {absent} is None; give both or neither")
     if bias_k is not None:
         line = (batch, 1, size) if batch_first else (1, batch, size)
         k, v = f.cat([k, bias_k.expand(line)], time), f.cat([v, bias_v.expand(line)], time)
-        mask, padding = (each if each is None else f.pad_constant(each, (0, 1)) for each in (mask, padding))
-    apart = lambda x: f.permute(f.unflatten(x, 2, (heads, width)), order)  # noqa: E731
-    q = apart(q)
-    k = apart(k) if static_k is None else f.unflatten(static_k, 0, (batch, heads))
-    v = apart(v) if static_v is None else f.unflatten(static_v, 0, (batch, heads))
+        mask, padding = (tensor if tensor is None else f.pad_constant(tensor, (0, 1)) for tensor in (mask, padding))
+    split_heads = lambda x: f.permute(f.unflatten(x, 2, (heads, width)), order)  # noqa: E731
+    q = split_heads(q)
+    k = split_heads(k) if static_k is None else f.unflatten(static_k, 0, (batch, heads))
+    v = split_heads(v) if static_v is None else f.unflatten(static_v, 0, (batch, heads))
     if add_zero:
-        k, v = (f.cat([each, each.new_zeros((batch, heads, 1, width))], 2) for each in (k, v))
-        mask, padding = (each if each is None else f.pad_constant(each, (0, 1)) for each in (mask, padding))
+        k, v = (f.cat([tensor, tensor.new_zeros((batch, heads, 1, width))], 2) for tensor in (k, v))
+        mask, padding = (tensor if tensor is None else f.pad_constant(tensor, (0, 1)) for tensor in (mask, padding))
     if padding is not None:
         if tuple(padding.shape) != (batch, k.shape[2]):
             raise AssertionError(
@@ -232,12 +231,12 @@ def attend_by_heads(
         padding = f.reshape(padding, (batch, 1, 1, k.shape[2]))
         mask = padding if mask is None else mask + padding
     if need_weights or not op.suits(q._layout, batch * heads, k.shape[2], width, mask is not None):
-        q, k, v = f.contiguous(q), f.contiguous(k), f.contiguous(v)  # so that one launch multiplies all heads
+        q, k, v = f.contiguous(q), f.contiguous(k), f.contiguous(v)  # one launch then multiplies all heads
     if need_weights:
         scores = f.matmul(q * (1.0 / sqrt(width)), f.transpose(k, -2, -1))
         used = dropout(softmax(scores if mask is None else scores + mask, -1), dropout_p, dropout_p > 0.0)
         attended = f.matmul(used, v)
-    else:  # the blockwise kernel, which gives 0 for fully masked rows
+    else:  # the blockwise kernel, whose fully masked rows are 0
         attended = scaled_dot_product_attention(q, k, v, mask, dropout_p)
     result = f.reshape(f.permute(attended, back), (*query.shape[:2], size))
     result = linear(result, out_weight, out_bias)
@@ -271,7 +270,7 @@ def _check_heads(
 def _projected(
     query: Tensor, key: Tensor, value: Tensor, weight: Tensor | None, bias: Tensor | None, separate: tuple | None
 ) -> list[Tensor]:
-    """Projected queries, keys and values, with one weight (3 E, E) or one each; a single product for self-attention."""
+    """Projected queries, keys and values, with one weight (3 E, E) or separate ones; one product for self-attention."""
     biases = (None,) * 3 if bias is None else f.chunk(bias, 3, 0)
     if separate is None and query is key and key is value:
         return list(f.chunk(linear(query, weight, bias), 3, -1))

@@ -32,13 +32,13 @@ def spread(name: str, value: int | Sequence[int], ndim: int) -> tuple[int, ...]:
 def _checked(
     name: str, x: Tensor, weight: Tensor, bias: Tensor | None, channels: int, features: int, groups: int, ndim: int
 ) -> None:
-    """Raise RuntimeError, as PyTorch words it, for shapes that do not fit."""
+    """Raise RuntimeError, with PyTorch's messages, for shapes that do not match."""
     if weight.ndim != ndim + 2:
         if weight.ndim < 3:
             raise RuntimeError(f"{name}: weight should have at least three dimensions, but got {list(weight.shape)}")
-        given = f"weight{list(weight.shape)}, but got {x.ndim}-dimensional input of size {list(x.shape)} instead"
+        shapes = f"weight{list(weight.shape)}, but got {x.ndim}-dimensional input of size {list(x.shape)} instead"
         raise RuntimeError(
-            f"Expected {weight.ndim}-dimensional input for {weight.ndim}-dimensional {given}; {name} expects a weight "
+            f"Expected {weight.ndim}-dimensional input for {weight.ndim}-dimensional {shapes}; {name} expects a weight "
             f"of {ndim + 2} dimensions"
         )
     if x.ndim not in (ndim + 1, ndim + 2):
@@ -77,7 +77,7 @@ def _checked(
 
 
 def check_steps(stride: tuple, dilation: tuple, padding: tuple | str) -> None:
-    """Raise RuntimeError for steps that no window can go by, which kernels would follow out of their memory."""
+    """Raise RuntimeError for an invalid stride, dilation or padding, with which kernels would leave their memory."""
     if min(stride) <= 0:
         raise RuntimeError("non-positive stride is not supported")
     if min(dilation) <= 0:
@@ -93,15 +93,13 @@ def _with_bias(result: Tensor, bias: Tensor | None, ndim: int, batched: bool) ->
 
 
 def _same_padding(kernel: tuple, stride: tuple, dilation: tuple) -> list[tuple[int, int]]:
-    if any(each != 1 for each in stride):
+    if any(step != 1 for step in stride):
         raise RuntimeError("padding='same' is not supported for strided convolutions")
     return [(d * (k - 1) // 2, d * (k - 1) - d * (k - 1) // 2) for k, d in zip(kernel, dilation)]
 
 
 def _is_product(x: Tensor, weight: Tensor, sizes: tuple, padding: tuple, dilation: tuple, groups: int) -> bool:
-    """Whether a single window covers all of `sizes`: then the convolution is a matrix product of images and
-    features.
-    """
+    """Whether a single window covers all of `sizes`, so that the convolution is a matrix product."""
     return (
         groups == 1
         and tuple(sizes) == tuple(weight.shape[2:])
@@ -115,8 +113,9 @@ def _is_product(x: Tensor, weight: Tensor, sizes: tuple, padding: tuple, dilatio
 
 
 def _convolve(x: Tensor, weight: Tensor, stride: tuple, padding: tuple, dilation: tuple, groups: int) -> Tensor:
-    """The convolution, in which dimensions that a single window covers (whole word vectors, all electrodes) are
-    channels: a kernel would go over windows of one position.
+    """The convolution, after dimensions that a single window covers are merged into the channels.
+
+    Examples are whole word vectors and all electrodes; a kernel would loop over windows of one position.
     """
     covered = [
         k
@@ -126,11 +125,11 @@ def _convolve(x: Tensor, weight: Tensor, stride: tuple, padding: tuple, dilation
     covered = covered[len(covered) == x.ndim - 2 :]
     for k in reversed(covered):
         order = (0, 1, k + 2, *range(2, k + 2), *range(k + 3, x.ndim))
-        x, weight = (f.flatten(f.permute(each, order) if k else each, 1, 2) for each in (x, weight))
+        x, weight = (f.flatten(f.permute(tensor, order) if k else tensor, 1, 2) for tensor in (x, weight))
     stride, padding, dilation = (
         tuple(value for k, value in enumerate(values) if k not in covered) for values in (stride, padding, dilation)
     )
-    # a longer one, too, leaves one window; scratch memory goes by it
+    # a longer stride has the same effect, and scratch memory depends on it
     stride = tuple(min(s, max(n + 2 * p, 1)) for s, n, p in zip(stride, x.shape[2:], padding))
     result = op.convolution.apply((f.contiguous(x), f.contiguous(weight)), (stride, padding, dilation, groups, None))
     for k in covered:
@@ -170,14 +169,14 @@ def _convolution(ndim: int) -> Callable:
             sides = _same_padding(kernel, stride, dilation) if padding == "same" else [(0, 0)] * ndim
             padding = tuple(low for low, _ in sides)
             if any(low != high for low, high in sides):
-                x = pad(x, [each for low, high in reversed(sides) for each in (0, high - low)])
+                x = pad(x, [size for low, high in reversed(sides) for size in (0, high - low)])
         padding = spread("padding", padding, ndim)
-        reach = [d * (k - 1) + 1 for k, d in zip(kernel, dilation)]
-        if any(n + 2 * p < r for n, p, r in zip(x.shape[2:], padding, reach)):
+        extents = [d * (k - 1) + 1 for k, d in zip(kernel, dilation)]
+        if any(n + 2 * p < r for n, p, r in zip(x.shape[2:], padding, extents)):
             sizes = " x ".join(str(n + 2 * p) for n, p in zip(x.shape[2:], padding))
             raise RuntimeError(
                 f"Calculated padded input size per channel: ({sizes}). Kernel size: "
-                f"({' x '.join(map(str, reach))}). Kernel size can't be greater than actual input size"
+                f"({' x '.join(map(str, extents))}). Kernel size can't be greater than actual input size"
             )
         if _is_product(x, weight, x.shape[2:], padding, dilation, groups):
             return f.in_shape(

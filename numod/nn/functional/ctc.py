@@ -1,4 +1,4 @@
-"""The loss of connectionist temporal classification, with PyTorch's forms of targets and lengths."""
+"""The loss of connectionist temporal classification, with PyTorch's formats of targets and lengths."""
 
 from __future__ import annotations
 
@@ -25,11 +25,10 @@ def ctc_loss(
     reduction: str = "mean",
     zero_infinity: bool = False,
 ) -> Tensor:
-    """-log of the probability of the targets under log_probs (T, N, C) or (T, C); targets (N, S), or concatenated.
+    """-log of the probability of the targets under log_probs (T, N, C) or (T, C).
 
-    "mean" divides each loss by its target length first.
-
-    Raises RuntimeError for lengths or labels that do not fit. Graves et al., 2006.
+    targets are (N, S) or concatenated. The reduction "mean" divides each loss by its target length first. Raises
+    RuntimeError for lengths or labels that do not match. Graves et al., 2006.
     """
     single = log_probs.ndim == 2
     x = log_probs.unsqueeze(1) if single else log_probs
@@ -37,8 +36,8 @@ def ctc_loss(
         raise RuntimeError(f"ctc_loss: expected log_probs (T, N, C) or (T, C), got {list(log_probs.shape)}")
     steps, batch, classes = x.shape
     lengths, sizes = (
-        _lengths(name, each, batch)
-        for name, each in (("input_lengths", input_lengths), ("target_lengths", target_lengths))
+        _lengths(name, value, batch)
+        for name, value in (("input_lengths", input_lengths), ("target_lengths", target_lengths))
     )
     if not 0 <= blank < classes:
         raise RuntimeError(f"blank must be in label range, 0 to {classes - 1}, got {blank}")
@@ -68,14 +67,14 @@ def ctc_loss(
 def _lengths(name: str, value: Tensor | Sequence[int], batch: int) -> list[int]:
     if isinstance(value, Tensor) and value.is_floating_point():
         raise RuntimeError(f"{name} must be integral, got {value.dtype}")
-    found = (
+    lengths = (
         value.reshape(-1).tolist()
         if isinstance(value, Tensor)
         else [int(n) for n in (value if isinstance(value, (tuple, list)) else (value,))]
     )
-    if len(found) != batch:
-        raise RuntimeError(f"{name} must be of size batch_size: expected {batch} values, got {len(found)}")
-    return found
+    if len(lengths) != batch:
+        raise RuntimeError(f"{name} must be of size batch_size: expected {batch} values, got {len(lengths)}")
+    return lengths
 
 
 def _padded(targets: Tensor, sizes: list[int], batch: int) -> Tensor:
@@ -98,7 +97,7 @@ def _padded(targets: Tensor, sizes: list[int], batch: int) -> Tensor:
             f"0, but got size {list(targets.shape)}"
         )
     targets = f.pad_constant(targets, (0, longest - targets.shape[1]), 0) if targets.shape[1] < longest else targets
-    known = arange(targets.shape[1], device=targets.device) < tensor(sizes, dtype=dtypes.int64).to(
+    is_label = arange(targets.shape[1], device=targets.device) < tensor(sizes, dtype=dtypes.int64).to(
         device=targets.device
     ).unsqueeze(1)
-    return f.masked_fill(targets, ~known, 0)
+    return f.masked_fill(targets, ~is_label, 0)

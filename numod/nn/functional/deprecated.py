@@ -1,5 +1,6 @@
-"""Functions of PyTorch's top namespace with another argument order than in `nn.functional`, or with numeric codes for
-modes. Only adapters.
+"""Functions of PyTorch's top-level namespace whose arguments differ from those in `nn.functional`.
+
+They have another order, or numeric codes for modes. This file has only adapters.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def instance_norm(
 def embedding(
     weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False
 ) -> Tensor:
-    """`nn.functional.embedding`; -1 is no padding."""
+    """`nn.functional.embedding`; -1 means no padding."""
     return _embedding(
         indices,
         weight,
@@ -90,7 +91,7 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> tuple[Tensor]:
-    """`nn.functional.embedding_bag`, its mode 0, 1 or 2 for sum, mean or max; the bags alone, in a tuple."""
+    """`nn.functional.embedding_bag` with mode 0, 1 or 2 for sum, mean or max. Returns the bags in a tuple of one."""
     return (_embedding_bag(
         indices, weight, offsets, scale_grad_by_freq=scale_grad_by_freq, mode=("sum", "mean", "max")[mode],
         sparse=sparse,
@@ -106,38 +107,38 @@ def binary_cross_entropy_with_logits(
     pos_weight: Tensor | None = None,
     reduction: int = 0,
 ) -> Tensor:
-    """`nn.functional.binary_cross_entropy_with_logits`, its reduction 0, 1 or 2 for none, mean or sum."""
+    """`nn.functional.binary_cross_entropy_with_logits`with reduction 0, 1 or 2 for none, mean or sum."""
     return loss.binary_cross_entropy_with_logits(
         input, target, weight, pos_weight=pos_weight, reduction=_REDUCTIONS[reduction]
     )
 
 
 def kl_div(input: Tensor, target: Tensor, reduction: int = 0, *, log_target: bool = False) -> Tensor:
-    """`nn.functional.kl_div`, its reduction 0, 1 or 2 for none, mean or sum."""
+    """`nn.functional.kl_div`with reduction 0, 1 or 2 for none, mean or sum."""
     return loss.kl_div(input, target, reduction=_REDUCTIONS[reduction], log_target=log_target)
 
 
 def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 0
 ) -> Tensor:
-    """`nn.functional.cosine_embedding_loss`, its reduction 0, 1 or 2 for none, mean or sum."""
+    """`nn.functional.cosine_embedding_loss`with reduction 0, 1 or 2 for none, mean or sum."""
     return _margin.cosine_embedding_loss(input1, input2, target, margin, reduction=_REDUCTIONS[reduction])
 
 
 def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 1
 ) -> Tensor:
-    """`nn.functional.margin_ranking_loss`, its reduction 0, 1 or 2 for none, mean or sum."""
+    """`nn.functional.margin_ranking_loss`with reduction 0, 1 or 2 for none, mean or sum."""
     return _margin.margin_ranking_loss(input1, input2, target, margin, reduction=_REDUCTIONS[reduction])
 
 
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, reduction: int = 1) -> Tensor:
-    """`nn.functional.hinge_embedding_loss`, its reduction 0, 1 or 2 for none, mean or sum."""
+    """`nn.functional.hinge_embedding_loss`with reduction 0, 1 or 2 for none, mean or sum."""
     return _margin.hinge_embedding_loss(input, target, margin, reduction=_REDUCTIONS[reduction])
 
 
 def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool, full: bool, eps: float, reduction: int) -> Tensor:
-    """`nn.functional.poisson_nll_loss`, its reduction 0, 1 or 2 for none, mean or sum."""
+    """`nn.functional.poisson_nll_loss`with reduction 0, 1 or 2 for none, mean or sum."""
     return _margin.poisson_nll_loss(input, target, log_input, full, eps=eps, reduction=_REDUCTIONS[reduction])
 
 
@@ -151,7 +152,7 @@ def triplet_margin_loss(
     swap: bool = False,
     reduction: int = 0,
 ) -> Tensor:
-    """`nn.functional.triplet_margin_loss`, its reduction 0, 1 or 2 for none, mean or sum."""
+    """`nn.functional.triplet_margin_loss`with reduction 0, 1 or 2 for none, mean or sum."""
     return _margin.triplet_margin_loss(
         anchor, positive, negative, margin, p, eps, swap, reduction=_REDUCTIONS[reduction]
     )
@@ -166,7 +167,7 @@ def ctc_loss(
     reduction: int = 0,
     zero_infinity: bool = False,
 ) -> Tensor:
-    """`nn.functional.ctc_loss`, its reduction 0, 1 or 2 for none, mean or sum."""
+    """`nn.functional.ctc_loss`with reduction 0, 1 or 2 for none, mean or sum."""
     return ctc.ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, _REDUCTIONS[reduction], zero_infinity)
 
 
@@ -178,7 +179,7 @@ def constant_pad_nd(input: Tensor, pad: Sequence[int], value: float = 0) -> Tens
 def grid_sampler(
     input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Tensor:
-    """`nn.functional.grid_sample`, its modes by number."""
+    """`nn.functional.grid_sample` with numeric modes."""
     return vision.grid_sample(input, grid, _MODES[interpolation_mode], _BORDERS[padding_mode], align_corners)
 
 
@@ -207,9 +208,9 @@ def _sampled(name: str, ndim: int, input: Tensor, grid: Tensor, mode: int, borde
 
 def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
     """Convolution along the first dimension, (T, N, C) and weight (K, C, C_out) -> (T + 2 pad - K + 1, N, C_out)."""
-    for name, each, ndim in (("input", input, 3), ("weight", weight, 3), ("bias", bias, 1)):
-        if each.ndim != ndim:
-            raise RuntimeError(f"conv_tbc: expected {name} to have {ndim} dimensions, got {list(each.shape)}")
+    for name, tensor, ndim in (("input", input, 3), ("weight", weight, 3), ("bias", bias, 1)):
+        if tensor.ndim != ndim:
+            raise RuntimeError(f"conv_tbc: expected {name} to have {ndim} dimensions, got {list(tensor.shape)}")
     return f.permute(
         _convolution.conv1d(f.permute(input, (1, 2, 0)), f.permute(weight, (2, 1, 0)), bias, padding=pad), (2, 0, 1)
     )
@@ -222,8 +223,9 @@ def native_layer_norm(
     bias: Tensor | None,
     eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """(layer_norm, means, reciprocals of the standard deviations), the last two with sizes of 1 for the normalised
-    dimensions and without gradients.
+    """(layer_norm, means, reciprocal standard deviations).
+
+    The last two have size 1 in the normalized dimensions, and no gradients.
     """
     dims = tuple(range(input.ndim - len(normalized_shape), input.ndim))
     variance, mean = f.var_mean(input.detach(), dims, correction=0, keepdim=True)
@@ -240,7 +242,7 @@ def native_group_norm(
     group: int,
     eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """(group_norm, means (N, group), reciprocals of the standard deviations (N, group))."""
+    """(group_norm, means (N, group), reciprocal standard deviations (N, group))."""
     variance, mean = f.var_mean(f.reshape(input, (N, group, C // group * HxW)), -1, correction=0)
     return normalization.group_norm(input, group, weight, bias, eps), mean, (variance + eps).rsqrt()
 
@@ -255,8 +257,9 @@ def native_batch_norm(
     momentum: float,
     eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """(batch_norm, means and reciprocals of the standard deviations of the batch); the last two have no gradients, and
-    are empty where not `training`.
+    """(batch_norm, means, reciprocal standard deviations).
+
+    The last two are those of the batch, without gradients, and empty unless `training`.
     """
     empty = input.new_zeros(0)
     mean, scale = empty, empty
@@ -286,7 +289,7 @@ def convolution(
     output_padding: Sequence[int],
     groups: int,
 ) -> Tensor:
-    """Convolution, or `transposed`, of as many dimensions as the weight has after its first two."""
+    """Convolution, or transposed convolution, with a dimension for each of the weight's after its first two."""
     ndim = weight.ndim - 2
     if transposed:
         return getattr(_convolution, f"conv_transpose{ndim}d")(
@@ -318,14 +321,14 @@ def dropout_(input: Tensor, p: float, train: bool) -> Tensor:
 
 
 def feature_dropout(input: Tensor, p: float, train: bool) -> Tensor:
-    """Whole channels (N, C, ...) are zeroed."""
+    """Zero whole channels of (N, C, ...)."""
     return input * dropout(input.new_ones(tuple(input.shape[:2])), p, train).reshape(
         (*input.shape[:2], *[1] * (input.ndim - 2))
     )
 
 
 def feature_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
-    """The same in place."""
+    """`feature_dropout` in place."""
     return input.copy_(feature_dropout(input, p, train))
 
 
@@ -348,16 +351,16 @@ def rrelu_(
 ) -> Tensor:
     """`nn.functional.rrelu` in place."""
     if training and generator is not None:
-        slopes = (
+        random_slopes = (
             random.rand(input.shape, generator=generator, dtype=input.dtype, device=input.device) * (upper - lower)
             + lower
         )
-        return input.copy_(f.where(input > 0, input, input * slopes))
+        return input.copy_(f.where(input > 0, input, input * random_slopes))
     return activation.rrelu(input, lower, upper, training, inplace=True)
 
 
 def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
-    """Norms of the slices along a dimension, which stays; of all elements for dim -1."""
+    """Norms of the slices along a dimension, which is kept; the norm of all elements for dim -1."""
     if v.ndim == 1 and dim != -1:
         return v.abs()
     return (
@@ -373,7 +376,7 @@ def lstm_cell(
     b_ih: Tensor | None = None,
     b_hh: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The next (h, c) of (N, H) each."""
+    """The next (h, c), (N, H) each."""
     return op.lstm_cell.apply((linear(input, w_ih, b_ih) + linear(hx[0], w_hh, b_hh), f.contiguous(hx[1])))
 
 

@@ -22,7 +22,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     """x1 . x2 / (|x1| |x2|) along a dimension after broadcasting, with norms of at least eps."""
     dtype = dtypes.promote_types(x1.dtype, x2.dtype)
     x1, x2 = f.broadcast_tensors(x1.to(dtype), x2.to(dtype))
-    # the norms' product might under- or overflow
+    # the product of the norms might underflow or overflow
     return f.sum(normalize(x1, 2.0, dim, eps) * normalize(x2, 2.0, dim, eps), dim)
 
 

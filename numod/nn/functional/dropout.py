@@ -1,6 +1,4 @@
-"""Dropout: elements, or whole channels, set to 0 at random in training (or to a value that preserves mean and
-variance).
-"""
+"""Dropout: elements or whole channels are set to 0, or to SELU's lower limit, at random in training."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ from ...core.tensor import Tensor
 from ...ops import table as t
 
 __all__ = ["alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout"]
-_ALPHA = -1.7580993408473766  # minus scale times alpha of SELU: what a dropped element becomes
+_ALPHA = -1.7580993408473766  # the value of a dropped element: -scale * alpha of SELU
 
 
 def _check(p: float) -> None:
@@ -22,7 +20,7 @@ def _check(p: float) -> None:
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """In training each element is zeroed with probability p, else divided by 1 - p; in evaluation unchanged.
+    """In training, zero each element with probability p and divide the others by 1 - p.
 
     Srivastava et al., 2014.
     """
@@ -34,15 +32,15 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
 
 
 def _dropped(input: Tensor, p: float) -> Tensor:
-    """The result lies in memory as the input does."""
+    """Dropout whose result has the memory order of the input."""
     if (orders := f.memory_order(input._layout)) is not None:
         order, back = orders
         return f.permute(t.dropout(f.contiguous(f.permute(input, *order)), p, *random.draw_for(input)), *back)
     return t.dropout(f.contiguous(input), p, *random.draw_for(input))
 
 
-def _kept(input: Tensor, p: float) -> Tensor:
-    """A mask over the first two dimensions: 1 with probability 1 - p, else 0."""
+def _channel_mask(input: Tensor, p: float) -> Tensor:
+    """A mask over the first two dimensions: 1 with probability 1 - p, otherwise 0."""
     shape = (*input.shape[:2], *(1,) * (input.ndim - 2))
     return (random.rand(shape, dtype=input.dtype, device=input.device) >= p).to(input.dtype)
 
@@ -56,12 +54,12 @@ def _channels(input: Tensor, p: float, training: bool, inplace: bool) -> Tensor:
     if not training or p == 0.0:
         return input
     _expect_channels(input)
-    result = input * (_kept(input, p) / (1.0 - p) if p < 1.0 else 0.0)
+    result = input * (_channel_mask(input, p) / (1.0 - p) if p < 1.0 else 0.0)
     return f.copy_(input, result) if inplace else result
 
 
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Whole channels of (N, C, L) or (C, L) dropped."""
+    """Drop whole channels of (N, C, L) or (C, L)."""
     _check(p)
     if input.ndim not in (2, 3):
         raise RuntimeError(
@@ -76,7 +74,7 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Whole channels of (N, C, H, W) dropped. Tompson et al., 2015."""
+    """Drop whole channels of (N, C, H, W). Tompson et al., 2015."""
     _check(p)
     if input.ndim not in (3, 4):
         warnings.warn(
@@ -86,15 +84,15 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
         )
     elif input.ndim == 3:
         warnings.warn(
-            "dropout2d: Received a 3-D input, taken as (N, C, L) and not as (C, H, W); dropout1d says so without this "
-            "warning.",
+            "dropout2d: Received a 3-D input, which is treated as (N, C, L), not as (C, H, W); use dropout1d for it "
+            "to avoid this warning.",
             stacklevel=3,
         )
     return _channels(input, p, training, inplace)
 
 
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Whole channels of (N, C, D, H, W) or (C, D, H, W) dropped."""
+    """Drop whole channels of (N, C, D, H, W) or (C, D, H, W)."""
     _check(p)
     if input.ndim not in (4, 5):
         warnings.warn(
@@ -109,18 +107,18 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     )
 
 
-def _alpha(input: Tensor, kept: Tensor, p: float, inplace: bool) -> Tensor:
-    """Dropped elements become SELU's lower limit, and all are rescaled to mean 0 and variance 1."""
+def _alpha(input: Tensor, mask: Tensor, p: float, inplace: bool) -> Tensor:
+    """Set dropped elements to SELU's lower limit, and rescale all to mean 0 and variance 1."""
     if p == 1.0:
         result = input * 0.0
     else:
         scale = 1.0 / sqrt((_ALPHA * _ALPHA * p + 1.0) * (1.0 - p))
-        result = (input * kept + _ALPHA * (1.0 - kept)) * scale - scale * p * _ALPHA
+        result = (input * mask + _ALPHA * (1.0 - mask)) * scale - scale * p * _ALPHA
     return f.copy_(input, result) if inplace else result
 
 
 def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """Dropout that keeps the mean and variance of SELU networks. Klambauer et al., 2017."""
+    """Dropout that preserves the mean and variance of SELU networks. Klambauer et al., 2017."""
     _check(p)
     if not training or p == 0.0:
         return input
@@ -133,4 +131,4 @@ def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False,
     if not training or p == 0.0:
         return input
     _expect_channels(input)
-    return _alpha(input, _kept(input, p), p, inplace)
+    return _alpha(input, _channel_mask(input, p), p, inplace)

@@ -28,15 +28,15 @@ def embedding(
 ) -> Tensor:
     """Rows of weight (count, size) at indices of any shape -> (..., size). Row `padding_idx` gets no gradient.
 
-    `max_norm` renormalizes the rows that are read, in place; `scale_grad_by_freq` divides gradients by the number of
-    occurrences of an index. Gradients are dense, also with `sparse`. Raises IndexError for indices out of range.
+    `max_norm` renormalizes the rows that are read, in place. `scale_grad_by_freq` divides gradients by the number of
+    occurrences of an index. Gradients are dense, even with `sparse`. Raises IndexError for indices out of range.
     """
     if not weight.ndim == 2:
         raise RuntimeError("'weight' must be 2-D")
     padding_idx = _row(padding_idx, weight.shape[0], AssertionError("Padding_idx must be within num_embeddings"))
     flat = f.check_bounds("index out of range in self, embedding()", _indices(input), weight.shape[0], 0)
     if max_norm is not None:
-        _shorten(weight, flat, max_norm, norm_type)
+        _renormalize_rows(weight, flat, max_norm, norm_type)
     rows = index_select.apply((f.contiguous(weight), flat), (0,))
     if padding_idx is not None and rows.requires_grad:
         rows = f.where((flat == padding_idx).unsqueeze(1), rows.detach(), rows)
@@ -63,8 +63,8 @@ def _indices(input: Tensor) -> Tensor:
 
 
 @no_grad()
-def _shorten(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> None:
-    """Scale rows with a larger norm than `max_norm` down to it."""
+def _renormalize_rows(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> None:
+    """Scale rows whose norm exceeds `max_norm` down to it."""
     rows = f.index_select(weight, 0, indices)
     norms = f.norm(rows, norm_type, 1, True)
     scale = f.where(norms > max_norm, max_norm / (norms + 1e-7), norms.new_ones(()))
@@ -72,7 +72,7 @@ def _shorten(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float)
 
 
 def _by_frequency(rows: Tensor, indices: Tensor, count: int) -> Tensor:
-    """The same rows, with gradients divided by the number of occurrences of their index."""
+    """The rows, with gradients divided by the number of occurrences of their index."""
     counts = rows.new_zeros(count).index_add(0, indices, rows.new_ones(indices.numel()))
     share = rows / f.index_select(counts, 0, indices).unsqueeze(1)
     return share + (rows - share).detach()
@@ -91,12 +91,11 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> Tensor:
-    """The sum, mean or maximum of the rows of each bag -> (bags, size). input is (bags, n), or a vector with the
-    `offsets` where bags begin.
+    """The sum, mean or maximum of the rows of each bag -> (bags, size).
 
-    Indices equal to `padding_idx` are ignored. With `include_last_offset` the last bag ends at the last offset; as in
-    PyTorch it goes on to the input's end with mode "max", with a `padding_idx`, and for float64 weights. Raises
-    ValueError for shapes that do not fit.
+    input is (bags, n), or a vector with the `offsets` at which bags begin. Indices equal to `padding_idx` are ignored.
+    With `include_last_offset` the last bag ends at the last offset; as in PyTorch it extends to the input's end with
+    mode "max", with a `padding_idx`, and for float64 weights. Raises ValueError for shapes that do not match.
     """
     if weight.dtype is dtypes.int64 and input.is_floating_point():
         warnings.warn(
@@ -122,7 +121,7 @@ def embedding_bag(
         padding_idx, weight.shape[0], RuntimeError("padding_idx must be within the number of embeddings")
     )
     if max_norm is not None:
-        _shorten(weight, flat, max_norm, norm_type)
+        _renormalize_rows(weight, flat, max_norm, norm_type)
     if mode != "max" and padding_idx is None and not scale_grad_by_freq:
         return bag.apply(
             (f.contiguous(weight), flat, bounds, shares if shares is None else f.contiguous(shares)), (mode == "mean",)
@@ -130,7 +129,9 @@ def embedding_bag(
     bags = f.searchsorted(bounds[:-1], arange(flat.numel(), device=flat.device), right=True) - 1
     if padding_idx is not None:
         used = f.reshape(f.nonzero(flat != padding_idx), -1)
-        flat, bags, shares = (None if each is None else f.index_select(each, 0, used) for each in (flat, bags, shares))
+        flat, bags, shares = (
+            None if tensor is None else f.index_select(tensor, 0, used) for tensor in (flat, bags, shares)
+        )
     rows = f.index_select(weight, 0, flat)
     if mode == "max" and flat.numel():
         start = rows.new_zeros((count, weight.shape[1]))
@@ -162,9 +163,9 @@ def _check_sample_weights(shares: Tensor | None, input: Tensor, weight: Tensor, 
 
 
 def _bags(input: Tensor, offsets: Tensor | None, include_last: bool, to_end: bool) -> tuple[Tensor, Tensor]:
-    """(the indices as a vector, the places in it where the bags begin, followed by its end).
+    """(the indices as a vector, the positions where the bags begin, followed by the end).
 
-    `to_end`: whether the last bag has all that is left, also where a last offset is included.
+    With `to_end` the last bag extends to the end, even if a last offset is included.
     """
     if input.ndim == 2:
         if offsets is not None:
@@ -179,39 +180,40 @@ def _bags(input: Tensor, offsets: Tensor | None, include_last: bool, to_end: boo
         raise ValueError("offsets has to be a 1D Tensor but got None")
     if offsets.ndim != 1:
         raise ValueError("offsets has to be a 1D Tensor")
-    flat, places = _indices(input), _indices(offsets)
+    flat, starts = _indices(input), _indices(offsets)
     length = flat.numel()
-    if not include_last and not places.numel():
-        return flat[:0], places.new_zeros(1)  # no bags
-    bounds = bag_bounds.apply((places,), (length, include_last))
+    if not include_last and not starts.numel():
+        return flat[:0], starts.new_zeros(1)  # no bags
+    bounds = bag_bounds.apply((starts,), (length, include_last))
     if not bounds.numel() or observed(r.fused_map_reduce(t.bounds), (bounds, 0, length + 1), (1,)):
-        _refuse_offsets(places, length, include_last)
+        _refuse_offsets(starts, length, include_last)
     if not include_last:
         return flat, bounds
-    last = places[-1]._observe()
+    last = starts[-1]._observe()
     if last < length and to_end:
         return flat, f.cat([bounds[:-1], bounds.new_full((1,), length)])
     return flat[:last], bounds
 
 
-def _refuse_offsets(places: Tensor, length: int, include_last: bool) -> None:
-    """Raise RuntimeError for offsets that do not start at 0, rise, and end within the input."""
-    if not places.numel():
+def _refuse_offsets(starts: Tensor, length: int, include_last: bool) -> None:
+    """Raise RuntimeError for offsets that do not start at 0, increase, and end within the input."""
+    if not starts.numel():
         raise RuntimeError(
             f"offsets: expected at least 1 for {length} indices with include_last_offset={include_last}, got none"
         )
-    if first := places[0]._observe():
+    if first := starts[0]._observe():
         raise RuntimeError(
             "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. "
             f"However, got {first}"
         )
     raise RuntimeError(
-        f"offsets have to rise and end within the input's length of {length}, got a last one of {places[-1]._observe()}"
+        f"offsets have to increase and end within the input's length of {length}, got the last offset "
+        f"{starts[-1]._observe()}"
     )
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
-    """int64 (..., num_classes): 1 at the index, else 0."""
+    """int64 (..., num_classes): 1 at the index, otherwise 0."""
     if tensor.dtype is not dtypes.int64:
         raise RuntimeError(f"one_hot is only applicable to index tensor of type LongTensor, got {tensor.dtype}")
     if not tensor.numel():

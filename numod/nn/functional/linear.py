@@ -1,4 +1,4 @@
-"""The linear map as a function; its products are in `ops.matmul`."""
+"""The linear map as a function. `ops.matmul` has the products."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["bilinear", "linear"]
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
     """input (..., in) @ weight (out, in) transposed + bias (out,) -> (..., out).
 
-    Raises RuntimeError where sizes or dtypes differ.
+    Raises RuntimeError if sizes or dtypes do not match.
     """
     if out is not None:
         return f.write_result("linear", linear(input, weight, bias), out)
@@ -36,7 +36,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
             or f.broadcast_shapes(bias.shape, result := (*input.shape[:-1], weight.shape[0])) != result
         ):
             raise
-        return linear(input, weight) + bias  # PyTorch takes what broadcasts
+        return linear(input, weight) + bias  # PyTorch broadcasts the bias
     if weight.ndim == 1:
         result = f.matmul(input, weight)
         return result if bias is None else result + bias
@@ -48,8 +48,9 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
 
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """input1 (..., a) and input2 (..., b) with weight (out, a, b): sums of weight[k, i, j] input1[i] input2[j] -> (...,
-    out).
+    """Sums of weight[k, i, j] input1[i] input2[j] -> (..., out).
+
+    input1 is (..., a), input2 is (..., b), and weight is (out, a, b).
     """
     if input1.shape[:-1] != input2.shape[:-1]:
         raise RuntimeError(

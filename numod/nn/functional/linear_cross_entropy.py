@@ -15,9 +15,9 @@ __all__ = ["linear_cross_entropy"]
 
 @dataclass(frozen=True)
 class LinearCrossEntropyOptions:
-    """How PyTorch splits the batch to save memory.
+    """PyTorch's options for splitting the batch to save memory.
 
-    The loss does not depend on it; numod checks and stores the options, and computes all scores at once.
+    They do not affect the loss. numod validates and stores them, and computes all scores at once.
     """
 
     allow_retain_graph: bool = False
@@ -52,10 +52,10 @@ def linear_cross_entropy(
     label_smoothing: float = 0.0,
     options: LinearCrossEntropyOptions | None = None,
 ) -> Tensor:
-    """cross_entropy of input (N, in) or (in,) times linear_weight (C, ..., in) with target (N, ...) of classes or (N,
-    C, ...) of probabilities.
+    """cross_entropy of input (N, in) or (in,) times linear_weight (C, ..., in), with target classes or probabilities.
 
-    `options` have no effect. Raises RuntimeError for shapes that do not fit.
+    target is (N, ...) with classes or (N, C, ...) with probabilities. `options` have no effect. Raises RuntimeError for
+    shapes that do not match.
     """
     _check(input, linear_weight, linear_bias)
     scores = linear(

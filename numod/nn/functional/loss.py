@@ -1,4 +1,4 @@
-"""Losses: elementwise ones with a reduction, and those with class indices."""
+"""Losses: elementwise losses with a reduction, and losses with class indices."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ...ops.reduce import reduction as r, softmax as sm
 from ...ops import table as t
 from ...ops.reduce.nll import nll
 from .activation import log_softmax
-from .reduction import expect_expandable, reduced, with_legacy
+from .reduction import expect_expandable, reduced, with_deprecated_reduction
 
 __all__ = [
     "binary_cross_entropy", "binary_cross_entropy_with_logits", "cross_entropy", "huber_loss", "kl_div", "l1_loss",
@@ -25,9 +25,9 @@ __all__ = [
 
 
 def _elementwise(row: object, input: Tensor, target: Tensor, reduction: str, *numbers: float | Tensor) -> Tensor:
-    """A row of input and target, reduced; in a single pass if all are contiguous and of one shape."""
-    own, other = input._layout, target._layout
-    if own.shape != other.shape:
+    """Apply a row to input and target and reduce; in a single pass if all are contiguous and have the same shape."""
+    layout, target_layout = input._layout, target._layout
+    if layout.shape != target_layout.shape:
         warnings.warn(
             f"Using a target size ({target.shape}) that is different to the input size "
             f"({input.shape}). This will likely lead to incorrect results due to broadcasting. "
@@ -35,21 +35,21 @@ def _elementwise(row: object, input: Tensor, target: Tensor, reduction: str, *nu
             stacklevel=6,
         )
     dense = (
-        own.dense
-        and other.dense
-        and own.shape == other.shape
+        layout.dense
+        and target_layout.dense
+        and layout.shape == target_layout.shape
         and all([as_tensor_of(number) is None for number in numbers])
     )
     if (
         reduction in ("mean", "sum")
-        and own.size
+        and layout.size
         and dense
         and all(
-            [number._layout.dense and number.shape == own.shape for number in numbers if isinstance(number, Tensor)]
+            [number._layout.dense and number.shape == layout.shape for number in numbers if isinstance(number, Tensor)]
         )
     ):
         return apply(
-            r.fused_map_reduce(row), (input, target, *numbers), (1.0 / own.size if reduction == "mean" else 1,)
+            r.fused_map_reduce(row), (input, target, *numbers), (1.0 / layout.size if reduction == "mean" else 1,)
         )
     return reduced(row(input, target, *numbers), reduction)
 
@@ -60,13 +60,13 @@ def _weighted(loss: Tensor, input: Tensor, weight: Tensor) -> Tensor:
     return loss * weight
 
 
-@with_legacy
+@with_deprecated_reduction
 def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
     """Mean (or sum) of squared differences; with a weight per element, the weighted mean."""
     return _weighted_mean(t.squared_error, input, target, reduction, weight)
 
 
-@with_legacy
+@with_deprecated_reduction
 def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
     """Mean (or sum) of absolute differences; with a weight per element, the weighted mean."""
     if weight is None and not (input.dtype.differentiable or target.dtype.differentiable):
@@ -84,7 +84,7 @@ def _weighted_mean(row: object, input: Tensor, target: Tensor, reduction: str, w
     return f.sum(loss) / f.sum(weight) if reduction == "mean" else reduced(loss, reduction)
 
 
-@with_legacy
+@with_deprecated_reduction
 def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta: float = 1.0) -> Tensor:
     """Squared below `beta`, absolute above. Girshick, Fast R-CNN, 2015."""
     if beta < 0:
@@ -107,13 +107,13 @@ def huber_loss(
     return reduced(_weighted(_elementwise(t.huber, input, target, "none", delta), input, weight), reduction)
 
 
-@with_legacy
+@with_deprecated_reduction
 def binary_cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
     """-(target log x + (1 - target) log(1 - x)), with logarithms clamped to at least -100.
 
-    Raises ValueError for other shapes, RuntimeError for x or a target outside [0, 1].
+    Raises ValueError if the shapes differ, RuntimeError for x or target values outside [0, 1].
     """
     if target.shape != input.shape:
         raise ValueError(
@@ -137,7 +137,7 @@ def binary_cross_entropy(
     return reduced(_elementwise(t.binary_cross_entropy, input, target, "none") * weight, reduction)
 
 
-@with_legacy
+@with_deprecated_reduction
 def binary_cross_entropy_with_logits(
     input: Tensor,
     target: Tensor,
@@ -154,9 +154,9 @@ def binary_cross_entropy_with_logits(
             "the target with .float()"
         )
     positive = 1.0 if pos_weight is None else pos_weight
-    for each in (weight, pos_weight):
-        if isinstance(each, Tensor):
-            expect_expandable(each, input)
+    for tensor in (weight, pos_weight):
+        if isinstance(tensor, Tensor):
+            expect_expandable(tensor, input)
     if weight is None:
         return _elementwise(t.binary_cross_entropy_with_logits, input, target, reduction, positive)
     return reduced(
@@ -164,17 +164,18 @@ def binary_cross_entropy_with_logits(
     )
 
 
-@with_legacy
+@with_deprecated_reduction
 def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: bool = False) -> Tensor:
-    """target * (log target - input), input being log-probabilities; reduction "batchmean" divides the sum by the batch
-    size.
+    """target * (log target - input), where input has log-probabilities.
+
+    The reduction "batchmean" divides the sum by the batch size.
     """
     if not (input.dtype.is_floating_point and target.dtype.is_floating_point):
         raise RuntimeError("kl_div: Integral inputs not supported.")
     if reduction == "mean":
         warnings.warn(
-            "reduction: 'mean' divides by the number of elements; the divergence is divided by the batch size alone, "
-            "as by 'batchmean'.",
+            "reduction: 'mean' divides by the number of elements; 'batchmean' divides by the batch size, which gives "
+            "the divergence.",
             stacklevel=4,
         )
     loss = t.exp(target) * (target - input) if log_target else t.xlogy(target, target) - target * input
@@ -183,12 +184,13 @@ def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: b
     return reduced(loss, reduction)
 
 
-@partial(with_legacy, before="ignore_index")
+@partial(with_deprecated_reduction, before="ignore_index")
 def nll_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean"
 ) -> Tensor:
-    """-input[target] for log-probabilities (N, C, ...) or (C,) and class indices; the mean is weighted by the classes'
-    weights.
+    """-input[target] for log-probabilities (N, C, ...) or (C,) and class indices.
+
+    The mean is weighted by the class weights.
     """
     if _in_one_pass(input, weight, reduction):
         return _nll(input, target, weight, ignore_index, reduction)
@@ -197,7 +199,7 @@ def nll_loss(
     )
 
 
-@partial(with_legacy, before="ignore_index")
+@partial(with_deprecated_reduction, before="ignore_index")
 def cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -208,7 +210,7 @@ def cross_entropy(
 ) -> Tensor:
     """Cross-entropy of logits (N, C, ...) or (C,) and class indices (N, ...) or probabilities (N, C, ...).
 
-    Raises IndexError for a class outside [0, C), RuntimeError for shapes or dtypes that do not fit.
+    Raises IndexError for a class outside [0, C), RuntimeError for shapes or dtypes that do not match.
     """
     if label_smoothing > 1.0:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
@@ -231,9 +233,9 @@ def cross_entropy(
             return _total_cross_entropy(input, _checked_classes(input, target, None), ignore_index, reduction)
         if _in_one_pass(input, weight, reduction):
             return _nll(log_softmax(input, 1), target, weight, ignore_index, reduction)
-        none = -(1 << 62)  # no target is ignored by the op: `_class_loss` has replaced them
-        each = lambda x, safe: apply(sm.cross_entropy, (f.contiguous(x), f.contiguous(safe)), (none,))  # noqa: E731
-        return _class_loss(input, target, weight, ignore_index, reduction, each)
+        none = -(1 << 62)  # the op ignores no target, since `_class_loss` has replaced them
+        per_target = lambda x, safe: apply(sm.cross_entropy, (f.contiguous(x), f.contiguous(safe)), (none,))  # noqa: E731
+        return _class_loss(input, target, weight, ignore_index, reduction, per_target)
     logits = log_softmax(input, 1 if input.ndim > 1 else 0)
     classes = logits.shape[1 if input.ndim > 1 else 0]
     exact = nll_loss(logits, target, weight, ignore_index=ignore_index, reduction=reduction)
@@ -244,7 +246,7 @@ def cross_entropy(
 
 
 def _in_one_pass(x: Tensor, weight: Tensor | None, reduction: str) -> bool:
-    """Whether `_nll` serves: on the CPU, where no gradient of the weights is wanted."""
+    """Whether `_nll` supports the arguments: on the CPU, without gradients of the weights."""
     wide = x.dtype.is_floating_point and x.dtype.compute is x.dtype
     return (
         wide
@@ -267,7 +269,7 @@ def _nll(x: Tensor, target: Tensor, weight: Tensor | None, ignored: int, reducti
 
 
 def _total_cross_entropy(x: Tensor, target: Tensor, ignored: int, reduction: str) -> Tensor:
-    """The loss and the check of its targets in a single pass."""
+    """The mean or sum of the loss and the check of its targets in a single pass."""
     x, target = x if x._layout.dense else f.contiguous(x), target if target._layout.dense else f.contiguous(target)
     flat = target.device.backend.is_gpu
     loss, _, wrong = apply(
@@ -281,7 +283,7 @@ def _total_cross_entropy(x: Tensor, target: Tensor, ignored: int, reduction: str
 
 
 def _classes_within(target: Tensor, ignored: int, classes: int) -> Tensor:
-    """The targets on a GPU, 0 in the place of those outside [0, classes), of which the host will be told."""
+    """The targets on a GPU, with 0 in place of targets outside [0, classes), which are reported to the host."""
     return f.bounded(target, 0, classes, IndexError, f"Target {{}} is out of bounds for {classes} classes.", ignored)
 
 
@@ -321,10 +323,10 @@ def _class_loss(
     if ignores and target.device.backend.is_gpu:
         target = _classes_within(target, ignored, x.shape[1])
     elif ignores:
-        found = observed(r.fused_map_reduce(t.class_bounds), (f.contiguous(target), x.shape[1], ignored), (1,))
-        if found >= 1 << 32:
+        class_bounds = observed(r.fused_map_reduce(t.class_bounds), (f.contiguous(target), x.shape[1], ignored), (1,))
+        if class_bounds >= 1 << 32:
             _refuse_classes(target, ignored, x.shape[1])
-        ignores = found > 0
+        ignores = class_bounds > 0
     left_out = target == ignored if ignores else None
     safe = f.masked_fill(target, left_out, 0) if ignores else target
     loss = loss_of(x, safe)
@@ -343,14 +345,14 @@ def _class_loss(
 
 
 def _checked_classes(x: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
-    """The targets as int64, where they and the weights fit."""
+    """The targets as int64, after checks of targets and weights."""
     _require_classes(x._layout, target._layout, None if weight is None else weight._layout)
     return target.to(dtypes.int64)
 
 
 @resolved
 def _require_classes(x: Layout, target: Layout, weight: Layout | None) -> None:
-    """Raise ValueError or RuntimeError, as PyTorch, for a batch, dtype, shape or weights that do not fit."""
+    """Raise ValueError or RuntimeError, as PyTorch does, for an invalid batch size, dtype, shape or weights."""
     if target.ndim == 0 or x.shape[0] != target.shape[0]:
         raise ValueError(
             f"Expected input batch_size ({x.shape[0]}) to match target batch_size "
@@ -382,7 +384,7 @@ def _reduced_one(loss: Tensor, reduction: str) -> Tensor:
 
 
 def _soft_cross_entropy(x: Tensor, target: Tensor, weight: Tensor | None, reduction: str, smoothing: float) -> Tensor:
-    """Cross-entropy with probabilities as target, of the shape of x."""
+    """Cross-entropy with target probabilities of the same shape as x."""
     dim = 1 if x.ndim > 1 else 0
     if smoothing > 0.0:
         target = target * (1.0 - smoothing) + smoothing / x.shape[dim]

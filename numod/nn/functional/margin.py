@@ -12,7 +12,7 @@ from ...core.tensor import Tensor
 from ...ops import table as t
 from ...ops.index.indexing import gather
 from .distance import pairwise_distance
-from .reduction import expect_expandable, reduced, with_legacy
+from .reduction import expect_expandable, reduced, with_deprecated_reduction
 
 __all__ = [
     "cosine_embedding_loss", "gaussian_nll_loss", "hinge_embedding_loss", "margin_ranking_loss", "multi_margin_loss",
@@ -21,13 +21,11 @@ __all__ = [
 ]  # fmt: skip
 
 
-@with_legacy
+@with_deprecated_reduction
 def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: str = "mean"
 ) -> Tensor:
-    """max(0, -target * (input1 - input2) + margin): the first should be greater where target is 1, less where it is
-    -1.
-    """
+    """max(0, -target * (input1 - input2) + margin): input1 should be larger where target is 1, smaller at -1."""
     if len({input1.ndim, input2.ndim, target.ndim}) > 1:
         raise RuntimeError(
             "margin_ranking_loss : All input tensors should have same dimension but got "
@@ -36,7 +34,7 @@ def margin_ranking_loss(
     return reduced(t.clamp_min(-target * (input1 - input2) + margin, 0.0), reduction)
 
 
-@with_legacy
+@with_deprecated_reduction
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, reduction: str = "mean") -> Tensor:
     """The distance where target is 1, max(0, margin - distance) where it is -1."""
     zero = input.new_zeros(())
@@ -45,27 +43,28 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, red
     )
 
 
-@with_legacy
+@with_deprecated_reduction
 def soft_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
-    """log(1 + exp(-target * input)), target 1 or -1."""
+    """log(1 + exp(-target * input)), where target is 1 or -1."""
     expect_expandable(target, input)
     return reduced(t.softplus(input * -target.to(input.dtype), 1.0, 1e30), reduction)
 
 
-@with_legacy
+@with_deprecated_reduction
 def multilabel_soft_margin_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
-    """The mean over classes of binary cross-entropies of logits (..., C) with targets 0 and 1."""
+    """The mean over classes of the binary cross-entropies of logits (..., C) with targets 0 and 1."""
     loss = -(target * t.logsigmoid(input) + (1 - target) * t.logsigmoid(-input))
     loss = loss if weight is None else loss * weight
     return reduced(f.sum(loss, input.ndim - 1) / input.shape[-1], reduction)
 
 
-@with_legacy
+@with_deprecated_reduction
 def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
-    """sum over target classes j and others i of max(0, 1 - (x[j] - x[i])) / C, for (N, C) or (C); targets end at the
-    first -1.
+    """Sum over target classes j and other classes i of max(0, 1 - (x[j] - x[i])) / C, for (N, C) or (C).
+
+    Targets end at the first -1.
     """
     _expect_classes("multilabel_margin_loss", input)
     if target.shape != input.shape and (max(input.ndim, target.ndim) > 1 or target.numel() != input.numel()):
@@ -73,19 +72,20 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean
             f"multilabel_margin_loss: inconsistent target size: {list(target.shape)} for input of size: "
             f"{list(input.shape)}; expected (N, C) or (C) both"
         )
-    x, y = (each.reshape(1, -1) if input.ndim < 2 else each for each in (input, target))
+    x, y = (tensor.reshape(1, -1) if input.ndim < 2 else tensor for tensor in (input, target))
     if y.numel() and ((y < -1) | (y >= x.shape[1])).any()._observe():
         raise RuntimeError(
             f"multilabel_margin_loss: targets have to be classes in [0, {x.shape[1]}) or -1, got values from "
             f"{y.min()._observe()} to {y.max()._observe()}"
         )
     counted = f.cumsum((y < 0).to(dtypes.int64), 1) == 0
-    places = f.masked_fill(y, ~counted, 0)
-    chosen = (y.new_zeros(y.shape).scatter_add(1, places, counted.to(y.dtype))) > 0
+    positions = f.masked_fill(y, ~counted, 0)
+    chosen = (y.new_zeros(y.shape).scatter_add(1, positions, counted.to(y.dtype))) > 0
     use = counted.unsqueeze(2) & ~chosen.unsqueeze(1)
     loss = (
         f.sum(
-            t.margin_gap(use, x.unsqueeze(1), gather.apply((f.contiguous(x), places), (1,)).unsqueeze(2), 1.0), (1, 2)
+            t.margin_gap(use, x.unsqueeze(1), gather.apply((f.contiguous(x), positions), (1,)).unsqueeze(2), 1.0),
+            (1, 2),
         )
         / x.shape[1]
     )
@@ -99,7 +99,7 @@ def _expect_classes(name: str, x: Tensor) -> None:
         )
 
 
-@with_legacy
+@with_deprecated_reduction
 def multi_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -108,8 +108,9 @@ def multi_margin_loss(
     weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """The mean over other classes of max(0, margin - x[target] + x[i]) ** p, times the target's weight, for (N, C) or
-    (C).
+    """The mean over other classes of max(0, margin - x[target] + x[i]) ** p, for (N, C) or (C).
+
+    `weight` multiplies the loss of each target class.
     """
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
@@ -132,12 +133,12 @@ def multi_margin_loss(
     gaps = t.margin_gap(y != y.new_arange(x.shape[1]), x, gather.apply((f.contiguous(x), y), (1,)), float(margin))
     gaps = t.square(gaps) if p == 2 else gaps
     gaps = gaps if weight is None else gaps * f.index_select(weight, 0, y.squeeze(1)).unsqueeze(1)
-    if reduction == "mean":  # of as many numbers in each row
+    if reduction == "mean":  # all rows have the same length
         return f.mean(gaps)
     return reduced(f.reshape(f.sum(gaps, 1) / x.shape[1], target.shape), reduction)
 
 
-@with_legacy
+@with_deprecated_reduction
 def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: str = "mean"
 ) -> Tensor:
@@ -147,7 +148,7 @@ def cosine_embedding_loss(
             f"{'0D' if target.ndim == 0 else '1D'} target tensor expects {target.ndim + 1}D input "
             f"tensors, but found inputs with sizes {list(input1.shape)} and {list(input2.shape)}."
         )
-    dot, one, two = (f.sum(each, -1) for each in (input1 * input2, input1 * input1, input2 * input2))
+    dot, one, two = (f.sum(products, -1) for products in (input1 * input2, input1 * input1, input2 * input2))
     cosine = dot / t.sqrt((one + 1e-12) * (two + 1e-12))
     zero = cosine.new_zeros(())
     return reduced(
@@ -156,7 +157,7 @@ def cosine_embedding_loss(
     )
 
 
-@with_legacy
+@with_deprecated_reduction
 def triplet_margin_loss(
     anchor: Tensor,
     positive: Tensor,
@@ -167,8 +168,9 @@ def triplet_margin_loss(
     swap: bool = False,
     reduction: str = "mean",
 ) -> Tensor:
-    """max(0, |anchor - positive| - |anchor - negative| + margin); `swap` takes the smaller of the negative's distances
-    from anchor and positive. Balntas et al., 2016.
+    """max(0, |anchor - positive| - |anchor - negative| + margin).
+
+    `swap` uses the smaller one of the negative's distances from anchor and positive. Balntas et al., 2016.
     """
     return triplet_margin_with_distance_loss(
         anchor,
@@ -200,13 +202,13 @@ def triplet_margin_with_distance_loss(
             f"but got: anchor {anchor.ndim}D, positive {positive.ndim}D, and negative {negative.ndim}D inputs"
         )
     distance = distance_function or pairwise_distance
-    near, far = distance(anchor, positive), distance(anchor, negative)
+    positive_distance, negative_distance = distance(anchor, positive), distance(anchor, negative)
     if swap:
-        far = t.minimum(far, distance(positive, negative))
-    return reduced(t.clamp_min(margin + near - far, 0.0), reduction)
+        negative_distance = t.minimum(negative_distance, distance(positive, negative))
+    return reduced(t.clamp_min(margin + positive_distance - negative_distance, 0.0), reduction)
 
 
-@partial(with_legacy, before="eps")
+@partial(with_deprecated_reduction, before="eps")
 def poisson_nll_loss(
     input: Tensor,
     target: Tensor,
@@ -215,8 +217,9 @@ def poisson_nll_loss(
     eps: float = 1e-8,
     reduction: str = "mean",
 ) -> Tensor:
-    """-log of the Poisson probability of target at rate exp(input) (or input); `full` adds Stirling's term of
-    target!.
+    """-log of the Poisson probability of target at rate exp(input) (or input).
+
+    `full` adds Stirling's approximation of log(target!).
     """
     loss = t.exp(input) - target * input if log_input else input - target * t.log(input + eps)
     if full:
@@ -228,7 +231,7 @@ def poisson_nll_loss(
 def gaussian_nll_loss(
     input: Tensor, target: Tensor, var: Tensor | float, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
 ) -> Tensor:
-    """(log var + (input - target)^2 / var) / 2, var not below eps; `full` adds the constant. Nix and Weigend, 1994."""
+    """(log var + (input - target)^2 / var) / 2, with var at least eps; `full` adds the constant. Nix, Weigend, 1994."""
     if isinstance(var, (int, float)):
         if var < 0:
             raise ValueError("var has negative entry/entries")

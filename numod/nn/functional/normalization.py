@@ -1,4 +1,4 @@
-"""Batch, layer, group, instance, root-mean-square and local response normalisation."""
+"""Batch, layer, group, instance, root-mean-square and local response normalization."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def layer_norm(
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:
-    """(x - mean) / sqrt(var + eps) * weight + bias over the last dimensions, which must be `normalized_shape`.
+    """(x - mean) / sqrt(var + eps) * weight + bias over the last dimensions, whose sizes are `normalized_shape`.
 
     Ba, Kiros and Hinton, 2016.
     """
@@ -41,47 +41,45 @@ def layer_norm(
         ):
             return op.row_norm.apply((input, weight, bias), (eps,))[0]
     shape = _normalized("layer_norm", input, normalized_shape, weight, bias)
-    rows = _shaped(_agreeing(input, weight, bias), (input.numel() // max(prod(shape), 1), prod(shape)))
+    rows = _shaped(_with_common_dtype(input, weight, bias), (input.numel() // max(prod(shape), 1), prod(shape)))
     out, _, _ = op.row_norm.apply(
-        (rows, *(None if each is None else _shaped(each, (prod(shape),)) for each in (weight, bias))), (eps,)
+        (rows, *(None if tensor is None else _shaped(tensor, (prod(shape),)) for tensor in (weight, bias))), (eps,)
     )
     return f.in_shape(out, *input.shape).to(input.dtype)
 
 
 @resolved
 def _ready(x: Layout, weight: Layout | None, bias: Layout | None, *shape: int) -> bool:
-    """Whether the kernel reads the tensors as they are: contiguous, of one dtype, normalised over the last
-    dimension.
-    """
-    alike = all(
-        tuple(each.shape) == shape and each.dtype is x.dtype and each.dense
-        for each in (weight, bias)
-        if each is not None
+    """Whether the kernel can read the tensors directly: contiguous, of one dtype, one normalized dimension."""
+    matches = all(
+        tuple(tensor.shape) == shape and tensor.dtype is x.dtype and tensor.dense
+        for tensor in (weight, bias)
+        if tensor is not None
     )
-    return alike and len(shape) == 1 and x.ndim > 0 and x.shape[-1:] == shape and x.dense and x.size > 0
+    return matches and len(shape) == 1 and x.ndim > 0 and x.shape[-1:] == shape and x.dense and x.size > 0
 
 
 def _shaped(x: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """x contiguous, in this shape."""
+    """x as a contiguous tensor of this shape."""
     return f.contiguous(x) if tuple(x.shape) == shape else f.reshape(f.contiguous(x), shape)
 
 
-def _agreeing(x: Tensor, *others: Tensor | None) -> Tensor:
-    """x itself, or a 16-bit x as float32 if the others are float32.
+def _with_common_dtype(x: Tensor, *others: Tensor | None) -> Tensor:
+    """x itself, or as float32 if it has 16 bits and the others are float32.
 
     Raises RuntimeError for other mixtures of dtypes.
     """
-    found = {each.dtype for each in others if each is not None} - {x.dtype}
-    if not found:
+    dtypes_ = {tensor.dtype for tensor in others if tensor is not None} - {x.dtype}
+    if not dtypes_:
         return x
     if (
-        found != {dtypes.float32}
+        dtypes_ != {dtypes.float32}
         or x.dtype not in (dtypes.float16, dtypes.bfloat16)
-        or any(each.dtype is x.dtype for each in others if each is not None)
+        or any(tensor.dtype is x.dtype for tensor in others if tensor is not None)
     ):
         raise RuntimeError(
             f"mixed dtype: expected weight, bias and statistics of the input's {x.dtype} "
-            f"(or float32 with 16-bit input), got {', '.join(sorted(map(str, found)))}"
+            f"(or float32 with 16-bit input), got {', '.join(sorted(map(str, dtypes_)))}"
         )
     return x.to(dtypes.float32)
 
@@ -99,11 +97,11 @@ def _normalized(
             "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got "
             f"normalized_shape = {list(shape)}"
         )
-    for kind, each in (("weight", weight), ("bias", bias)):
-        if each is not None and tuple(each.shape) != shape:
+    for kind, tensor in (("weight", weight), ("bias", bias)):
+        if tensor is not None and tuple(tensor.shape) != shape:
             raise RuntimeError(
-                f"Expected {kind} to be of same shape as normalized_shape, but got {kind} of shape {list(each.shape)} "
-                f"and normalized_shape = {list(shape)}"
+                f"Expected {kind} to be of same shape as normalized_shape, but got {kind} of shape "
+                f"{list(tensor.shape)} and normalized_shape = {list(shape)}"
             )
     if x.ndim < len(shape) or tuple(x.shape[x.ndim - len(shape) :]) != shape:
         wanted = "".join(f", {n}" for n in shape)
@@ -117,7 +115,7 @@ def _normalized(
 def rms_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
 ) -> Tensor:
-    """x / sqrt(mean(x ** 2) + eps) * weight over the last dimensions; eps is the dtype's by default.
+    """x / sqrt(mean(x ** 2) + eps) * weight over the last dimensions; eps defaults to the dtype's.
 
     Zhang and Sennrich, 2019.
     """
@@ -128,25 +126,25 @@ def rms_norm(
             f"\"rms_norm\" not implemented for '{input.dtype.short}'; convert first, for example with "
             ".to(numod.float32)"
         )
-    least = dtypes.finfo(input.dtype.compute).eps if eps is None else eps
+    epsilon = dtypes.finfo(input.dtype.compute).eps if eps is None else eps
     if normalized_shape.__class__ is tuple and _ready(
         input._layout, None if weight is None else weight._layout, None, *normalized_shape
     ):
-        return op.rms_norm.apply((input, weight, None), (least,))[0]
+        return op.rms_norm.apply((input, weight, None), (epsilon,))[0]
     shape = _normalized("rms_norm", input, normalized_shape, weight, None)
     scale = None if weight is None or weight.dtype is not input.dtype else _shaped(weight, (prod(shape),))
     rows = _shaped(
         input if weight is None or scale is not None else input.to(input.dtype.compute),
         (input.numel() // max(prod(shape), 1), prod(shape)),
     )
-    out = f.in_shape(op.rms_norm.apply((rows, scale, None), (least,))[0], *input.shape)
+    out = f.in_shape(op.rms_norm.apply((rows, scale, None), (epsilon,))[0], *input.shape)
     return (out if weight is None or scale is not None else out * weight).to(input.dtype)
 
 
 def group_norm(
     input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
-    """Normalised over groups of channels of (N, C, ...), then scaled and shifted by channel. Wu and He, 2018."""
+    """Normalize groups of channels of (N, C, ...), then scale and shift each channel. Wu and He, 2018."""
     if input.ndim < 2:
         raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {input.ndim}")
     channels = input.shape[1]
@@ -160,26 +158,24 @@ def group_norm(
     if input.numel() == num_groups:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {list(input.shape)}")
     x = input
-    if not _alike(input, weight, bias):
+    if not _is_direct(input, weight, bias):
         _expect_channels(channels, weight=weight, bias=bias)
-        x = _agreeing(input, weight, bias)
+        x = _with_common_dtype(input, weight, bias)
     out, _, _ = group_norm_op.apply(tuple(map(_dense, (x, weight, bias))), (num_groups, eps))
     return out.to(input.dtype)
 
 
-def _alike(x: Tensor, *others: Tensor | None) -> bool:
-    """Whether x is floating and the others are vectors of its channels, of its dtype, so that no check can fail and
-    nothing is converted.
-    """
-    return _are_alike(x._layout, *[None if each is None else each._layout for each in others])
+def _is_direct(x: Tensor, *others: Tensor | None) -> bool:
+    """Whether x is floating and the others have one element per channel and its dtype, so that no check is needed."""
+    return _are_direct(x._layout, *[None if tensor is None else tensor._layout for tensor in others])
 
 
 @resolved
-def _are_alike(x: Layout, *others: Layout | None) -> bool:
+def _are_direct(x: Layout, *others: Layout | None) -> bool:
     return (
         x.ndim > 1
         and x.dtype.is_floating_point
-        and all(each is None or (each.shape == x.shape[1:2] and each.dtype is x.dtype) for each in others)
+        and all(layout is None or (layout.shape == x.shape[1:2] and layout.dtype is x.dtype) for layout in others)
     )
 
 
@@ -190,17 +186,17 @@ def _expect_channels(channels: int, **tensors: Tensor | None) -> None:
 
 
 def _scaled(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
-    """x * weight + bias by channel."""
+    """x * weight + bias for each channel."""
     if weight is not None and bias is not None:
         return t.addcmul(_by_channel(bias, x), x, _by_channel(weight, x), 1)
     x = x if weight is None else x * _by_channel(weight, x)
     return x if bias is None else x + _by_channel(bias, x)
 
 
-def _by_channel(each: Tensor, x: Tensor) -> Tensor:
-    """A vector of channels, shaped to broadcast along x (N, C, ...)."""
-    own, ndim = each._layout, x._layout.ndim
-    return each if ndim == 2 else apply(view.reshape, (each,), ((own.size, *(1,) * (ndim - 2)),))
+def _by_channel(vector: Tensor, x: Tensor) -> Tensor:
+    """A vector with an element per channel, shaped to broadcast along x (N, C, ...)."""
+    layout, ndim = vector._layout, x._layout.ndim
+    return vector if ndim == 2 else apply(view.reshape, (vector,), ((layout.size, *(1,) * (ndim - 2)),))
 
 
 def batch_norm(
@@ -213,18 +209,17 @@ def batch_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Channels of (N, C, ...) normalised by the batch's mean and variance in training, which update the running ones;
-    else by the running ones.
+    """Normalize the channels of (N, C, ...) by the batch's statistics in training, otherwise by the running ones.
 
-    Ioffe and Szegedy, 2015. Raises ValueError for one value per channel in training, RuntimeError for shapes that do
-    not fit.
+    Training updates the running statistics. Ioffe and Szegedy, 2015. Raises ValueError for one value per channel in
+    training, RuntimeError for shapes that do not match.
     """
     if eps < 0 or (training and eps <= 0):
         raise ValueError(
             f"batch_norm eps must be {'positive during training' if training else 'non-negative'}, but got {eps}"
         )
     x = input
-    if not _alike(input, running_mean, running_var, weight, bias):
+    if not _is_direct(input, running_mean, running_var, weight, bias):
         if input.ndim < 2:
             raise IndexError(f"batch_norm: expected at least 2 dimensions (N, C, ...), got {list(input.shape)}")
         _expect_channels(input.shape[1], running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
@@ -233,13 +228,13 @@ def batch_norm(
                 f"\"batch_norm\" not implemented for '{input.dtype.short}'; convert first, for example with "
                 ".to(numod.float32)"
             )
-        x = _agreeing(input, running_mean, running_var, weight, bias)
+        x = _with_common_dtype(input, running_mean, running_var, weight, bias)
     if not training:
         if running_mean is None or running_var is None:
             raise RuntimeError("Expected running_mean and running_var to be defined when training=False")
         scale = t.inverse_deviation(running_var, 1 if weight is None else weight, eps)
-        # the gradient of the scale is sum(g * (x - mean)): the shorter form below would subtract large sums where the
-        # mean is large
+        # the gradient of the scale is sum(g * (x - mean)); the form below would subtract large sums
+        # if the mean is large
         if scale.requires_grad:
             return _scaled(x - _by_channel(running_mean, x), scale, bias).to(input.dtype)
         return _scaled(x, scale, t.addcmul(0 if bias is None else bias, running_mean, scale, -1)).to(input.dtype)
@@ -250,19 +245,21 @@ def batch_norm(
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
     out, mean, var = op.channel_norm.apply(tuple(map(_dense, (x, weight, bias))), (eps,))
     with no_grad():
-        _follow(running_mean, mean, momentum)
-        _follow(running_var, var, momentum, count / (count - 1))
+        _update_running(running_mean, mean, momentum)
+        _update_running(running_var, var, momentum, count / (count - 1))
     return out.to(input.dtype)
 
 
-def _follow(running: Tensor | None, found: Tensor, momentum: float, unbiased: float = 1.0) -> None:
-    """running = (1 - momentum) * running + momentum * unbiased * found, where there is a running statistic."""
+def _update_running(running: Tensor | None, statistic: Tensor, momentum: float, unbiased: float = 1.0) -> None:
+    """running = (1 - momentum) * running + momentum * unbiased * statistic, if there is a running statistic."""
     if running is not None:
-        apply_into(t.weighted_sum, (running, found.to(running.dtype), 1 - momentum, momentum * unbiased), (running,))
+        apply_into(
+            t.weighted_sum, (running, statistic.to(running.dtype), 1 - momentum, momentum * unbiased), (running,)
+        )
 
 
-def _dense(each: Tensor | None) -> Tensor | None:
-    return None if each is None else f.contiguous(each)
+def _dense(tensor: Tensor | None) -> Tensor | None:
+    return None if tensor is None else f.contiguous(tensor)
 
 
 def instance_norm(
@@ -275,10 +272,10 @@ def instance_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Each channel of each image normalised by itself. Ulyanov, Vedaldi and Lempitsky, 2016."""
+    """Normalize each channel of each image separately. Ulyanov, Vedaldi and Lempitsky, 2016."""
     if not use_input_stats:
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
-    x = _agreeing(input, weight, bias)
+    x = _with_common_dtype(input, weight, bias)
     images, channels = x.shape[:2]
     _expect_channels(channels, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
     count = x.numel() // max(images * channels, 1)
@@ -289,9 +286,9 @@ def instance_norm(
     out, mean, rstd = group_norm_op.apply(tuple(map(_dense, (x, weight, bias))), (channels, eps))
     with no_grad():
         if running_mean is not None:
-            _follow(running_mean, f.mean(f.reshape(mean, (images, channels)), 0), momentum)
+            _update_running(running_mean, f.mean(f.reshape(mean, (images, channels)), 0), momentum)
         if running_var is not None:
-            _follow(
+            _update_running(
                 running_var,
                 f.mean(f.reshape(1 / (rstd * rstd) - eps, (images, channels)), 0),
                 momentum,

@@ -13,9 +13,9 @@ __all__ = ["pad"]
 
 
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
-    """Padded by (left, right, top, bottom, ...) from the last dimension on; negative sizes crop.
+    """Pad by (left, right, top, bottom, ...), starting from the last dimension; negative sizes crop.
 
-    Modes: "constant" (of `value`), "reflect", "replicate", "circular". Raises RuntimeError for sizes that do not fit.
+    Modes are "constant" (with `value`), "reflect", "replicate" and "circular". Raises RuntimeError for invalid sizes.
     """
     if mode == "constant":
         return f.pad_constant(input, pad, 0.0 if value is None else value)

@@ -55,7 +55,7 @@ def _expect_planes(name: str, shape: tuple[int, ...], ndim: int) -> None:
 
 
 def expect_floats(name: str, x: Tensor, *more: dtypes.dtype) -> None:
-    """Raise NotImplementedError, as PyTorch's kernels do, unless it has a floating dtype, or one of `more`."""
+    """Raise NotImplementedError, as PyTorch's kernels do, unless x has a floating dtype or one of `more`."""
     if not x.is_floating_point() and x.dtype not in more:
         raise NotImplementedError(
             f"\"{name}\" not implemented for '{x.dtype.short}'; convert first, for example with .float()"
@@ -63,11 +63,12 @@ def expect_floats(name: str, x: Tensor, *more: dtypes.dtype) -> None:
 
 
 def _output_size(n: int, kernel: int, stride: int, pad: int, step: int, ceil_mode: bool) -> int:
-    """The number of windows along one dimension; with `ceil_mode` also a last one that starts inside the input or its
-    left padding.
+    """The number of windows along one dimension.
+
+    With `ceil_mode` there may be one more, which starts inside the input or its left padding.
     """
-    reach = n + 2 * pad - step * (kernel - 1) - 1
-    size = (reach + (stride - 1 if ceil_mode else 0)) // stride + 1
+    span = n + 2 * pad - step * (kernel - 1) - 1
+    size = (span + (stride - 1 if ceil_mode else 0)) // stride + 1
     return size - 1 if ceil_mode and (size - 1) * stride >= n + pad else size
 
 
@@ -78,7 +79,7 @@ def _short(values: tuple[int, ...]) -> int | tuple[int, ...]:
 def _windows(
     name: str, x: Tensor, kernel: Size, stride: Size | None, padding: Size, dilation: Size, ceil_mode: bool, ndim: int
 ) -> tuple:
-    """The op's parameters, after checks."""
+    """The op's attributes, after checks."""
     numbers = [
         None if sizes is None and what == "stride" else plain_sizes(what, sizes)
         for what, sizes in (("kernel_size", kernel), ("stride", stride), ("padding", padding), ("dilation", dilation))
@@ -104,9 +105,9 @@ def _checked(
         else _tuple(f"{name}: stride", stride, ndim)
     )
     padding, dilation = _tuple(f"{name}: padding", padding, ndim), _tuple(f"{name}: dilation", dilation, ndim)
-    for what, values in (("kernel_size", window), ("stride", stride), ("dilation", dilation)):
+    for name_, values in (("kernel_size", window), ("stride", stride), ("dilation", dilation)):
         if min(values) <= 0:
-            raise RuntimeError(f"{name}() {what} must be greater than zero, but got {_short(values)}")
+            raise RuntimeError(f"{name}() {name_} must be greater than zero, but got {_short(values)}")
     if min(padding) < 0:
         raise RuntimeError(f"{name}: pad must be non-negative, but got pad: {_short(padding)}")
     if any(2 * p > d * (k - 1) + 1 for p, d, k in zip(padding, dilation, window)):
@@ -124,7 +125,7 @@ def _checked(
             f"Given input size: {shape[-ndim - 1 :]}. Calculated output size: {(shape[-ndim - 1], *sizes)}. Output "
             "size is too small"
         )
-    # a longer one, too, leaves one window; scratch memory goes by it
+    # a longer stride has the same effect, and scratch memory depends on it
     stride = tuple(min(s, max(n + 2 * p, 1)) for s, n, p in zip(stride, shape[-ndim:], padding))
     return window, stride, padding, dilation, sizes
 
@@ -134,12 +135,12 @@ def _adaptive(name: str, x: Tensor, output_size: Size | Sequence[int | None], nd
     output_size = plain_sizes("output_size", output_size, optional=ndim > 1)
     wanted = (output_size,) * ndim if isinstance(output_size, int) else output_size
     if len(wanted) != ndim:
-        what = (
+        problem = (
             "'output_size' should contain one int"
             if ndim == 1
             else f"internal error: output_size.size() must be {ndim}"
         )
-        raise RuntimeError(f"{name}(): {what}, got {tuple(wanted)}")
+        raise RuntimeError(f"{name}(): {problem}, got {tuple(wanted)}")
     if x.ndim <= ndim and not isinstance(output_size, int):
         raise ValueError(f"{name}: Input dimension should be at least {ndim + 1}, got {list(x.shape)}")
     sizes = tuple(n if size is None else size for n, size in zip(x.shape[-ndim:], wanted))
@@ -167,7 +168,7 @@ def _adaptive(name: str, x: Tensor, output_size: Size | Sequence[int | None], nd
 
 
 def _max(x: Tensor, parameters: tuple, with_indices: bool) -> Tensor | tuple[Tensor, Tensor]:
-    """Max pooling, with indices only if the caller or a gradient needs them, since they take time."""
+    """Max pooling. Indices take time, so they are computed only if the caller or a gradient needs them."""
     x = f.contiguous(x)
     if not with_indices and not (is_grad_enabled() and x.requires_grad):
         return op.max_pool_values.apply((x,), parameters)
@@ -203,12 +204,12 @@ def _max_pool(ndim: int) -> tuple[Callable, Callable]:
             input, _windows(name, input, kernel_size, stride, padding, dilation, ceil_mode, ndim), return_indices
         )
 
-    return _named(
-        pool, name, "The greatest element of each window; with `return_indices` also its place in the plane."
-    ), _named(with_indices, f"{name}_with_indices", "The greatest element of each window, and its place in the plane.")
+    return _with_name(
+        pool, name, "The maximum of each window; with `return_indices`, also its index in the plane."
+    ), _with_name(with_indices, f"{name}_with_indices", "The maximum of each window, and its index in the plane.")
 
 
-def _named(function: Callable, name: str, text: str) -> Callable:
+def _with_name(function: Callable, name: str, text: str) -> Callable:
     function.__name__ = function.__qualname__ = name
     function.__doc__ = text
     return function
@@ -234,8 +235,8 @@ def _avg_pool(ndim: int) -> Callable:
             (f.contiguous(input),), (*parameters, bool(count_include_pad), divisor_override or 0)
         )
 
-    return _named(
-        pool, name, "The mean of each window; elements of the border count as 0 unless `count_include_pad` is False."
+    return _with_name(
+        pool, name, "The mean of each window; padding counts as zeros unless `count_include_pad` is False."
     )
 
 
@@ -251,12 +252,12 @@ def _lp_pool(ndim: int) -> Callable:
             )
         window = _tuple("kernel_size", kernel_size, ndim)
         count = 1
-        for each in window:
-            count *= each
+        for size in window:
+            count *= size
         total = average(f.pow(input, norm_type), kernel_size, stride, 0, ceil_mode)
         return f.pow(t.sign(total) * t.relu(t.abs(total)) * count, 1.0 / norm_type)
 
-    return _named(pool, f"lp_pool{ndim}d", "The p-norm of each window: (sum of x ** p) ** (1 / p).")
+    return _with_name(pool, f"lp_pool{ndim}d", "The p-norm of each window: (sum of x ** p) ** (1 / p).")
 
 
 def _adaptive_max(ndim: int) -> tuple[Callable, Callable]:
@@ -268,9 +269,9 @@ def _adaptive_max(ndim: int) -> tuple[Callable, Callable]:
     def pool(input: Tensor, output_size: Size, return_indices: bool = False) -> Tensor | tuple[Tensor, Tensor]:
         return _max(input, _adaptive(name, input, output_size, ndim), return_indices)
 
-    return _named(
-        pool, name, "The greatest elements of windows that divide the input evenly into `output_size`."
-    ), _named(with_indices, f"{name}_with_indices", "The same with their places in the plane.")
+    return _with_name(pool, name, "The maxima of windows that divide the input evenly into `output_size`."), _with_name(
+        with_indices, f"{name}_with_indices", "The maxima of such windows, and their indices in the plane."
+    )
 
 
 def _adaptive_average(ndim: int) -> Callable:
@@ -280,7 +281,9 @@ def _adaptive_average(ndim: int) -> Callable:
         parameters = _adaptive(name, input, output_size, ndim)
         return op.average_pool.apply((f.contiguous(input),), (*parameters, False, 0))
 
-    return _named(pool, name, "Means of windows that divide the input evenly into `output_size`; None keeps a size.")
+    return _with_name(
+        pool, name, "Means of windows that divide the input evenly into `output_size`; None keeps a size."
+    )
 
 
 def _max_unpool(ndim: int) -> Callable:
@@ -313,14 +316,14 @@ def _max_unpool(ndim: int) -> Callable:
         for n in sizes:
             count *= n
         lead = input.shape[:-ndim]
-        places = f.check_bounds(name, f.flatten(indices, -ndim), count, -1, error=RuntimeError)
-        flat = input.new_zeros((*lead, count)).scatter(-1, places, f.flatten(input, -ndim))
+        positions = f.check_bounds(name, f.flatten(indices, -ndim), count, -1, error=RuntimeError)
+        flat = input.new_zeros((*lead, count)).scatter(-1, positions, f.flatten(input, -ndim))
         return f.in_shape(flat, *lead, *sizes)
 
-    return _named(
+    return _with_name(
         unpool,
         name,
-        "Each element at its index in planes of `output_size`, zeros elsewhere: a partial inverse of max pooling.",
+        "Puts each element at its index in planes of `output_size`: a partial inverse of max pooling.",
     )
 
 
@@ -379,28 +382,35 @@ def _fractional(ndim: int) -> tuple[Callable, Callable]:
         return_indices: bool = False,
         _random_samples: Tensor | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
-        found = with_indices(input, kernel_size, output_size, output_ratio, True, _random_samples)
-        return found if return_indices else found[0]
+        values_and_indices = with_indices(input, kernel_size, output_size, output_ratio, True, _random_samples)
+        return values_and_indices if return_indices else values_and_indices[0]
 
-    return _named(
-        pool, name, "The greatest elements of windows placed at random. Graham, Fractional max-pooling, 2014."
-    ), _named(with_indices, f"{name}_with_indices", "The same with their places in the plane.")
+    return _with_name(
+        pool, name, "The maxima of windows at random positions. Graham, Fractional max-pooling, 2014."
+    ), _with_name(
+        with_indices,
+        f"{name}_with_indices",
+        "The maxima of windows at random positions, and their indices in the plane.",
+    )
 
 
 def _fractional_max(x: Tensor, window: tuple, sizes: tuple, samples: list, ndim: int) -> tuple[Tensor, Tensor]:
-    """Windows start at random positions given by the samples: they are gathered as (N, C, windows, window elements) and
-    reduced by max.
+    """Max pooling of windows that start at random positions, given by the samples.
+
+    Windows are gathered as (N, C, windows, window elements) and reduced.
     """
-    places = [[_places(sample, window, sizes, tuple(x.shape[-ndim:])) for sample in image] for image in samples]
+    positions = [
+        [_window_positions(sample, window, sizes, tuple(x.shape[-ndim:])) for sample in image] for image in samples
+    ]
     windows = (*x.shape[:2], *sizes, prod(window))
-    index = tensor(places, dtype=dtypes.int64, device=x.device).reshape(*x.shape[:2], prod(windows[2:]))
+    index = tensor(positions, dtype=dtypes.int64, device=x.device).reshape(*x.shape[:2], prod(windows[2:]))
     gathered = f.reshape(f.gather(f.flatten(x, 2), 2, index), windows)
     values, chosen = f.max(gathered, -1)
     indices = f.squeeze(f.gather(f.reshape(index, windows), -1, f.unsqueeze(chosen, -1)), -1)
     return values, indices
 
 
-def _places(sample: list[float], window: tuple, sizes: tuple, plane: tuple) -> list[int]:
+def _window_positions(sample: list[float], window: tuple, sizes: tuple, plane: tuple) -> list[int]:
     """Flat indices of all elements of all windows of a plane.
 
     In two dimensions PyTorch uses the samples in reverse order.

@@ -1,4 +1,4 @@
-"""Reduction of losses, "mean", "sum" or "none", and the deprecated arguments for it, which most losses still take."""
+"""Reduction of losses, "mean", "sum" or "none", and the deprecated arguments `size_average` and `reduce`."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ def reduced(loss: Tensor, reduction: str) -> Tensor:
     return loss
 
 
-def expect_expandable(each: Tensor, input: Tensor) -> None:
-    """Raise RuntimeError unless a weight or target broadcasts to the input's shape; a greater one would make a loss of
-    more elements than the input has.
+def expect_expandable(tensor: Tensor, input: Tensor) -> None:
+    """Raise RuntimeError unless a weight or target broadcasts to the input's shape.
+
+    Otherwise the loss would have more elements than the input.
     """
-    shape = f.broadcast_shapes(each.shape, input.shape)
+    shape = f.broadcast_shapes(tensor.shape, input.shape)
     if shape != input.shape:
         raise RuntimeError(
             f"output with shape {list(input.shape)} doesn't match the broadcast shape {list(shape)}; give it the "
@@ -34,7 +35,7 @@ def expect_expandable(each: Tensor, input: Tensor) -> None:
 
 
 def reduction_of(size_average: bool | None, reduce: bool | None) -> str:
-    """The `reduction` that the deprecated `size_average` and `reduce` stand for, with a warning."""
+    """The `reduction` that is equivalent to the deprecated `size_average` and `reduce`, with a warning."""
     reduction = "none" if reduce is False else "sum" if size_average is False else "mean"
     warnings.warn(
         f"size_average and reduce args will be deprecated, please use reduction='{reduction}' instead.", stacklevel=4
@@ -42,22 +43,23 @@ def reduction_of(size_average: bool | None, reduce: bool | None) -> str:
     return reduction
 
 
-def with_legacy(loss: Callable, before: str = "reduction") -> Callable:
-    """Decorator that adds `size_average` and `reduce` at PyTorch's positions: the first precedes parameter `before`,
-    the second `reduction`.
+def with_deprecated_reduction(loss: Callable, before: str = "reduction") -> Callable:
+    """Decorator that adds the deprecated `size_average` and `reduce` at PyTorch's positions.
+
+    The first precedes parameter `before`, the second precedes `reduction`.
     """
     first = loss.__code__.co_varnames.index(before)
 
     @functools.wraps(loss)
-    def function(*arguments: object, **named: object) -> Tensor:
+    def function(*arguments: object, **kwargs: object) -> Tensor:
         if len(arguments) > first:
-            named = signatures.of(function).bind(*arguments, **named).arguments
+            kwargs = signatures.of(function).bind(*arguments, **kwargs).arguments
             arguments = ()
-        size_average, reduce = named.pop("size_average", None), named.pop("reduce", None)
+        size_average, reduce = kwargs.pop("size_average", None), kwargs.pop("reduce", None)
         if size_average is not None or reduce is not None:
-            named["reduction"] = reduction_of(size_average, reduce)
-        if named.get("reduction", "mean") not in ("mean", "sum", "none", "batchmean"):
-            raise ValueError(f"{named['reduction']} is not a valid value for reduction")
-        return loss(*arguments, **named)
+            kwargs["reduction"] = reduction_of(size_average, reduce)
+        if kwargs.get("reduction", "mean") not in ("mean", "sum", "none", "batchmean"):
+            raise ValueError(f"{kwargs['reduction']} is not a valid value for reduction")
+        return loss(*arguments, **kwargs)
 
     return function

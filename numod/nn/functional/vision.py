@@ -83,8 +83,9 @@ def fold(
     padding: int | Sequence[int] = 0,
     stride: int | Sequence[int] = 1,
 ) -> Tensor:
-    """Columns (N, C * taps, patches) summed at the positions of their patches in (N, C, *output_size): the transpose of
-    `unfold`.
+    """Sum columns (N, C * taps, patches) at the positions of their patches in (N, C, *output_size).
+
+    It is the transpose of `unfold`.
     """
     if input.ndim not in (2, 3):
         raise RuntimeError(f"Expected 2D or 3D (batch mode) tensor for input to fold, but got {list(input.shape)}")
@@ -139,7 +140,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
 
 
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
-    """The reverse of `pixel_shuffle`."""
+    """The inverse of `pixel_shuffle`."""
     _expect_images("pixel_unshuffle", input)
     *lead, channels, height, width = input.shape
     r = downscale_factor
@@ -160,7 +161,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
 
 
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
-    """Channels of (N, C, ...) rearranged: (groups, C / groups) transposed. Zhang et al., ShuffleNet, 2018."""
+    """Channels of (N, C, ...) viewed as (groups, C / groups) and transposed. Zhang et al., ShuffleNet, 2018."""
     _expect_images("channel_shuffle", input)
     if groups <= 0 or input.shape[1] % groups:
         raise RuntimeError(
@@ -170,7 +171,7 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     return f.reshape(f.transpose(split, 1, 2), input.shape)
 
 
-# ---- resizing: one dimension after the other; each output element is a weighted sum of input elements
+# ---- resizing, one dimension after the other; each output element is a weighted sum of input elements
 
 
 def interpolate(
@@ -182,9 +183,9 @@ def interpolate(
     recompute_scale_factor: bool | None = None,
     antialias: bool = False,
 ) -> Tensor:
-    """(N, C, *sizes) resized:
+    """Resize (N, C, *sizes).
 
-    "nearest", "nearest-exact", "linear" (1d), "bilinear", "bicubic" (2d), "trilinear" (3d) or "area".
+    The mode is "nearest", "nearest-exact", "linear" (1d), "bilinear", "bicubic" (2d), "trilinear" (3d) or "area".
     """
     ndim = input.ndim - 2
     sizes, scales = _target_sizes(input, size, scale_factor, recompute_scale_factor, ndim)
@@ -217,26 +218,26 @@ def interpolate(
     # 16-bit floats are rounded once, not after every dimension
     wide = weighted or ("nearest" not in mode and input.dtype.itemsize == 2 and ndim > 1)
     result = input.float() if wide else input
-    # the last dimension is the slowest: while there are few lines of it
+    # the last dimension is the slowest one, so it is resized while there are fewer lines of it
     last_first = weighted or sizes[-1] > input.shape[-1]
     for k in reversed(range(ndim)) if last_first else range(ndim):
         result = _resized(result, 2 + k, sizes[k], scales[k], mode, bool(align_corners), antialias)
-        if weighted:  # PyTorch's bytes (and Pillow's) are rounded after every dimension, the rows first
+        if weighted:  # as in PyTorch and Pillow, bytes are rounded after every dimension, rows first
             result = (result + 0.5).floor().clamp(0, 255)
     if wide:
         return result.to(input.dtype)
     return result if result is not input else f.clone(input)
 
 
-def _each(value: object, ndim: int) -> list:
-    """A number, which may be NumPy's or a tensor, for each dimension; or those given."""
+def _per_dimension(value: object, ndim: int) -> list:
+    """A value per dimension: a number (also of NumPy, or a tensor) repeated, or the entries of a sequence."""
     return [value] * ndim if isinstance(value, (int, float)) or getattr(value, "ndim", 1) == 0 else list(value)
 
 
 def _target_sizes(
     x: Tensor, size: object, factor: object, recompute: bool | None, ndim: int
 ) -> tuple[list[int], list[float | None]]:
-    """(output sizes, scale of each dimension if given and not to be recomputed)."""
+    """(output sizes, scale of each dimension if it is given and not to be recomputed)."""
     if ndim not in (1, 2, 3):
         raise NotImplementedError(f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {x.ndim}D)")
     if (size is None) == (factor is None):
@@ -246,7 +247,7 @@ def _target_sizes(
             else "either size or scale_factor should be defined"
         )
     if size is not None:
-        sizes = _each(size, ndim)
+        sizes = _per_dimension(size, ndim)
         if len(sizes) != ndim:
             raise ValueError(
                 "Input and output must have the same number of spatial dimensions, but got "
@@ -261,7 +262,7 @@ def _target_sizes(
                 "expected size to be one of int or Tuple[int] or Tuple[int, int] or Tuple[int, int, int], but got "
                 f"size with types {[type(n) for n in sizes]}"
             ) from None
-    factors = [float(each) for each in _each(factor, ndim)]
+    factors = [float(value) for value in _per_dimension(factor, ndim)]
     if len(factors) != ndim:
         raise ValueError(
             "Input and scale_factor must have the same number of spatial dimensions, but got "
@@ -281,8 +282,8 @@ def _resized(x: Tensor, dim: int, size: int, factor: float | None, mode: str, co
         )
     scale = 1.0 / factor if factor else n / size
     if mode in ("nearest", "nearest-exact"):
-        places = _nearest(n, size, scale, 0.5 if mode == "nearest-exact" else 0.0)
-        return apply(select_known, (f.contiguous(x), computed(places, dtypes.int64, x.device)), (dim,))
+        positions = _nearest(n, size, scale, 0.5 if mode == "nearest-exact" else 0.0)
+        return apply(select_known, (f.contiguous(x), computed(positions, dtypes.int64, x.device)), (dim,))
     if n == size and (corners or factor is None or scale == 1.0):
         return x
     index, weight = _table(n, size, scale, corners, mode, antialias)
@@ -292,19 +293,19 @@ def _resized(x: Tensor, dim: int, size: int, factor: float | None, mode: str, co
 
 @lru_cache(256)
 def _nearest(n: int, size: int, scale: float, shift: float) -> np.ndarray:
-    """The index of the element that each of the output is."""
+    """The index of the input element for each output element."""
     return np.minimum(np.floor((np.arange(size) + shift) * scale), n - 1)
 
 
 @lru_cache(256)
 def _table(n: int, size: int, scale: float, corners: bool, mode: str, antialias: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Indices and weights (size, taps) of the elements that each of the output is a sum of."""
-    places, weights = (_antialiased if antialias else _taps)(n, size, scale, corners, mode)
-    return places.T, weights.T
+    """Indices and weights (size, taps) of the input elements for each output element."""
+    positions, weights = (_antialiased if antialias else _taps)(n, size, scale, corners, mode)
+    return positions.T, weights.T
 
 
 def _taps(n: int, size: int, scale: float, corners: bool, mode: str) -> tuple[np.ndarray, np.ndarray]:
-    """Places and weights (taps, size) of what each element of the result is a sum of."""
+    """Indices and weights (taps, size) of the input elements for each output element."""
     k = np.arange(size)
     x = k * (n - 1) / max(size - 1, 1) if corners else (k + 0.5) * scale - 0.5
     if mode == "bicubic":
@@ -317,7 +318,7 @@ def _taps(n: int, size: int, scale: float, corners: bool, mode: str) -> tuple[np
 
 
 def cubic(x: np.ndarray, a: float = -0.75) -> np.ndarray:
-    """The convolution kernel of Keys, 1981, at distance x."""
+    """Keys' convolution kernel (1981) at distance x."""
     x = abs(x)
     return np.where(
         x <= 1, ((a + 2) * x - (a + 3)) * x * x + 1, np.where(x < 2, ((a * x - 5 * a) * x + 8 * a) * x - 4 * a, 0.0)
@@ -325,19 +326,19 @@ def cubic(x: np.ndarray, a: float = -0.75) -> np.ndarray:
 
 
 def _antialiased(n: int, size: int, scale: float, corners: bool, mode: str) -> tuple[np.ndarray, np.ndarray]:
-    """The same with a kernel as wide as the scale, which a smaller image needs."""
+    """As `_taps`, with a kernel as wide as the scale, which smaller images need."""
     if corners:
         scale = (n - 1) / (size - 1) if size > 1 else 0.0
-    reach = (2.0 if mode == "bicubic" else 1.0) * max(scale, 1.0)
+    radius = (2.0 if mode == "bicubic" else 1.0) * max(scale, 1.0)
     narrow = 1.0 / max(scale, 1.0)
     center = scale * (np.arange(size) + 0.5)
-    first, last = (center - reach + 0.5).astype(np.int64).clip(0), (center + reach + 0.5).astype(np.int64).clip(max=n)
-    places = first + np.arange((last - first).max())[:, None]
-    distance = (places - center + 0.5) * narrow
+    first, last = (center - radius + 0.5).astype(np.int64).clip(0), (center + radius + 0.5).astype(np.int64).clip(max=n)
+    positions = first + np.arange((last - first).max())[:, None]
+    distance = (positions - center + 0.5) * narrow
     weights = np.where(
-        places < last, cubic(distance, -0.5) if mode == "bicubic" else (1.0 - abs(distance)).clip(0.0), 0.0
+        positions < last, cubic(distance, -0.5) if mode == "bicubic" else (1.0 - abs(distance)).clip(0.0), 0.0
     )
-    return np.minimum(places, last - 1), weights / weights.sum(0)
+    return np.minimum(positions, last - 1), weights / weights.sum(0)
 
 
 def upsample(
@@ -372,7 +373,7 @@ def upsample_bilinear(input: Tensor, size: object = None, scale_factor: object =
 
 
 def _corners(align_corners: bool | None) -> bool:
-    """`align_corners`, False with a warning if it was not given: code written before PyTorch 1.3 expects True."""
+    """`align_corners`, or False with a warning if it was not given: code from before PyTorch 1.3 expects True."""
     if align_corners is None:
         warnings.warn(
             "Default grid_sample and affine_grid behavior has changed to align_corners=False "
@@ -384,7 +385,7 @@ def _corners(align_corners: bool | None) -> bool:
 
 
 def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
-    """Sampling grid (N, *sizes, ndim) in [-1, 1] of an affine map theta (N, ndim, ndim + 1), for `grid_sample`.
+    """The sampling grid (N, *sizes, ndim) in [-1, 1] of affine maps theta (N, ndim, ndim + 1), for `grid_sample`.
 
     Jaderberg et al., 2015.
     """
@@ -430,11 +431,10 @@ def _axis(n: int, corners: bool, like: Tensor) -> Tensor:
 def grid_sample(
     input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
 ) -> Tensor:
-    """input (N, C, *sizes) sampled at grid (N, *out, ndim) in [-1, 1], x first -> (N, C, *out).
+    """Sample input (N, C, *sizes) at grid (N, *out, ndim) in [-1, 1], x first -> (N, C, *out).
 
-    Modes "bilinear", "nearest", "bicubic" (2d).
-
-    NaN in the grid counts as -1 where `padding_mode` is not "zeros"; there, and in mode "bicubic", it gives NaN.
+    Modes are "bilinear", "nearest" and "bicubic" (2d). NaN in the grid counts as -1, except with `padding_mode` "zeros"
+    or mode "bicubic", where the result is NaN.
     """
     name = "nn.functional.grid_sample()"
     if mode not in ("bilinear", "nearest", "bicubic"):

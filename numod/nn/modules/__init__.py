@@ -1,6 +1,4 @@
-"""PyTorch's module paths of its layers, `nn.modules.linear.Linear` and so on: aliases of the files of `nn`, where
-everything is defined.
-"""
+"""PyTorch's module paths of its layers, such as `nn.modules.linear.Linear`: aliases of the files of `nn`."""
 
 from __future__ import annotations
 
@@ -8,10 +6,10 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from . import utils  # noqa: F401  the one file that is only here
+from . import utils  # noqa: F401  a file that exists only here
 
 _nn = sys.modules[__name__.rpartition(".")[0]]  # complete except for this package, which it imports last
-_ELSEWHERE = {
+_RENAMED = {
     "flatten": "linear",
     "conv": "convolution",
     "batchnorm": "normalization",
@@ -22,17 +20,17 @@ _ELSEWHERE = {
     "upsampling": "vision",
     "fold": "vision",
     "channelshuffle": "vision",
-}  # files of PyTorch that have another name here
+}  # PyTorch's files that have another name in numod
 
 _files = {
     name: file
     for name, file in vars(_nn).items()
     if isinstance(file, ModuleType) and not getattr(file, "__path__", None)
 }
-_files |= {name: _files[other] for name, other in _ELSEWHERE.items()}
+_files |= {name: _files[numod_name] for name, numod_name in _RENAMED.items()}
 for _name, _file in _files.items():
     globals()[_name] = sys.modules[f"{__name__}.{_name}"] = _file
-for _name, _base, _own in (  # base classes used in `isinstance` checks, by PyTorch's name and the name here
+for _name, _base, _numod_name in (  # base classes used in `isinstance` checks, by PyTorch's name and the name here
     ("conv", "_ConvNd", "_Convolution"), ("conv", "_ConvTransposeNd", "_ConvTranspose"),
     ("batchnorm", "_NormBase", "_Norm"),
     ("dropout", "_DropoutNd", "_Dropout"),
@@ -41,7 +39,7 @@ for _name, _base, _own in (  # base classes used in `isinstance` checks, by PyTo
     ("transformer", "_get_clones", "_copies"), ("transformer", "_get_activation_fn", "_activation_of"),
     ("pooling", "_AdaptiveMaxPoolNd", "_AdaptiveMaxPool"), ("padding", "_ConstantPadNd", "_ConstantPad"),
 ):  # fmt: skip
-    setattr(_files[_name], _base, getattr(_files[_name], _own))
+    setattr(_files[_name], _base, getattr(_files[_name], _numod_name))
 
 
 for _name, _file, _layer in (  # layers that are in another file here

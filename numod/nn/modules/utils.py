@@ -1,6 +1,4 @@
-"""Small helpers that model files import from PyTorch's `nn.modules.utils`: one number where a layer takes several, and
-prefixes of keys.
-"""
+"""Helpers that model files import from PyTorch's `nn.modules.utils`: repeated numbers, and prefixes of keys."""
 
 from __future__ import annotations
 
@@ -26,8 +24,8 @@ _triple, _quadruple = _ntuple(3, "_triple"), _ntuple(4, "_quadruple")
 
 
 def _reverse_repeat_tuple(t: Sequence[Any], n: int) -> tuple:
-    """Each entry `n` times, the last entry first: padding per dimension in the order that `pad` takes it."""
-    return tuple(each for each in reversed(t) for _ in range(n))
+    """Each entry `n` times, last entry first: padding per dimension in the order of `pad`."""
+    return tuple(entry for entry in reversed(t) for _ in range(n))
 
 
 def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: str) -> None:

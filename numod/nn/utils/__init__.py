@@ -1,6 +1,4 @@
-"""Helpers around modules: clipping gradients, packing parameters, and what changes how a weight is computed
-(parametrize, prune, norms).
-"""
+"""Helpers for modules: clipping gradients, packing parameters, and changes of how a weight is computed."""
 
 from . import clip as clip_grad, vector as convert_parameters  # PyTorch's names of the files
 from . import parametrizations, parametrize, prune, rnn, stateless

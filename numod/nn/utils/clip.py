@@ -1,8 +1,6 @@
-"""Gradient clipping: keep the gradients of a step within a bound.
+"""Gradient clipping: limits the gradients of a step.
 
-Not scaling of losses, and not a part of the optimizers.
-
-`foreach` is accepted for PyTorch's sake; there is one implementation.
+`foreach` is accepted for compatibility with PyTorch; there is one implementation.
 """
 
 from __future__ import annotations
@@ -25,10 +23,7 @@ def get_total_norm(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """The norm of all `tensors` as if they were one vector, a scalar on the first one's device.
-
-    Zero if there are none.
-    """
+    """The norm of all `tensors` as one vector: a scalar on the first tensor's device, zero if there are none."""
     tensors, norm_type = _as_list(tensors), float(norm_type)
     if not tensors:
         return tensor(0.0)
@@ -48,8 +43,8 @@ def get_total_norm(
 def clip_grads_with_norm_(
     parameters: Tensor | Iterable[Tensor], max_norm: float, total_norm: Tensor, foreach: bool | None = None
 ) -> None:
-    """Scale the gradients by `max_norm / total_norm` where that is below one."""
-    # The factor is used even where it is one: looking at its value would wait for the device.
+    """Scale the gradients by `max_norm / total_norm` if that is below one."""
+    # the factor is applied even if it is one, since reading its value would wait for the device
     factor = (max_norm / (total_norm + 1e-6)).clamp(max=1.0)
     for gradient in _gradients(parameters):
         gradient.mul_(factor.to(gradient.device))
@@ -63,10 +58,10 @@ def clip_grad_norm_(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """Scale the gradients so that their norm, all together, is at most `max_norm`. Returns the norm they had."""
-    given = parameters
+    """Scale the gradients so that their total norm is at most `max_norm`. Returns the norm before scaling."""
+    original = parameters
     parameters = _as_list(parameters)
-    if isinstance(given, types.GeneratorType) and not parameters:
+    if isinstance(original, types.GeneratorType) and not parameters:
         warnings.warn("`parameters` is an empty generator, no gradient clipping will occur.", stacklevel=3)
     total = get_total_norm(_gradients(parameters), norm_type, error_if_nonfinite)
     clip_grads_with_norm_(parameters, max_norm, total)
@@ -80,7 +75,7 @@ def clip_grad_norm(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """The old name of `clip_grad_norm_`."""
+    """Deprecated name of `clip_grad_norm_`."""
     warnings.warn(
         "`nn.utils.clip_grad_norm` is now deprecated in favor of `nn.utils.clip_grad_norm_`.",
         FutureWarning,
@@ -91,7 +86,7 @@ def clip_grad_norm(
 
 @no_grad()
 def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None) -> None:
-    """Keep every element of the gradients within ±clip_value."""
+    """Clamp every element of the gradients to ±clip_value."""
     for gradient in _gradients(parameters):
         gradient.clamp_(min=-clip_value, max=clip_value)
 

@@ -1,7 +1,4 @@
-"""Folding a batch norm into the layer before it, for evaluation: one layer with the same results.
-
-Not done behind anyone's back.
-"""
+"""Folding of a batch norm into the layer before it, for evaluation. It happens only on request."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ __all__ = ["fuse_conv_bn_eval", "fuse_conv_bn_weights", "fuse_linear_bn_eval", "
 def fuse_conv_bn_eval(conv: Module, bn: Module, transpose: bool = False) -> Module:
     """A copy of `conv` that computes `bn(conv(x))`.
 
-    Both must be in evaluation; `transpose` is for transposed convolutions.
+    Both must be in evaluation mode; `transpose` is for transposed convolutions.
     """
     _check(conv, bn)
     fused = copy.deepcopy(conv)
@@ -36,7 +33,7 @@ def fuse_conv_bn_weights(
     bn_b: Tensor | None,
     transpose: bool = False,
 ) -> tuple[Parameter, Parameter]:
-    """Weight and bias of the fused convolution. `conv_w` is (out, in, …), with `transpose` (in, out, …)."""
+    """Weight and bias of the fused convolution. `conv_w` is (out, in, ...), or with `transpose` (in, out, ...)."""
     scale = (ones_like(bn_rm) if bn_w is None else bn_w) * (bn_rv + bn_eps).rsqrt()
     shape = [1, -1] if transpose else [-1, 1]
     return _fused(conv_w, conv_b, bn_rm, bn_b, scale, scale.reshape(shape + [1] * (conv_w.ndim - 2)))
@@ -45,7 +42,7 @@ def fuse_conv_bn_weights(
 def fuse_linear_bn_eval(linear: Module, bn: Module) -> Module:
     """A copy of `linear` that computes `bn(linear(x))`.
 
-    Both must be in evaluation, and `bn` have as many features, or one.
+    Both must be in evaluation mode, and `bn` must have the same number of features, or one.
     """
     _check(linear, bn)
     if bn.num_features not in (linear.out_features, 1):

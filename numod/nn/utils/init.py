@@ -1,4 +1,4 @@
-"""skip_init: a module with its parameters' values undefined, for values that will be loaded anyway."""
+"""skip_init: creates a module with undefined parameter values, for values that are loaded anyway."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ __all__ = ["skip_init"]
 
 
 def skip_init(module_cls: type[Module], *args: Any, **kwargs: Any) -> Module:
-    """`module_cls(*args, **kwargs)` without its `reset_parameters`: no time is spent on values, no random number is
-    drawn.
-    """
+    """`module_cls(*args, **kwargs)` without its `reset_parameters`: values and random numbers are not computed."""
     if not issubclass(module_cls, Module):
         raise RuntimeError(f"Expected a Module; got {module_cls}")
     if "device" not in inspect.signature(module_cls).parameters:
@@ -25,4 +23,4 @@ def skip_init(module_cls: type[Module], *args: Any, **kwargs: Any) -> Module:
 
 
 def _leave_undefined(self: Module) -> None:
-    """In place of a `reset_parameters`."""
+    """Replaces `reset_parameters`."""

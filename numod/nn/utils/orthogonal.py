@@ -1,8 +1,7 @@
-"""Orthogonal matrices as a parametrization: three maps from any matrix to one with orthonormal columns (or rows, if it
-is wide).
+"""Orthogonal matrices as a parametrization: three maps from any matrix to one with orthonormal columns or rows.
 
-With trivialization the map starts from the matrix there was, Q = base @ map(X), so that X may begin where the map is
-best behaved (Lezcano-Casado, Trivializations for gradient-based optimization on manifolds, 2019).
+With trivialization the map starts from the current matrix, Q = base @ map(X), so that X starts where the map is well
+conditioned. Lezcano-Casado, Trivializations for gradient-based optimization on manifolds, 2019.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ __all__ = ["orthogonal"]
 def orthogonal(
     module: Module, name: str = "weight", orthogonal_map: str | None = None, *, use_trivialization: bool = True
 ) -> Module:
-    """Keep `module.<name>`, a matrix or a batch of them, orthogonal: its columns, or its rows if there are fewer, are
-    orthonormal.
+    """Keep `module.<name>`, a matrix or a batch of matrices, orthogonal: its columns or rows are orthonormal.
 
-    `orthogonal_map` is "matrix_exp", "cayley" or "householder"; by default the first for square matrices, else the
-    last. Without `use_trivialization` there is no buffer `base`, and only a householder matrix can be assigned to.
+    Rows are orthonormal if there are fewer rows than columns. `orthogonal_map` is "matrix_exp", "cayley" or
+    "householder"; the default is the first for square matrices, otherwise the last. Without `use_trivialization` there
+    is no buffer `base`, and only a householder matrix can be assigned to.
     """
     weight = getattr(module, name, None)
     if not isinstance(weight, Tensor):
@@ -67,7 +66,7 @@ class _Orthogonal(Module):
 
     @no_grad()
     def right_inverse(self, Q: Tensor) -> Tensor:
-        """The X that is mapped to Q, or to the orthogonal matrix that Q's Gram-Schmidt process gives."""
+        """The X that is mapped to Q, or to the result of Gram-Schmidt on Q."""
         if Q.shape != self.shape:
             raise ValueError(
                 f"Expected a matrix or batch of matrices of shape {self.shape}. Got a tensor of shape {Q.shape}."
@@ -128,7 +127,7 @@ _MAPS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-# ---- and back, on the host, once
+# ---- the inverse, computed once on the host
 # ---------------------------------------------------------------------------------------
 
 
@@ -147,5 +146,5 @@ def _reflections_of(Q: Tensor) -> Tensor:
     """The X whose `_householder` is Q."""
     X, scales = geqrf(Q)
     signs = X.diagonal(dim1=-2, dim2=-1).sign()
-    # a reflection left out is the identity, not -1
+    # a skipped reflection is the identity, so its sign is flipped
     return X.diagonal_scatter(where(scales == 0, -signs, signs), 0, -2, -1)

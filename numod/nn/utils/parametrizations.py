@@ -1,6 +1,6 @@
-"""Ready-made parametrizations: spectral norm, weight norm, and from `orthogonal.py` orthogonal matrices.
+"""Ready-made parametrizations: spectral norm, weight norm, and orthogonal matrices (from `orthogonal.py`).
 
-What one is: `parametrize.py`.
+`parametrize.py` explains parametrizations.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _tensor_of(module: Module, name: str) -> Tensor:
 
 
 class _WeightNorm(Module):
-    """`original0`, the lengths, times the direction of `original1`."""
+    """`original0`, the norms, times the direction of `original1`."""
 
     def __init__(self, dim: int | None = 0) -> None:
         super().__init__()
@@ -41,24 +41,24 @@ class _WeightNorm(Module):
         return weight_from(weight_v, weight_g, self.dim)
 
     def right_inverse(self, weight: Tensor) -> tuple[Tensor, Tensor]:
-        """Lengths and directions: the weight itself will do for the latter."""
+        """Norms and directions; the weight itself serves as directions."""
         return norm_except_dim(weight, 2, self.dim), weight
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
-    """Learn the length of `module.<name>` along `dim` (or one length, for None) apart from its direction.
+    """Learn the norm of `module.<name>` along `dim` (or a single norm, for None) separately from its direction.
 
-    State dicts of the older `nn.utils.weight_norm` can be loaded (Salimans and Kingma, Weight normalization, 2016).
+    State dicts of the deprecated `nn.utils.weight_norm` can be loaded. Salimans and Kingma, Weight normalization, 2016.
     """
     parametrize.register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
 
-    def rename_older_keys(state_dict: dict[str, Any], prefix: str, *others: Any) -> None:
-        older = [f"{prefix}{name}_g", f"{prefix}{name}_v"]
-        if all(key in state_dict for key in older):
-            for number, key in enumerate(older):
+    def rename_old_keys(state_dict: dict[str, Any], prefix: str, *others: Any) -> None:
+        old_keys = [f"{prefix}{name}_g", f"{prefix}{name}_v"]
+        if all(key in state_dict for key in old_keys):
+            for number, key in enumerate(old_keys):
                 state_dict[f"{prefix}parametrizations.{name}.original{number}"] = state_dict.pop(key)
 
-    module._register_load_state_dict_pre_hook(rename_older_keys)
+    module._register_load_state_dict_pre_hook(rename_old_keys)
     return module
 
 
@@ -67,9 +67,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
 
 
 class _SpectralNorm(Module):
-    """The weight over its largest singular value, which the buffers `_u` and `_v` follow by power iteration while
-    training.
-    """
+    """The weight divided by its largest singular value, which power iteration in training tracks in `_u` and `_v`."""
 
     def __init__(self, weight: Tensor, n_power_iterations: int = 1, dim: int = 0, eps: float = 1e-12) -> None:
         super().__init__()
@@ -87,7 +85,7 @@ class _SpectralNorm(Module):
             matrix = as_matrix(weight, self.dim)
             self.register_buffer("_u", unit_vector(weight, matrix.shape[0], eps))
             self.register_buffer("_v", unit_vector(weight, matrix.shape[1], eps))
-            self._iterate(matrix, 15)  # enough to be near at the start
+            self._iterate(matrix, 15)  # enough to be accurate at the start
 
     @no_grad()
     def _iterate(self, matrix: Tensor, times: int) -> None:
@@ -105,17 +103,17 @@ class _SpectralNorm(Module):
         return weight / u.vdot(matrix.mv(v))
 
     def right_inverse(self, value: Tensor) -> Tensor:
-        """The value itself; what is read is that over its singular value."""
+        """The value itself. Reading it returns the value divided by its singular value."""
         return value
 
 
 def spectral_norm(
     module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
 ) -> Module:
-    """Divide `module.<name>` by its largest singular value, as a matrix whose rows are its dimension `dim`; by default
-    the outputs.
+    """Divide `module.<name>` by its largest singular value, as a matrix whose rows are its dimension `dim`.
 
-    (Miyato et al., Spectral normalization for generative adversarial networks, 2018.)
+    By default `dim` is the dimension of the outputs. Miyato et al., Spectral normalization for generative adversarial
+    networks, 2018.
     """
     dim = default_dim(module) if dim is None else dim
     normalization = _SpectralNorm(_tensor_of(module, name), n_power_iterations, dim, eps)

@@ -1,8 +1,8 @@
-"""Parametrization: a parameter or buffer of a module computed, at each use, from other tensors by modules of its own.
+"""Parametrization: a module's parameter or buffer is computed, at each use, from other tensors by modules.
 
-`register_parametrization` moves the tensor into `module.parametrizations.<name>` as `original` (or `original0`,
-`original1` …) and puts a property in its place, so the module's forward does not notice. Ready-made parametrizations
-are in `parametrizations.py`.
+`register_parametrization` moves the tensor to `module.parametrizations.<name>` as `original` (or `original0`,
+`original1`, ...) and replaces it with a property, so the module's forward does not change. `parametrizations.py` has
+ready-made parametrizations.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ __all__ = [
 
 
 class _Cache(threading.local):
-    """What this thread has computed inside `cached()`.
+    """The values that this thread has computed inside `cached()`.
 
-    Keyed by the list itself, which it keeps alive, so that no id is used twice.
+    The keys are the lists themselves, which are thus kept alive, so that no id is reused.
     """
 
     depth = 0
@@ -47,7 +47,7 @@ _cache = _Cache()
 
 @contextmanager
 def cached() -> Iterator[None]:
-    """Inside it every parametrized tensor is computed once, at its first use, or once after each assignment to it."""
+    """A context in which every parametrized tensor is computed once, and once more after each assignment to it."""
     _cache.depth += 1
     try:
         yield
@@ -62,10 +62,10 @@ def cached() -> Iterator[None]:
 
 
 class ParametrizationList(ModuleList):
-    """The parametrizations of one tensor, in the order they are applied, and the tensors the first of them starts from.
+    """The parametrizations of one tensor, in order of application, and the tensors that the first one starts from.
 
-    They are the `right_inverse` of the former tensor: `original` if that gives one tensor, `original0`, `original1` …
-    if it gives several.
+    They are the `right_inverse` of the former tensor: `original` for one tensor, `original0`, `original1`, ... for
+    several.
     """
 
     def __init__(self, modules: Sequence[Module], original: Tensor | Parameter, unsafe: bool = False) -> None:
@@ -89,7 +89,7 @@ class ParametrizationList(ModuleList):
 
     @no_grad()
     def _inverse_of(self, value: Any) -> Tensor | Sequence[Tensor]:
-        """`value` taken back through those that can."""
+        """`value` after the `right_inverse` of the parametrizations that have one."""
         for module in reversed(list(self)):
             if hasattr(module, "right_inverse"):
                 try:
@@ -104,13 +104,13 @@ class ParametrizationList(ModuleList):
         return value
 
     def _keep_one(self, original: Tensor, inverse: Tensor) -> None:
-        """The tensor itself stays, with the inverse's data: an optimizer that has it goes on training it."""
-        for what in ("dtype", "device"):
-            if getattr(original, what) != getattr(inverse, what):
+        """Keep the tensor itself, with the inverse's data, so that an optimizer continues to train it."""
+        for attribute in ("dtype", "device"):
+            if getattr(original, attribute) != getattr(inverse, attribute):
                 raise ValueError(
-                    f"When `right_inverse` outputs one tensor, it may not change the {what}.\n"
-                    f"original.{what}: {getattr(original, what)}\nright_inverse(original).{what}: "
-                    f"{getattr(inverse, what)}"
+                    f"When `right_inverse` outputs one tensor, it may not change the {attribute}.\n"
+                    f"original.{attribute}: {getattr(original, attribute)}\nright_inverse(original).{attribute}: "
+                    f"{getattr(inverse, attribute)}"
                 )
         _replace_data(original, inverse)
         _register_tensor(self, "original", original)
@@ -127,7 +127,7 @@ class ParametrizationList(ModuleList):
             _register_tensor(self, f"original{number}", part.requires_grad_(original.requires_grad))
 
     def originals(self) -> list[Tensor]:
-        """The tensors the first parametrization is given."""
+        """The arguments of the first parametrization."""
         return (
             [self.original]
             if self.is_tensor
@@ -136,7 +136,7 @@ class ParametrizationList(ModuleList):
 
     @no_grad()
     def right_inverse(self, value: Tensor) -> None:
-        """Set the originals so that the parametrized tensor becomes `value`: what an assignment to it does."""
+        """Set the originals so that the parametrized tensor becomes `value`; assignment calls it."""
         for module in reversed(list(self)):
             if not hasattr(module, "right_inverse"):
                 raise RuntimeError(f"parametrization {type(module).__name__} does not implement right_inverse.")
@@ -193,13 +193,13 @@ def _replace_data(tensor: Tensor, new: Tensor) -> None:
 
 
 def _check_result(value: Any, shape: Any, dtype: Any, where: str, before: str, after: str) -> None:
-    """A parametrization must give a tensor like the one it stands for."""
+    """Raise unless a parametrization's result has the type, dtype and shape of the tensor that it replaces."""
     if not isinstance(value, Tensor):
         raise ValueError(f"A parametrization must return a tensor. Got {type(value).__name__}.")
-    for what, expected in (("dtype", dtype), ("shape", shape)):
-        if getattr(value, what) != expected:
-            found = f"{before.format(what)}: {expected}\n{after.format(what)}: {getattr(value, what)}"
-            raise ValueError(f"Registering a parametrization may not change the {what} of the {where}.\n{found}")
+    for attribute, expected in (("dtype", dtype), ("shape", shape)):
+        if getattr(value, attribute) != expected:
+            details = f"{before.format(attribute)}: {expected}\n{after.format(attribute)}: {getattr(value, attribute)}"
+            raise ValueError(f"Registering a parametrization may not change the {attribute} of the {where}.\n{details}")
 
 
 # ---- the module's part
@@ -209,12 +209,10 @@ def _check_result(value: Any, shape: Any, dtype: Any, where: str, before: str, a
 def register_parametrization(
     module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False
 ) -> Module:
-    """Let `module.<tensor_name>`, a parameter or buffer, be computed by `parametrization`, after those it may have.
+    """Compute `module.<tensor_name>`, a parameter or buffer, by `parametrization`, after existing ones.
 
-    Returns the module.
-
-    A parametrization with a `right_inverse` can be assigned to, and says where training starts. It may change neither
-    dtype nor shape (ValueError), unless `unsafe`, which also leaves out the call that finds that out.
+    A parametrization with a `right_inverse` can be assigned to, and determines the start of training. It may not change
+    dtype or shape (ValueError) unless `unsafe`, which also skips the check. Returns the module.
     """
     parametrization.train(module.training)
     if is_parametrized(module, tensor_name):
@@ -241,7 +239,7 @@ def register_parametrization(
 
 
 def _check_addition(value: Tensor, name: str, parametrization: Module) -> None:
-    """One more parametrization must map the tensor to one like it, and back."""
+    """Raise unless an additional parametrization preserves dtype and shape, and so does its inverse."""
     result, tensor = parametrization(value), f"module.{name}"
     where = "tensor, unless the `unsafe` flag is enabled"
     _check_result(result, value.shape, value.dtype, where, tensor + ".{}", f"parametrization({tensor})" + ".{}")
@@ -253,12 +251,13 @@ def _check_addition(value: Tensor, name: str, parametrization: Module) -> None:
         return
     if not isinstance(inverse, Tensor):
         raise ValueError(f"parametrization.right_inverse must return a tensor. Got: {type(inverse).__name__}")
-    for what in ("dtype", "shape"):
-        if getattr(inverse, what) != getattr(value, what):
+    for attribute in ("dtype", "shape"):
+        if getattr(inverse, attribute) != getattr(value, attribute):
+            expected, returned = getattr(value, attribute), getattr(inverse, attribute)
             raise ValueError(
-                f"The tensor returned by parametrization.right_inverse must have the same {what} as {tensor}, unless "
-                "the `unsafe` flag "
-                f"is enabled.\n{tensor}.{what}: {getattr(value, what)}\nreturned {what}: {getattr(inverse, what)}"
+                f"The tensor returned by parametrization.right_inverse must have the same {attribute} as {tensor}, "
+                f"unless the `unsafe` flag is enabled.\n{tensor}.{attribute}: {expected}\nreturned {attribute}: "
+                f"{returned}"
             )
 
 
@@ -307,7 +306,7 @@ def _deepcopy(self: Module, memo: dict) -> Module:
 
 
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
-    """Whether the module has a parametrization, or one of that tensor."""
+    """Whether the module, or its tensor `tensor_name`, has a parametrization."""
     parametrizations = getattr(module, "parametrizations", None)
     if not isinstance(parametrizations, ModuleDict):
         return False
@@ -315,10 +314,10 @@ def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
 
 
 def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized: bool = True) -> Module:
-    """Make the tensor an ordinary one again, with the value it has, or with `leave_parametrized=False` that of
-    `original`.
+    """Make the tensor an ordinary one again.
 
-    Raises ValueError where it has no parametrization, or where there are several originals to be left as they are.
+    It keeps its value, or with `leave_parametrized=False` that of `original`. Raises ValueError if it has no
+    parametrization, or if there are several originals and `leave_parametrized=False`.
     """
     if not is_parametrized(module, tensor_name):
         raise ValueError(f"Module {module} does not have a parametrization on {tensor_name}")
@@ -335,7 +334,7 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
 
 
 def _tensor_left(module: Module, name: str, leave_parametrized: bool) -> Tensor:
-    """What `module.<name>` is to be without its parametrizations. Of a single original, it is that tensor itself."""
+    """The tensor `module.<name>` after removal of its parametrizations; a single original stays the same tensor."""
     parametrizations = module.parametrizations[name]
     if parametrizations.is_tensor:
         original = parametrizations.original
@@ -360,8 +359,9 @@ def type_before_parametrizations(module: Module) -> type:
 def transfer_parametrizations_and_params(
     from_module: Module, to_module: Module, tensor_name: str | None = None
 ) -> Module:
-    """Give `to_module` the parametrizations and originals of `from_module`, all or those of one tensor; they are
-    shared. Returns `to_module`.
+    """Copy the parametrizations and originals of `from_module`, all or those of one tensor, to `to_module`.
+
+    The originals are shared. Returns `to_module`.
     """
     if not is_parametrized(from_module):
         return to_module

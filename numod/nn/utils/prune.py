@@ -1,8 +1,8 @@
-"""Pruning: a parameter multiplied by a mask of zeros and ones before every call of its module.
+"""Pruning: a parameter is multiplied by a mask of zeros and ones before every call of its module.
 
-The parameter moves to `<name>_orig`, the mask becomes the buffer `<name>_mask`, and `<name>` is their product, which a
-forward pre-hook computes anew. Pruning again stacks: a `PruningContainer` remembers the methods, and each sees only
-what the earlier ones have left. The methods are in `prune_methods.py`.
+The parameter moves to `<name>_orig`, the mask becomes the buffer `<name>_mask`, and a forward pre-hook computes
+`<name>` as their product. Pruning can be repeated: a `PruningContainer` stores the methods, and each receives the
+entries that earlier ones have left. `prune_methods.py` has the methods.
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ def random_unstructured(module: Module, name: str, amount: int | float) -> Modul
 
 
 def l1_unstructured(module: Module, name: str, amount: int | float, importance_scores: Tensor | None = None) -> Module:
-    """Prune the `amount` of entries of `module.<name>` smallest in absolute value, or in that of
-    `importance_scores`.
+    """Prune the `amount` of entries of `module.<name>` with the smallest absolute values.
+
+    `importance_scores` replace the values in the comparison.
     """
     L1Unstructured.apply(module, name, amount=amount, importance_scores=importance_scores)
     return module
@@ -71,9 +72,9 @@ def global_unstructured(
     importance_scores: dict[tuple[Module, str], Tensor] | None = None,
     **kwargs: Any,
 ) -> None:
-    """Prune several parameters, given as (module, name), as if they were one: `amount` counts over all of them.
+    """Prune several parameters, given as (module, name), as one: `amount` counts over all of them.
 
-    `importance_scores` may have, by (module, name), what to compare in place of the parameters' values.
+    `importance_scores` may contain, by (module, name), scores to compare instead of the parameters' values.
     """
     if not isinstance(parameters, Iterable):
         raise TypeError("global_unstructured(): parameters is not an Iterable")
@@ -99,10 +100,7 @@ def global_unstructured(
 
 
 def remove(module: Module, name: str) -> Module:
-    """Make the pruning of `module.<name>` permanent, and its names what they were.
-
-    Raises ValueError where it is not pruned.
-    """
+    """Make the pruning of `module.<name>` permanent and restore its names. Raises ValueError if it is not pruned."""
     for number, hook in hooks_on(module, name).items():
         hook.remove(module)
         del module._forward_pre_hooks[number]
@@ -111,7 +109,7 @@ def remove(module: Module, name: str) -> Module:
 
 
 def is_pruned(module: Module) -> bool:
-    """Whether the module or one under it has a pruned parameter."""
+    """Whether the module or a submodule has a pruned parameter."""
     return any(
         isinstance(hook, BasePruningMethod) for part in module.modules() for hook in part._forward_pre_hooks.values()
     )

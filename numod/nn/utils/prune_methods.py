@@ -1,8 +1,6 @@
-"""Pruning methods.
+"""Pruning methods: classes that compute a mask, and are the hooks that apply it. `prune.py` has their use.
 
-Each is a class that computes a mask and is the hook that applies it. How to use them is in `prune.py`.
-
-Which entries go is chosen on the host; it happens once, not in training.
+The entries to prune are chosen on the host, since pruning happens once and not during training.
 """
 
 from __future__ import annotations
@@ -27,10 +25,10 @@ __all__ = [
 
 
 class BasePruningMethod(ABC):
-    """One way to choose a mask, and the hook that applies it. Subclasses define `compute_mask` and `PRUNING_TYPE`.
+    """A way to choose a mask, and the hook that applies it. Subclasses define `compute_mask` and `PRUNING_TYPE`.
 
-    The type says what a later method in a container is shown: "unstructured" the entries that are left, "structured"
-    the channels along `dim` that are left, "global" everything.
+    The type determines what a later method in a container receives: the remaining entries ("unstructured"), the
+    remaining channels along `dim` ("structured"), or everything ("global").
     """
 
     _tensor_name: str
@@ -41,7 +39,7 @@ class BasePruningMethod(ABC):
 
     @abstractmethod
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """The mask for a tensor with importance scores `t`, of its shape, zero wherever `default_mask` is."""
+        """The mask for a tensor with importance scores `t`, of the same shape, zero where `default_mask` is zero."""
 
     def apply_mask(self, module: Module) -> Tensor:
         """The pruned parameter, mask times original."""
@@ -54,9 +52,7 @@ class BasePruningMethod(ABC):
     def apply(
         cls, module: Module, name: str, *args: Any, importance_scores: Tensor | None = None, **kwargs: Any
     ) -> BasePruningMethod:
-        """Prune `module.<name>` with a method made from the arguments; the method, or the container it joined, is
-        returned.
-        """
+        """Prune `module.<name>` with a method built from the arguments. Returns the method, or its container."""
         method = _join_earlier(cls(*args, **kwargs), module, name)
         original = getattr(module, name)
         if importance_scores is None:
@@ -68,7 +64,9 @@ class BasePruningMethod(ABC):
             )
         stacked = isinstance(method, PruningContainer)
         default_mask = getattr(module, f"{name}_mask").detach().clone() if stacked else ones_like(original)
-        mask = method.compute_mask(importance_scores, default_mask=default_mask)  # may raise: nothing is changed before
+        mask = method.compute_mask(
+            importance_scores, default_mask=default_mask
+        )  # may raise, so it precedes all changes
         if not stacked:
             del module._parameters[name]
             module.register_parameter(f"{name}_orig", original)
@@ -90,9 +88,7 @@ class BasePruningMethod(ABC):
         )
 
     def remove(self, module: Module) -> None:
-        """Make the pruning permanent: the parameter is itself again, under its name, with zeros where the mask had
-        them.
-        """
+        """Make the pruning permanent: the parameter gets its name back, with zeros where the mask had them."""
         if self._tensor_name is None:
             raise AssertionError(f"Module {module} has to be pruned before pruning can be removed")
         name = self._tensor_name
@@ -117,7 +113,7 @@ def _remove_hooks(module: Module, name: str) -> None:
 
 
 def _join_earlier(method: BasePruningMethod, module: Module, name: str) -> BasePruningMethod:
-    """`method` alone, or in a container after the methods that prune the tensor already."""
+    """`method` itself, or a container with the methods that already prune the tensor."""
     method._tensor_name = name
     earlier = list(hooks_on(module, name).values())
     if not earlier:
@@ -128,13 +124,13 @@ def _join_earlier(method: BasePruningMethod, module: Module, name: str) -> BaseP
         )
     methods = tuple(earlier[0]) if isinstance(earlier[0], PruningContainer) else (earlier[0],)
     container = PruningContainer(methods[0])
-    for each in (*methods[1:], method):
-        container.add_pruning_method(each)
+    for member in (*methods[1:], method):
+        container.add_pruning_method(member)
     return container
 
 
 class PruningContainer(BasePruningMethod):
-    """Methods that have pruned one tensor, one after the other. It computes only the newest one's share of the mask."""
+    """The methods that have pruned one tensor. It computes only the newest method's part of the mask."""
 
     def __init__(self, *args: BasePruningMethod) -> None:
         self._pruning_methods: tuple[BasePruningMethod, ...] = ()
@@ -164,7 +160,7 @@ class PruningContainer(BasePruningMethod):
         return self._pruning_methods[idx]
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """`default_mask` with the newest method's mask written into the part that method is shown."""
+        """`default_mask` with the newest method's mask in the part that the method receives."""
         method = self._pruning_methods[-1]
         part = _part_shown(method, t, default_mask)
         mask = default_mask.to(t.dtype).clone()
@@ -173,7 +169,7 @@ class PruningContainer(BasePruningMethod):
 
 
 def _part_shown(method: BasePruningMethod, t: Tensor, mask: Tensor) -> Any:
-    """The index of what earlier methods have left to this one."""
+    """The index of the entries that earlier methods have left."""
     if method.PRUNING_TYPE == "unstructured":
         return mask == 1
     if method.PRUNING_TYPE == "global":
@@ -188,9 +184,9 @@ def _part_shown(method: BasePruningMethod, t: Tensor, mask: Tensor) -> Any:
     return _channels(t.ndim, dim, mask.sum(dim=[d for d in range(t.ndim) if d != dim]) != 0)
 
 
-def _channels(ndim: int, dim: int, which: Tensor) -> tuple:
+def _channels(ndim: int, dim: int, selected: Tensor) -> tuple:
     index: list[Any] = [slice(None)] * ndim
-    index[dim] = which
+    index[dim] = selected
     return tuple(index)
 
 
@@ -212,7 +208,7 @@ class Identity(BasePruningMethod):
 
 
 class _Unstructured(BasePruningMethod):
-    """Prunes the `amount` of entries with the lowest scores; a float is a fraction of those left, an int a number."""
+    """Prunes the `amount` of entries with the lowest scores, a fraction of the remaining ones (float) or a number."""
 
     PRUNING_TYPE = "unstructured"
 
@@ -232,7 +228,7 @@ class _Unstructured(BasePruningMethod):
 
 
 class RandomUnstructured(_Unstructured):
-    """Prunes `amount` of the entries at random; a float is a fraction of those left, an int a number."""
+    """Prunes `amount` of the entries at random, a fraction of the remaining ones (float) or a number (int)."""
 
     def _scores(self, t: Tensor) -> Tensor:
         return rand_like(t)
@@ -243,8 +239,9 @@ class RandomUnstructured(_Unstructured):
 
 
 class L1Unstructured(_Unstructured):
-    """Prunes the `amount` of entries with the smallest absolute values; a float is a fraction of those left, an int a
-    number.
+    """Prunes the entries with the smallest absolute values.
+
+    `amount` is a fraction of the remaining entries (float) or a number (int).
     """
 
     def _scores(self, t: Tensor) -> Tensor:
@@ -360,6 +357,6 @@ def _count(amount: int | float, size: int) -> int:
 
 
 def _lowest(scores: Tensor, count: int) -> Tensor:
-    """The places of the `count` lowest scores, in row-major order of `scores`; of equal ones the first, NaN last."""
+    """Row-major positions of the `count` lowest scores. Among equal scores the first come first; NaN comes last."""
     order = scores.detach().cpu().double().numpy().ravel().argsort(kind="stable")
     return from_numpy(order[:count]).to(scores.device)

@@ -25,12 +25,11 @@ class _Fields(NamedTuple):
 
 
 class PackedSequence(_Fields):
-    """Steps of sequences one after the other:
+    """Steps of sequences one after the other, longest sequences first.
 
-    `data` (total, ...), `batch_sizes` (T) how many sequences reach each step, longest first.
-
-    `sorted_indices` is the order the sequences were put in, `unsorted_indices` its inverse. Made by
-    `pack_padded_sequence` and `pack_sequence`.
+    `data` is (total, ...); `batch_sizes` (T) has the number of sequences at each step. `sorted_indices` is the order in
+    which the sequences were sorted, `unsorted_indices` its inverse. `pack_padded_sequence` and `pack_sequence` create
+    it.
     """
 
     def __new__(
@@ -52,11 +51,11 @@ class PackedSequence(_Fields):
         return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
 
     def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
-        """Data elsewhere or of another dtype, indices on the same device."""
+        """Move or convert the data; indices are moved to the same device."""
         data = self.data.to(*args, **kwargs)
         if data is self.data:
             return self
-        move = lambda each: None if each is None else each.to(device=data.device)  # noqa: E731
+        move = lambda indices: None if indices is None else indices.to(device=data.device)  # noqa: E731
         return type(self)(data, self.batch_sizes, move(self.sorted_indices), move(self.unsorted_indices))
 
     def cpu(self) -> PackedSequence:
@@ -104,7 +103,7 @@ class PackedSequence(_Fields):
         return self.to(dtypes.uint8)
 
     def pin_memory(self) -> PackedSequence:
-        """With the data in memory that a CUDA device reads by itself, where there is one."""
+        """With the data in pinned memory, if there is a CUDA device."""
         return self._replace(data=self.data.pin_memory())
 
     @property
@@ -113,17 +112,16 @@ class PackedSequence(_Fields):
         return self.data.is_cuda
 
     def is_pinned(self) -> bool:
-        """Whether the data is in such memory."""
+        """Whether the data is in pinned memory."""
         return self.data.is_pinned()
 
 
 class Unpacked(PackedSequence):
-    """What a PackedSequence is in a compiled function, whose program takes all lengths: room for every step of every
-    sequence, and the lengths as data.
+    """A PackedSequence in a compiled function, whose program supports all lengths.
 
-    `rows` (steps * batch, ...) are the sequence's `data`, and zeros behind it; `counts` (steps) its `batch_sizes`, with
-    zeros behind; `order` its `sorted_indices`. Whoever looks at the fields of a PackedSequence makes the lengths
-    constants of the program (`exactly`).
+    It has room for every step of every sequence, and the lengths as data. `rows` (steps * batch, ...) are the
+    sequence's `data` followed by zeros, `counts` (steps) its `batch_sizes` followed by zeros, and `order` its
+    `sorted_indices`. Reading the fields of a PackedSequence makes the lengths constants of the program (`exactly`).
     """
 
     def __new__(cls, rows: Tensor, lengths: Tensor, order: Tensor | None, steps: int) -> Unpacked:
@@ -134,7 +132,7 @@ class Unpacked(PackedSequence):
         return self
 
     def with_rows(self, rows: Tensor) -> Unpacked:
-        """Others of the same lengths."""
+        """Another sequence with the same lengths."""
         return Unpacked(rows, self.lengths, self.order, self.steps)
 
     def first_rows(self) -> Tensor:
@@ -142,11 +140,11 @@ class Unpacked(PackedSequence):
         return self.counts.cumsum(0) - self.counts
 
     def last_rows(self) -> Tensor:
-        """The row that each sequence ends with."""
+        """The last row of each sequence."""
         return self.first_rows().index_select(0, self.lengths - 1) + arange(self.batch)
 
     def exactly(self) -> PackedSequence:
-        """The sequence as it is outside."""
+        """The sequence as a PackedSequence."""
         if self.fields is None:
             sizes = [n for n in numbers(self.counts) if n]
             self.fields = PackedSequence(
@@ -155,25 +153,25 @@ class Unpacked(PackedSequence):
         return self.fields
 
     def padded(self, value: float, total_length: int | None) -> Tensor:
-        """(steps, batch, ...), with a value where a sequence has ended."""
-        places = f.where(self.valid, self.first_rows().unsqueeze(1) + arange(self.batch), 0)
+        """(steps, batch, ...), filled with `value` where a sequence has ended."""
+        positions = f.where(self.valid, self.first_rows().unsqueeze(1) + arange(self.batch), 0)
         rest = self.rows.shape[1:]
-        found = f.reshape(self.rows.index_select(0, f.reshape(places, (-1,))), (self.steps, self.batch, *rest))
-        found = f.where(f.reshape(self.valid, (self.steps, self.batch, *[1] * len(rest))), found, value)
+        result = f.reshape(self.rows.index_select(0, f.reshape(positions, (-1,))), (self.steps, self.batch, *rest))
+        result = f.where(f.reshape(self.valid, (self.steps, self.batch, *[1] * len(rest))), result, value)
         longest = int((self.counts > 0).sum()._observe()) if total_length is None else total_length
         if longest <= self.steps:
-            return found[:longest]
-        return cat([found, found.new_full((longest - self.steps, self.batch, *rest), value)], 0)
+            return result[:longest]
+        return cat([result, result.new_full((longest - self.steps, self.batch, *rest), value)], 0)
 
     def is_at_most(self, longest: int) -> bool:
-        """Whether no sequence is longer."""
+        """Whether no sequence is longer than `longest`."""
         return longest >= self.steps or bool((self.counts[longest:].sum() == 0)._observe())
 
     def __iter__(self) -> Iterator:
         return iter(self.exactly())
 
-    def __getitem__(self, place: Any) -> Any:
-        return self.exactly()[place]
+    def __getitem__(self, index: Any) -> Any:
+        return self.exactly()[index]
 
     def __repr__(self) -> str:
         return repr(self.exactly())
@@ -185,7 +183,7 @@ class Unpacked(PackedSequence):
         return self.exactly()._replace(**fields)
 
     def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
-        """Data elsewhere or of another dtype, indices on the same device."""
+        """Move or convert the data; indices are moved to the same device."""
         return self.exactly().to(*args, **kwargs)
 
 
@@ -194,17 +192,18 @@ for _name in _Fields._fields:
 
 
 def _unpacked(x: Tensor, lengths: Tensor, enforce_sorted: bool) -> Unpacked | None:
-    """(T, N, ...) of these lengths for a program that takes any others; None where lengths, or what is done, are not
-    good for one.
+    """(T, N, ...) with these lengths for a program that supports all lengths.
+
+    None if the lengths are invalid, or if no function is being recorded on the CPU.
     """
     steps, batch = x.shape[:2]
-    usual = (
+    is_supported = (
         lengths.ndim == 1
         and lengths.shape[0] == batch > 0
         and lengths.dtype in (dtypes.int64, dtypes.int32)
         and steps > 0
     )
-    if not usual or recording() is None or x.device.type != "cpu" or lengths.device.type != "cpu":
+    if not is_supported or recording() is None or x.device.type != "cpu" or lengths.device.type != "cpu":
         return None
     if not ((lengths > 0) & (lengths <= steps)).all()._observe():
         return None
@@ -218,8 +217,8 @@ def _unpacked(x: Tensor, lengths: Tensor, enforce_sorted: bool) -> Unpacked | No
     lengths = lengths.to(dtypes.int64)
     beyond = f.reshape(arange(steps).unsqueeze(1) >= lengths, (-1,))
     rows = f.reshape(x, (steps * batch, *x.shape[2:])).index_select(0, beyond.to(dtypes.int64).argsort(stable=True))
-    there = f.reshape(arange(steps * batch) < lengths.sum(), (-1, *[1] * (x.ndim - 2)))
-    return Unpacked(f.where(there, rows, 0.0 if x.dtype.is_floating_point else 0), lengths, order, steps)
+    is_row = f.reshape(arange(steps * batch) < lengths.sum(), (-1, *[1] * (x.ndim - 2)))
+    return Unpacked(f.where(is_row, rows, 0.0 if x.dtype.is_floating_point else 0), lengths, order, steps)
 
 
 def numbers(x: Tensor) -> list[int]:
@@ -227,42 +226,42 @@ def numbers(x: Tensor) -> list[int]:
 
     A compiled function depends on these values: if they change, it is recorded again.
     """
-    return [int(each._observe()) for each in x]
+    return [int(value._observe()) for value in x]
 
 
 def invert_permutation(permutation: Tensor | None) -> Tensor | None:
-    """The permutation that undoes one."""
+    """The inverse permutation."""
     if permutation is None:
         return None
-    places = numbers(permutation)
-    inverse = [0] * len(places)
-    for k, place in enumerate(places):
-        inverse[place] = k
+    permuted = numbers(permutation)
+    inverse = [0] * len(permuted)
+    for k, position in enumerate(permuted):
+        inverse[position] = k
     return tensor(inverse, dtype=permutation.dtype, device=permutation.device)
 
 
 def pack_padded_sequence(
     input: Tensor, lengths: Tensor | Sequence[int], batch_first: bool = False, enforce_sorted: bool = True
 ) -> PackedSequence:
-    """Padded (T, N, ...), or (N, T, ...) where `batch_first`, without its padding.
+    """Padded (T, N, ...), or (N, T, ...) if `batch_first`, without padding.
 
-    Raises RuntimeError for lengths that rise, unless not `enforce_sorted`.
+    Raises RuntimeError if `enforce_sorted` and the lengths are not in descending order.
     """
     if not isinstance(input, Tensor):
         raise TypeError(
             f"pack_padded_sequence(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}"
         )
     x = input.transpose(0, 1) if batch_first else input
-    # numbers that change from call to call
+    # symbolic lengths of a compiled function
     if listeners and not isinstance(lengths, Tensor) and any(type(n) is LazyScalar for n in lengths):
         lengths = f.stack([tensor(n) for n in lengths])
     if (
         listeners
         and isinstance(lengths, Tensor)
         and x.ndim > 1
-        and (found := _unpacked(x, lengths, enforce_sorted)) is not None
+        and (unpacked := _unpacked(x, lengths, enforce_sorted)) is not None
     ):
-        return found
+        return unpacked
     sizes = [int(n) for n in (numbers(lengths) if isinstance(lengths, Tensor) else lengths)]
     if len(sizes) != x.shape[1]:
         raise RuntimeError(
@@ -284,8 +283,8 @@ def pack_padded_sequence(
                 "You can pass `enforce_sorted=False` to pack_padded_sequence to sidestep this requirement."
             )
     else:
-        places = sorted(range(len(sizes)), key=lambda k: -sizes[k])
-        order, sizes = tensor(places, dtype=dtypes.int64, device=input.device), [sizes[k] for k in places]
+        positions = sorted(range(len(sizes)), key=lambda k: -sizes[k])
+        order, sizes = tensor(positions, dtype=dtypes.int64, device=input.device), [sizes[k] for k in positions]
         x = x.index_select(1, order)
     steps = [sum(n > step for n in sizes) for step in range(sizes[0])]
     data = cat([x[step, :count] for step, count in enumerate(steps)], 0)
@@ -295,12 +294,12 @@ def pack_padded_sequence(
 def pad_packed_sequence(
     sequence: PackedSequence, batch_first: bool = False, padding_value: float = 0.0, total_length: int | None = None
 ) -> tuple[Tensor, Tensor]:
-    """(padded sequences (T, N, ...) or (N, T, ...), their lengths), in the order they had before packing."""
+    """(padded sequences (T, N, ...) or (N, T, ...), their lengths), in the order before packing."""
     if isinstance(sequence, Unpacked) and (total_length is None or sequence.is_at_most(total_length)):
         padded, lengths = sequence.padded(padding_value, total_length), sequence.lengths.clone()
         if sequence.order is not None:
-            places = sequence.order.argsort()
-            padded, lengths = padded.index_select(1, places), lengths.index_select(0, places)
+            positions = sequence.order.argsort()
+            padded, lengths = padded.index_select(1, positions), lengths.index_select(0, positions)
         return padded.transpose(0, 1) if batch_first else padded, lengths
     steps = numbers(sequence.batch_sizes)
     longest = len(steps)
@@ -331,7 +330,7 @@ def pad_sequence(
     padding_value: float = 0.0,
     padding_side: str = "right",
 ) -> Tensor:
-    """Sequences (length, ...) as one tensor (T, N, ...) or (N, T, ...), padded at one side."""
+    """Stack sequences (length, ...) to (T, N, ...) or (N, T, ...), padded on one side."""
     if padding_side not in ("left", "right"):
         raise RuntimeError(f"Expected padding_side to be one of left or right, but got {padding_side}.")
     if not isinstance(sequences, Tensor) and not isinstance(sequences, Iterable):
@@ -348,10 +347,10 @@ def pad_sequence(
             )
     longest = max(sequence.shape[0] for sequence in sequences)
     padded = []
-    for each in sequences:
-        missing = longest - each.shape[0]
+    for item in sequences:
+        missing = longest - item.shape[0]
         sides = (missing, 0) if padding_side == "left" else (0, missing)
-        padded.append(f.pad_constant(each, (0, 0) * (each.ndim - 1) + sides, padding_value))
+        padded.append(f.pad_constant(item, (0, 0) * (item.ndim - 1) + sides, padding_value))
     return f.stack(padded, 0 if batch_first else 1)
 
 
@@ -362,13 +361,13 @@ def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool 
 
 
 def pack_sequence(sequences: list[Tensor], enforce_sorted: bool = True) -> PackedSequence:
-    """Sequences (length, ...) packed."""
+    """Pack sequences (length, ...)."""
     return pack_padded_sequence(
         pad_sequence(sequences), [sequence.shape[0] for sequence in sequences], enforce_sorted=enforce_sorted
     )
 
 
 def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
-    """The sequences of a packed one."""
+    """The sequences of a PackedSequence."""
     padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
     return unpad_sequence(padded, lengths, batch_first=True)

@@ -1,9 +1,7 @@
-"""Spectral normalization by a hook, the older form: weight / its largest singular value.
+"""Spectral normalization by a hook (deprecated form): weight / its largest singular value.
 
-The newer form is in `parametrizations`.
-
-The singular vectors `u` and `v` are buffers, brought nearer by a step of power iteration at every call in training
-(Miyato et al., Spectral normalization for generative adversarial networks, 2018).
+`parametrizations` has the new form. The singular vectors `u` and `v` are buffers, improved by a step of power iteration
+at every call in training. Miyato et al., Spectral normalization for generative adversarial networks, 2018.
 """
 
 from __future__ import annotations
@@ -33,12 +31,12 @@ def as_matrix(weight: Tensor, dim: int) -> Tensor:
 
 
 def unit_vector(weight: Tensor, size: int, eps: float) -> Tensor:
-    """A random direction, like `weight` in dtype and device."""
+    """A random unit vector with the dtype and device of `weight`."""
     return F.normalize(weight.detach().new_empty(size).normal_(0, 1), dim=0, eps=eps)
 
 
 def default_dim(module: Module) -> int:
-    """The dimension of the weight that counts outputs: transposed convolutions have it second."""
+    """The dimension of the weight that counts outputs; it is 1 for transposed convolutions."""
     return 1 if any(base.__name__.startswith("ConvTranspose") for base in type(module).__mro__) else 0
 
 
@@ -58,11 +56,11 @@ class SpectralNorm:
         self.eps = eps
 
     def reshape_weight_to_matrix(self, weight: Tensor) -> Tensor:
-        """The weight as the matrix whose singular value it is."""
+        """The weight as the matrix whose singular value is computed."""
         return as_matrix(weight, self.dim)
 
     def compute_weight(self, module: Module, do_power_iteration: bool) -> Tensor:
-        """The normalized weight; with `do_power_iteration` the buffers are brought nearer first."""
+        """The normalized weight. `do_power_iteration` updates the buffers first."""
         weight, u, v = (getattr(module, f"{self.name}_{part}") for part in ("orig", "u", "v"))
         matrix = self.reshape_weight_to_matrix(weight)
         if do_power_iteration:
@@ -85,10 +83,7 @@ class SpectralNorm:
         setattr(module, self.name, self.compute_weight(module, do_power_iteration=module.training))
 
     def solve_v(self, matrix: Tensor, u: Tensor, sigma: Tensor) -> Tensor:
-        """The `v` for which u .
-
-        (matrix v) is `sigma`: what an old state dict, of `u` and the weight alone, does not have.
-        """
+        """The `v` for which u . (matrix v) is `sigma`. Old state dicts have only `u` and the weight."""
         direction = pinv(matrix.detach().cpu()).mv(u.detach().cpu()).to(matrix.device)
         return direction * (sigma / u.dot(matrix.mv(direction)))
 
@@ -123,7 +118,7 @@ def _check_weight(weight: Any, name: str) -> None:
 
 
 class SpectralNormLoadStateDictPreHook:
-    """Brings a state dict of version 0, with the weight and without `v`, to what the module has now."""
+    """Converts a state dict of version 0, which has the weight but no `v`."""
 
     def __init__(self, fn: SpectralNorm) -> None:
         self.fn = fn
@@ -147,8 +142,8 @@ class SpectralNormLoadStateDictPreHook:
             and key not in state_dict
             and all(f"{key}_{part}" in state_dict for part in ("orig", "u", "v"))
         ):
-            return  # a new state dict that has lost its metadata
-        missing = [each for each in (f"{key}_orig", key, f"{key}_u") if each not in state_dict]
+            return  # a new state dict without metadata
+        missing = [entry for entry in (f"{key}_orig", key, f"{key}_u") if entry not in state_dict]
         if missing:
             missing_keys.extend(missing if strict else ())
             return
@@ -159,7 +154,7 @@ class SpectralNormLoadStateDictPreHook:
 
 
 class SpectralNormStateDictHook:
-    """Notes the version in the state dict's metadata."""
+    """Records the version in the state dict's metadata."""
 
     def __init__(self, fn: SpectralNorm) -> None:
         self.fn = fn
@@ -174,15 +169,16 @@ class SpectralNormStateDictHook:
 def spectral_norm(
     module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
 ) -> Module:
-    """Divide `module.<name>` by its largest singular value, as a matrix whose rows are its dimension `dim`; by default
-    the outputs.
+    """Divide `module.<name>` by its largest singular value, as a matrix whose rows are its dimension `dim`.
+
+    By default `dim` is the dimension of the outputs.
     """
     SpectralNorm.apply(module, name, n_power_iterations, default_dim(module) if dim is None else dim, eps)
     return module
 
 
 def remove_spectral_norm(module: Module, name: str = "weight") -> Module:
-    """Make the normalized weight a parameter again. Raises ValueError where it has no spectral norm."""
+    """Make the normalized weight a parameter again. Raises ValueError if it has no spectral norm."""
     take_hook(module, SpectralNorm, name, "spectral_norm").remove(module)
     for hooks in (module._state_dict_hooks, module._load_state_dict_pre_hooks):
         for number, hook in list(hooks.items()):

@@ -1,6 +1,4 @@
-"""functional_call: a module called with other tensors in the places of its parameters and buffers, for that call
-only.
-"""
+"""functional_call: call a module with other tensors in place of its parameters and buffers."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ def functional_call(
     tie_weights: bool = True,
     strict: bool = False,
 ) -> Any:
-    """The older place of `func.functional_call`, without its choice of several dictionaries."""
+    """Deprecated form of `func.functional_call`, which supports one dictionary."""
     warnings.warn(
         "`nn.utils.stateless.functional_call` is deprecated, `func.functional_call` is a drop-in replacement.",
         FutureWarning,
@@ -45,7 +43,7 @@ def call_with(
 ) -> Any:
     """`module(*args, **kwargs)` with `tensors` in place of its own, by dotted name.
 
-    Buffers that the call replaces are put in `tensors`.
+    Buffers that the call replaces are stored in `tensors`.
     """
     args = () if args is None else args if isinstance(args, tuple) else (args,)
     with replaced_tensors(module, tensors, tie_weights, strict):
@@ -56,22 +54,22 @@ def call_with(
 def replaced_tensors(
     module: Module, tensors: dict[str, Tensor], tie_weights: bool = False, strict: bool = False
 ) -> Iterator[None]:
-    """Inside, the module has `tensors` in place of its own; afterwards its own again, even after an error."""
-    given = _with_tied_names(module, tensors) if tie_weights else dict(tensors)
+    """A context in which the module has `tensors` in place of its own. They are restored even after an error."""
+    replacements = _with_tied_names(module, tensors) if tie_weights else dict(tensors)
     if strict:
-        _check_names(module, given)
-    own: dict[str, Any] = {}
+        _check_names(module, replacements)
+    originals: dict[str, Any] = {}
     try:
-        for name, tensor in given.items():
-            own[name] = _swap(module, name, tensor)
+        for name, tensor in replacements.items():
+            originals[name] = _swap(module, name, tensor)
         yield
     finally:
-        left = {name: _swap(module, name, tensor) for name, tensor in reversed(own.items())}
-        tensors.update({name: left[name] for name in tensors if name in left})
+        updated = {name: _swap(module, name, tensor) for name, tensor in reversed(originals.items())}
+        tensors.update({name: updated[name] for name in tensors if name in updated})
 
 
 def _names_by_tensor(module: Module) -> list[list[str]]:
-    """The dotted names of each parameter and buffer: several for one that is tied."""
+    """The dotted names of each parameter and buffer; a tied tensor has several."""
     names: dict[int, list[str]] = {}
     for walk in (module.named_parameters, module.named_buffers):
         for name, tensor in walk(remove_duplicate=False):
@@ -80,32 +78,32 @@ def _names_by_tensor(module: Module) -> list[list[str]]:
 
 
 def _with_tied_names(module: Module, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """`tensors` under all the names that the module has for each."""
+    """`tensors` under all names that the module has for each of them."""
     result = dict(tensors)
     for names in _names_by_tensor(module):
-        given = [tensors[name] for name in names if name in tensors]
-        if any(each is not given[0] for each in given):
+        values = [tensors[name] for name in names if name in tensors]
+        if any(value is not values[0] for value in values):
             raise ValueError(
                 f"functional_call got multiple values for keys {sorted(names)}, which are tied. Consider using "
                 "tie_weights=False"
             )
-        if given:
-            result.update(dict.fromkeys(names, given[0]))
+        if values:
+            result.update(dict.fromkeys(names, values[0]))
     return result
 
 
-def _check_names(module: Module, given: dict[str, Tensor]) -> None:
+def _check_names(module: Module, replacements: dict[str, Tensor]) -> None:
     expected = {name for names in _names_by_tensor(module) for name in names}
     errors = []
-    for what, names in (("Unexpected", given.keys() - expected), ("Missing", expected - given.keys())):
+    for kind, names in (("Unexpected", replacements.keys() - expected), ("Missing", expected - replacements.keys())):
         if names:
-            errors.append(f"{what} key(s): {', '.join(map(repr, sorted(names)))}.")
+            errors.append(f"{kind} key(s): {', '.join(map(repr, sorted(names)))}.")
     if errors:
         raise RuntimeError("Error(s) in reparametrizing for {}:\n\t{}".format(module._get_name(), "\n\t".join(errors)))
 
 
 def _swap(module: Module, target: str, tensor: Any) -> Any:
-    """Put `tensor` at a dotted name, registered there or not, and return what was there."""
+    """Put `tensor` at a dotted name, registered or not, and return the previous value."""
     if tensor is not _NOTHING and tensor is not None and not isinstance(tensor, Tensor):
         raise TypeError(f"{tensor} is not an instance of Tensor")
     path, _, name = target.rpartition(".")
@@ -114,17 +112,17 @@ def _swap(module: Module, target: str, tensor: Any) -> Any:
     owner = module.get_submodule(path)
     for registry in (owner._parameters, owner._buffers):
         if name in registry:
-            own = registry[name]
+            original = registry[name]
             if tensor is _NOTHING:
                 del registry[name]
             else:
                 registry[name] = tensor
-            return own
-    own = getattr(owner, name, _NOTHING)
-    if own is not _NOTHING and own is not None and not isinstance(own, Tensor):
-        raise TypeError(f"attribute `{name}`: {own} is not an instance of Tensor")
+            return original
+    original = getattr(owner, name, _NOTHING)
+    if original is not _NOTHING and original is not None and not isinstance(original, Tensor):
+        raise TypeError(f"attribute `{name}`: {original} is not an instance of Tensor")
     if tensor is not _NOTHING:
         setattr(owner, name, tensor)
-    elif own is not _NOTHING:
+    elif original is not _NOTHING:
         delattr(owner, name)
-    return own
+    return original

@@ -1,4 +1,4 @@
-"""Parameters as one flat vector, and back, for methods that see a model as a point in space."""
+"""Parameters as one flat vector, and back, for methods that treat a model as a point in space."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["parameters_to_vector", "vector_to_parameters"]
 
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
-    """All parameters, flattened, one after the other, (total,).
+    """All parameters flattened and concatenated, (total,).
 
     Gradients flow through. Raises TypeError for several devices.
     """
@@ -20,10 +20,7 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
 
 
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
-    """Give each parameter its part of `vec`, (total,), as its data.
-
-    The parameters share memory with `vec` from then on.
-    """
+    """Set each parameter's data to its part of `vec`, (total,). The parameters then share memory with `vec`."""
     if not isinstance(vec, Tensor):
         raise TypeError(f"expected a Tensor, but got: {type(vec).__name__}")
     parameters = list(parameters)

@@ -1,6 +1,6 @@
-"""Weight normalization by a hook, the older form: weight = g v / |v| computed before every call.
+"""Weight normalization by a hook (deprecated form): weight = g v / |v|, computed before every call.
 
-The newer form is in `parametrizations`.
+`parametrizations` has the new form.
 """
 
 from __future__ import annotations
@@ -17,13 +17,11 @@ __all__ = ["WeightNorm", "remove_weight_norm", "weight_norm"]
 
 
 def norm_except_dim(v: Tensor, pow: float = 2, dim: int = 0) -> Tensor:
-    """The norms over all dimensions but `dim`, shaped to be multiplied with `v`; for dim -1 the norm of all, a
-    scalar.
-    """
+    """The norms over all dimensions but `dim`, shaped to broadcast with `v`; for dim -1 the norm of all elements."""
     if dim == -1:
         return v.norm(pow)
-    kept = normalize_dim(dim, v.ndim)
-    others = [each for each in range(v.ndim) if each != kept]
+    kept_dim = normalize_dim(dim, v.ndim)
+    others = [d for d in range(v.ndim) if d != kept_dim]
     return v.norm(pow, others, keepdim=True) if others else v.abs()
 
 
@@ -40,7 +38,7 @@ class WeightNorm:
         self.dim = -1 if dim is None else dim
 
     def compute_weight(self, module: Module) -> Tensor:
-        """The weight of the lengths and directions the module has now."""
+        """The weight for the module's current norms and directions."""
         return weight_from(getattr(module, f"{self.name}_v"), getattr(module, f"{self.name}_g"), self.dim)
 
     @staticmethod
@@ -79,25 +77,20 @@ class WeightNorm:
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
-    """Replace `module.<name>` by `<name>_g`, its norms along `dim` (or one norm, for None), and `<name>_v`, its
-    direction.
-    """
+    """Replace `module.<name>` with `<name>_g`, its norms along `dim` (None: one norm), and its direction `<name>_v`."""
     WeightNorm.apply(module, name, dim)
     return module
 
 
 def remove_weight_norm(module: Module, name: str = "weight") -> Module:
-    """Make the weight a parameter again. Raises ValueError where it has no weight norm."""
+    """Make the weight a parameter again. Raises ValueError if it has no weight norm."""
     take_hook(module, WeightNorm, name, "weight_norm").remove(module)
     return module
 
 
-def take_hook(module: Module, kind: type, name: str, what: str) -> Any:
-    """The hook of this kind that computes `module.<name>` before every call, taken from the module.
-
-    Raises ValueError where there is none.
-    """
+def take_hook(module: Module, kind: type, name: str, label: str) -> Any:
+    """Remove and return the hook of this kind that computes `module.<name>`. Raises ValueError if there is none."""
     for number, hook in module._forward_pre_hooks.items():
         if isinstance(hook, kind) and hook.name == name:
             return module._forward_pre_hooks.pop(number)
-    raise ValueError(f"{what} of '{name}' not found in {module}")
+    raise ValueError(f"{label} of '{name}' not found in {module}")
