@@ -457,7 +457,7 @@ def celu_(input: Tensor, alpha: _float | complex = 1.0) -> Tensor:
 def chain_matmul(*matrices: Any, out: Any = None) -> Tensor:
     """The product of matrices, multiplied in the cheapest order. Deprecated in favour of `linalg.multi_dot`."""
 def cholesky(input: Tensor, upper: _bool = False, *, out: Tensor | None = None) -> Tensor:
-    """The Cholesky factor of symmetric positive-definite matrices."""
+    """The Cholesky factor of symmetric positive-definite matrices. Deprecated in favor of `linalg.cholesky`."""
 def cholesky_inverse(input: Tensor, upper: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """The inverse of A, from its Cholesky factor."""
 def cholesky_solve(input: Tensor, input2: Tensor, upper: _bool = False, *, out: Tensor | None = None) -> Tensor:
@@ -945,7 +945,7 @@ def lstm_cell(input: Tensor, hx: Sequence[Tensor], w_ih: Tensor, w_hh: Tensor, b
 def lt(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
     """lt(x, y), element by element, with broadcasting and type promotion."""
 def lu(A: Any, pivot: Any = True, get_infos: Any = False, out: Any = None) -> tuple[Tensor, ...]:
-    """(L and U in one matrix, pivots), and infos if requested; `numod.linalg.lu_factor_ex` is the newer form."""
+    """(L and U in one matrix, pivots), and infos if requested. Deprecated in favor of `linalg.lu_factor_ex`."""
 def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor | None = None) -> Tensor:
     """X with A X = b, from `lu_factor` of A: the older order of arguments."""
 def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: _bool = True, unpack_pivots: _bool = True, *, out: Tensor | Sequence[Tensor] | None = None) -> return_types.lu_unpack:
@@ -1133,7 +1133,7 @@ def prod(input: Tensor, dim: _int, keepdim: _bool = False, *, dtype: _dtype | No
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: _bool = False) -> Tensor:
     """A copy of `input` after put_."""
 def qr(input: Tensor, some: _bool = True, *, out: Tensor | Sequence[Tensor] | None = None) -> return_types.qr:
-    """(Q, R), reduced where `some`, else complete."""
+    """(Q, R), reduced where `some`, else complete. Deprecated in favor of `linalg.qr`."""
 def quantile(input: Tensor, q: Tensor | _float, dim: _int | None = None, keepdim: _bool = False, *, interpolation: str = 'linear', out: Tensor | None = None) -> Tensor:
     """Quantiles `q` (in [0, 1]) along a dimension or of all elements, NaN if there is one; a vector q adds a first dimension."""
 def rad2deg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -1479,7 +1479,7 @@ def trapz(y: Tensor, *, dx: _float = 1, dim: _int = -1) -> Tensor:
 def trapz(y: Tensor, x: Tensor, *, dim: _int = -1) -> Tensor:
     """Area under y along a dimension by the trapezoidal rule, at points `x` or in steps of `dx` (1)."""
 def triangular_solve(input: Tensor, A: Tensor, upper: _bool = True, transpose: _bool = False, unitriangular: _bool = False, *, out: Tensor | Sequence[Tensor] | None = None) -> return_types.triangular_solve:
-    """(X with A X = b, a copy of A): the older form of `linalg.solve_triangular`."""
+    """(X with A X = b, a copy of A). Deprecated in favor of `linalg.solve_triangular`."""
 def tril(input: Tensor, diagonal: _int = 0, *, out: Tensor | None = None) -> Tensor:
     """Matrices (..., M, N) with 0 above a diagonal."""
 def tril_indices(row: _int, col: _int, offset: _int = 0, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:

@@ -347,17 +347,17 @@ class Tensor:
     # ---- defined in core/linalg/decompositions.py
 
     def cholesky(self, upper: _bool = False) -> Tensor:
-        """The Cholesky factor of symmetric positive-definite matrices."""
+        """The Cholesky factor of symmetric positive-definite matrices. Deprecated in favor of `linalg.cholesky`."""
     def geqrf(self) -> return_types.geqrf:
         """(a, tau):"""
     def lu(self, pivot: Any = True, get_infos: Any = False) -> tuple[Tensor, ...]:
-        """(L and U in one matrix, pivots), and infos if requested; `numod.linalg.lu_factor_ex` is the newer form."""
+        """(L and U in one matrix, pivots), and infos if requested. Deprecated in favor of `linalg.lu_factor_ex`."""
     def orgqr(self, input2: Tensor) -> Tensor:
         """The first columns of the product of Householder reflections 1 - tau v v^H, with v below the diagonal of A."""
     def ormqr(self, input2: Tensor, input3: Tensor, left: _bool = True, transpose: _bool = False) -> Tensor:
         """Q @ other (or other @ Q), with Q, all its columns, from `geqrf`; or with Q^H."""
     def qr(self, some: _bool = True) -> return_types.qr:
-        """(Q, R), reduced where `some`, else complete."""
+        """(Q, R), reduced where `some`, else complete. Deprecated in favor of `linalg.qr`."""
     def svd(self, some: _bool = True, compute_uv: _bool = True) -> return_types.svd:
         """(U, S, V) with input = U diag(S) V^H; V itself, not transposed. `numod.linalg.svd` is the newer form."""
 
@@ -384,7 +384,7 @@ class Tensor:
     def slogdet(self) -> return_types.slogdet:
         """(sign, logarithm of the absolute value) of determinants."""
     def triangular_solve(self, A: Tensor, upper: _bool = True, transpose: _bool = False, unitriangular: _bool = False) -> return_types.triangular_solve:
-        """(X with A X = b, a copy of A): the older form of `linalg.solve_triangular`."""
+        """(X with A X = b, a copy of A). Deprecated in favor of `linalg.solve_triangular`."""
 
     # ---- defined in core/linalg/products.py
 
