@@ -21,6 +21,7 @@ FOLDERS = [
     "core",
     "autograd",
     "graph",
+    "distributed",
     "nn",
     "distributions",
     "func",
@@ -129,7 +130,8 @@ def _imported_packages(nodes: Iterable[ast.AST]) -> set[str]:
 
 
 def test_dependencies_are_numba_numpy_llvmlite() -> None:
-    allowed = set(sys.stdlib_module_names) | {"numba", "numpy", "llvmlite", "numod"}
+    optional = {"mpi4py"}  # imported where it is first needed
+    allowed = set(sys.stdlib_module_names) | {"numba", "numpy", "llvmlite", "numod"} | optional
     for path in MODULES:
         tree = ast.parse(path.read_text())
         extras = EXTRAS.get(_name(path), EXTRAS.get(_name(path).split("/")[0], set()))
@@ -163,10 +165,11 @@ def test_every_row_has_a_reference_in_the_tests() -> None:
     from accuracy import UNARY
     from divergences import CASES
     from references import HELPERS
+    from two_inputs import BINARY
     from numod.ops import pointwise
     from numod.ops.reduce import reduction
 
-    assert set(HELPERS.values()) <= UNARY.keys() | CASES.keys()
+    assert set(HELPERS.values()) <= UNARY.keys() | BINARY.keys() | CASES.keys()
     tests = Path(__file__).parent
     text = "".join(path.read_text() for path in (*(tests / "ops").rglob("*.py"), tests / "shared" / "references.py"))
     # norm1 and norm2 are reached through norm

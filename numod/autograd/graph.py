@@ -48,8 +48,9 @@ _active = 0  # hooks that are active on any thread
 
 
 class saved_tensors_hooks:
-    """Context in which tensors saved for backward are replaced by `pack_hook(tensor)`; `unpack_hook(packed)` restores
-    one when backward needs it.
+    """Context in which tensors saved for backward are replaced by `pack_hook(tensor)`.
+
+    `unpack_hook(packed)` restores them when backward needs them.
     """
 
     def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:

@@ -143,8 +143,8 @@ class Node:
         """PyTorch's name of the node, such as AddBackward0."""
         return type(self).__name__ if self.op is None else f"{title(self)}Backward0"
 
-    def shown(self) -> Node:
-        """The node, with a class of its name from now on: tools that draw graphs read `type(node).__name__`."""
+    def with_class_name(self) -> Node:
+        """The node, changed to a class with its name, which tools that draw graphs read from `type(node).__name__`."""
         name = self.name()
         if type(self).__name__ != name:
             self.__class__ = _class_of(type(self), name)
@@ -152,7 +152,7 @@ class Node:
 
     @property
     def metadata(self) -> dict:
-        """A dictionary for the user's own data about the node."""
+        """A dictionary for user data about the node."""
         return self.__dict__.setdefault("_metadata", {})
 
     def __getattr__(self, name: str) -> object:
@@ -167,14 +167,13 @@ class Node:
     @property
     def next_functions(self) -> tuple:
         """The nodes that receive the gradients of the inputs, each with an output number."""
-        shown = lambda target: AccumulateGrad.of(target) if isinstance(target, Tensor) else target.shown()  # noqa: E731
-        edges = [self.edges[k] for k in self.shown_inputs()]
-        return tuple((None, 0) if edge is None else (shown(edge[0]), edge[1]) for edge in edges)
+        edges = [self.edges[k] for k in self.visible_inputs()]
+        return tuple((None, 0) if edge is None else (_public_node(edge[0]), edge[1]) for edge in edges)
 
-    def shown_inputs(self) -> list[int]:
-        """The inputs that have an edge in PyTorch's graph: those that can have a gradient, without numbers.
+    def visible_inputs(self) -> list[int]:
+        """The inputs that have an edge in PyTorch's graph: those that can have a gradient.
 
-        Numbers have one in arithmetic.
+        Numbers have an edge in arithmetic only.
         """
         return [k for k, edge in enumerate(self.edges) if edge is not None or self._may_have_gradient(k)]
 
@@ -187,8 +186,8 @@ class Node:
         )
         return self.op.has_gradient(position) and (not is_number or self.op.name in _ARITHMETIC)
 
-    def shown_results(self) -> int:
-        """The number of results that can have a gradient, which is what hooks receive."""
+    def visible_results(self) -> int:
+        """The number of results that can have a gradient; hooks receive this many."""
         count = self.op and self.op.results_with_gradient
         return count or max(
             [k + 1 for k, output in enumerate(self.outputs) if self.op is None or output.dtype.differentiable],
@@ -212,6 +211,11 @@ class Node:
 
     def __repr__(self) -> str:
         return f"<{self.name()} object at {id(self):#x}>"
+
+
+def _public_node(target: Node | Tensor) -> Node | AccumulateGrad:
+    """The node that users see for the target of an edge."""
+    return AccumulateGrad.of(target) if isinstance(target, Tensor) else target.with_class_name()
 
 
 @cache

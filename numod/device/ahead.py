@@ -74,11 +74,11 @@ def object_file(
     return min((_emit_object(candidate, machine, generator) for candidate in candidates), key=len)
 
 
-def kernel_text(function: Function, text: str, name: str, machine: target.Machine) -> str:
-    """The function's optimised LLVM text for a machine, for `merged`. `text` defines the constants that it reads."""
+def kernel_text(function: Function, text: str, name: str, machine: target.Machine, size: bool = False) -> str:
+    """LLVM's text of the function alone, optimised for a machine, for `merged`. `text`: constants that it reads."""
     generator = _generator(machine)
     module = _linked_module(function, text, machine, generator)
-    module = _optimised(module, function, ["kernel"], generator, False, ())
+    module = _optimised(module, function, ["kernel"], generator, size, ("optsize",) if size else ())
     module.get_function("kernel").name = name
     attributes = f'"target-cpu"="{machine.processor}" "target-features"="{machine.features}"'
     return re.sub(r"^(define .*?)( #\d+(?: [^{\n]*)?\{)$", rf"\1 {attributes}\2", str(module), flags=re.M)

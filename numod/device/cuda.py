@@ -123,8 +123,9 @@ replaying = True
 def graph(
     launches: Sequence[Callable], arguments: Iterable[Sequence], dependencies: Iterable[Sequence[int]]
 ) -> cuda_driver.Graph:
-    """The launches (of `launch_on`) as a CUDA graph, with their arguments; `dependencies`: for each launch the numbers
-    of those that must end before.
+    """A CUDA graph of launches (of `launch_on`) with their arguments.
+
+    `dependencies`: the numbers of the launches that each launch waits for.
     """
     return cuda_driver.Graph(
         driver(), [launch.kernel.node(*launch.shape) for launch in launches], arguments, dependencies, current
@@ -151,9 +152,9 @@ def upload_pinned(host: np.ndarray, wait: bool) -> object:
 
 
 def download(buffer: object) -> np.ndarray:
-    """A host copy of a device buffer; waits for the kernels that write it. Raises what they reported."""
+    """A host copy of a device buffer; waits for the kernels that write it and raises their reported errors."""
     host = buffer.copy_to_host() if current.stream is None else buffer.copy_to_host(stream=current.stream)
-    reports().tell()
+    reports().raise_reported()
     return host
 
 
@@ -224,7 +225,7 @@ def adopt(address: int, count: int, storage_dtype: np.dtype, owner: object) -> o
 def synchronize() -> None:
     """Wait for all kernels. Raises the errors that they reported."""
     pool().source.synchronize()
-    reports().tell()
+    reports().raise_reported()
 
 
 def properties() -> dict[str, object]:

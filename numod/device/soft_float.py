@@ -57,7 +57,7 @@ class Bits:
         return self.value.type.width
 
     def constant(self, number: int) -> Bits:
-        """A number of the same width."""
+        """A constant of this width."""
         return Bits(self.builder, self.value.type(number & ((1 << self.width) - 1)))
 
     def _with(self, other: Bits | int, method: str) -> Bits:

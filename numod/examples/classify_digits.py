@@ -33,10 +33,10 @@ def accuracy(network: nn.Module, data: Digits) -> float:
     return (predicted == data.targets).float().mean().item()
 
 
-def main(epochs: int = 15) -> float:
+def main(epochs: int = 8) -> float:
     torch.manual_seed(0)
     network = Network()
-    optimizer = optim.AdamW(network.parameters(), lr=2e-3)
+    optimizer = optim.AdamW(network.parameters(), lr=5e-3)
     schedule = optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=epochs)
     test = Digits(train=False)
     for epoch in range(epochs):

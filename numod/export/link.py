@@ -55,10 +55,12 @@ def main_function(
     `order`: the arguments. The result is 0 or the number of a failed check. `apart`: what one kernel writes is not
     known to be what another one reads, as in functions of `numod.compile`, so that both round alike.
     """
-    return _Linker(places, names, stream, apart).main(calls, order)
+    return MainLinker(places, names, stream, apart).main(calls, order)
 
 
-class _Linker(Linker):
+class MainLinker(Linker):
+    """Writes calls over addresses that are arguments."""
+
     first = 0
 
     def __init__(self, places: dict[Buffer, int], names: dict[Buffer, str], stream: Stream | None, apart: bool) -> None:
@@ -71,7 +73,7 @@ class _Linker(Linker):
         head = f"    table = view_int64(constant_address(), {len(self.slots)})\n" if self.slots else ""
         if self.stream is not None:
             head += f"    stream = view_int64(weights + {self.stream.place}, 2)\n"
-            lines.append(f"    stream[1] = (stream[1] + {self.stream.count}) & {_OFFSETS}")
+        lines += self._advance()
         backend = next(call.kernel.device.backend for call in calls if isinstance(call, Call))
         return Main(
             bind.headed(self._text(order, head, lines), backend),
@@ -79,6 +81,10 @@ class _Linker(Linker):
             tuple(self.slots),
             tuple(self.functions.values()),
         )
+
+    def _advance(self) -> list[str]:
+        """The statement that counts the random numbers of a run."""
+        return [] if self.stream is None else [f"    stream[1] = (stream[1] + {self.stream.count}) & {_OFFSETS}"]
 
     def _argument(self, each: object) -> str:
         if not isinstance(each, (Number, Integer)):

@@ -1,5 +1,4 @@
-"""Bind kernels to a target: complete a kernel's source with imports, helpers and the target's loops, and build its
-launcher.
+"""Bind kernels to a target: complete a kernel's source with imports, helpers and loops, and build its launcher.
 
 A structured op writes its kernel once, as a function over flat arrays. `parallel_range(n)` is a loop with independent
 iterations. It becomes `range(n)`, a function whose range threads divide (`kernel.divide`), or a grid-stride loop of GPU
@@ -44,8 +43,9 @@ def launcher(
     fastmath: frozenset = builder.FAST_POINTWISE,
     blocks: tuple[int, int] | None = None,
 ) -> Callable:
-    """A function that runs the kernel `source` on `device`: serial, parallel or on a grid, depending on `work` (a count
-    of simple elements).
+    """A function that runs the kernel `source` on `device`: serial, parallel or on a grid.
+
+    The choice depends on `work`, the number of simple elements.
 
     `blocks`: (blocks, threads per block) of a kernel that is written for thread blocks (`kernel.block`).
     """
@@ -55,8 +55,9 @@ def launcher(
 
 
 def signature(*arrays: object, numbers: int = 0, others: Sequence[str] = ()) -> str:
-    """The types of a kernel's arguments: flat arrays, each given by a name, a NumPy dtype or an object with a
-    `storage`; then `numbers` integers; then `others`.
+    """The types of a kernel's arguments: flat arrays, then `numbers` integers, then `others`.
+
+    Arrays are given as a name, a NumPy dtype or an object with a `storage`.
     """
     names = [array if isinstance(array, str) else getattr(array, "storage", array).name for array in arrays]
     return ", ".join([*[f"{name}[]" for name in names], *["int64"] * numbers, *others])
@@ -139,8 +140,9 @@ _recording = _Recording()
 
 @contextmanager
 def unbuilt() -> Iterator[list]:
-    """Context, for the graph compiler, in which kernels are not compiled: launchers append (kernel, arguments) to the
-    list that it yields.
+    """A context for the graph compiler in which kernels are not compiled.
+
+    Launchers append (kernel, arguments) to the list that it yields.
     """
     before, _recording.log = _recording.log, []
     try:
@@ -230,8 +232,9 @@ def _real(dtype: DType) -> str:
 
 
 def _helpers(source: str, excluded: Container[str]) -> str:
-    """Texts of the functions of `kernel.scalar` that `source` calls, directly or indirectly, callees first; except
-    those in `without`, which the target provides.
+    """Texts of the functions of `kernel.scalar` that `source` calls, directly or indirectly, callees first.
+
+    Functions in `without` are left out, since the target provides them.
     """
     texts: dict[str, str] = {}
 

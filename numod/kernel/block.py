@@ -445,8 +445,9 @@ def _split(index: str, last: str, sizes: dict[str, str], name: str, then: str) -
 
 
 def convolution(sizes: dict[str, int]) -> Product:
-    """out (parts, ...) = weight (features, channels * taps) @ patches (channels * taps, images * positions), a product
-    for each group; a part has a run of `inner`, whole channels.
+    """out (parts, ...) = weight (features, channels * taps) @ patches (channels * taps, images * positions).
+
+    There is a product for each group; a part has a run of `inner`, whole channels.
     """
     of = _Geometry(sizes)
     left = Operand("inner", "weight", "(group * features + o) * terms + part * inner", jumps=("terms", "1"))
@@ -474,8 +475,10 @@ def convolution(sizes: dict[str, int]) -> Product:
 
 
 def convolution_input(sizes: dict[str, int]) -> Product:
-    """out (parts, ...) = transposed weight (channels, features * taps) @ output gradients under each tap (features *
-    taps, images * input positions), a product for each group; a part has a run of `inner`, whole features.
+    """out (parts, ...) = weight^T (channels, features * taps) @ gradients (features * taps, images * positions).
+
+    Positions are those of the input; the right matrix has the output gradients under each tap. There is a product for
+    each group; a part has a run of `inner`, whole features.
     """
     of = _Geometry(sizes)
     places = _split("o", "image", {c: _SIZES[c] for c in of.extends}, "at", "+ pad_{}")
@@ -505,8 +508,9 @@ def convolution_input(sizes: dict[str, int]) -> Product:
 
 
 def convolution_weight(sizes: dict[str, int]) -> Product:
-    """out (parts, groups, features, channels * taps) = g (features, images * positions) @ transposed patches; each part
-    has a run of `inner` positions.
+    """out (parts, groups, features, channels * taps) = g (features, images * positions) @ patches^T.
+
+    Each part has a run of `inner` positions.
     """
     of, output_index, valid = _Geometry(sizes), "part * inner + k", "(part * inner + k < images * positions)"
     spot = {

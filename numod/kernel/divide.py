@@ -37,7 +37,7 @@ def divided(source: str) -> str:
         name = f"{MARK}_{len(parts)}"
         captured = _captured(
             loop,
-            *([each for each in group if loop.lineno <= each.lineno <= loop.end_lineno] for group in (names, sums)),
+            *([part for part in group if loop.lineno <= part.lineno <= loop.end_lineno] for group in (names, sums)),
             variables,
         )
         first = loop.body[0]  # it may be on the line of the `for`

@@ -1,5 +1,6 @@
-"""The code generator of pointwise loops, of eager ops and of fused groups. `writer` writes the body of a loop; `folds`
-generates reductions.
+"""The code generator of pointwise loops, for eager ops and fused groups.
+
+`writer` writes the body of a loop; `folds` generates reductions.
 
 After `collapse`, a loop has outer dimensions (unravelled from `row`) and one inner dimension of size `n`. Each tensor
 has a class, its step along the inner dimension: "1", "0", or "s" for a stride that is an argument. Classes are part of
@@ -41,8 +42,10 @@ def classes_of(steps: Sequence[Sequence[int]]) -> str:
 
 
 def crossing(sizes: list[int], steps: list[list[int]]) -> tuple[list[int], list[list[int]]] | None:
-    """Sizes and strides, reordered so that a tensor with a strided inner dimension has stride 1 in the dimension before
-    it; None if there is none, or it is too short for tiles.
+    """Sizes and strides reordered so that a tensor with a strided inner dimension has stride 1 in the dimension before
+    it.
+
+    None if there is none, or if it is too short for tiles.
     """
     strided = [step for step in steps if step[-1] not in (0, 1)]
     across = next((d for d in range(len(sizes) - 1) if any(step[d] == 1 for step in strided)), None)
@@ -185,8 +188,9 @@ def _words_drawn(statements: list[str], wide: bool, word: str) -> tuple[list[str
 
 
 def _in_strips(head: list[str], indent: str, statements: list[str], wide: bool) -> tuple[list[str], str, list[str]]:
-    """A CPU's loop in strips, if its body draws random numbers: four neighbours share a block of random bits, which
-    LLVM would compute for each of them.
+    """Split a CPU's loop into strips if its body draws random numbers.
+
+    Four neighbours share a block of random bits, which LLVM would compute for each of them.
 
     Loops over transposed tensors remain unchanged.
     """
@@ -218,8 +222,7 @@ def _in_strips(head: list[str], indent: str, statements: list[str], wide: bool) 
 
 
 def several(name: str, loop: Loop, count: int, flat: bool) -> tuple[str, str]:
-    """Source and signature of `count` dense loops in one kernel, with different tensors and sizes, and the same
-    numbers.
+    """Source and signature of `count` dense loops in one kernel, with different tensors and sizes but equal numbers.
 
     For many small tensors, whose launches cost more than their work. Arguments: the tensors of each loop, the numbers,
     the sizes. `flat` as in `pointwise`.
@@ -245,8 +248,9 @@ def several(name: str, loop: Loop, count: int, flat: bool) -> tuple[str, str]:
 
 
 def geometry(sizes: Sequence[int], steps: Sequence[Sequence[int]], classes: str) -> tuple[int, ...]:
-    """The numbers that a strided loop takes after n: rows, outer sizes, then each tensor's outer strides and, in
-    classes "s" and "t", its inner stride.
+    """The numbers that a strided loop takes after n.
+
+    Rows, outer sizes, then each tensor's outer strides and, in classes "s" and "t", its inner stride.
     """
     rows = 1
     for n in sizes[:-1]:
@@ -266,8 +270,8 @@ def _geometry_names(arrays: list[str], classes: str, rank: int) -> list[str]:
 
 def _dense_head(flat: bool) -> tuple[list[str], str, object, list[str]]:
     # GPU thread indices are signed, so that the sign of an index would be tested
-    place = "uintp(_index)" if flat else "_index"
-    return ["    for _index in parallel_range(_n):"], " " * 8, lambda name, kind: "0" if kind == "0" else place, []
+    index = "uintp(_index)" if flat else "_index"
+    return ["    for _index in parallel_range(_n):"], " " * 8, lambda name, kind: "0" if kind == "0" else index, []
 
 
 # the longest body, in lines, that is unrolled by four on GPUs: longer ones are compute-bound, and would compile slowly
@@ -275,8 +279,9 @@ FEW = 24
 
 
 def _by_fours(statements: list[str], arrays: list[str], stores: int, wide: bool) -> list[str]:
-    """A dense loop of GPU threads over four neighbouring elements at a time, by vector loads and stores; they share a
-    block of random bits. The last elements are processed one by one.
+    """A dense loop of GPU threads over four neighbouring elements at a time, by vector loads and stores.
+
+    The four share a block of random bits. The last elements are processed one by one.
     """
     compute, drawn = _words_drawn(statements[: len(statements) - stores], wide, "lane({0}_low, {0}_high, _index & 3)")
     writes = [line.split("[uintp(_index)] = ") for line in statements[len(statements) - stores :]]
@@ -320,8 +325,9 @@ TILE = 8
 
 
 def _tile_head(rank: int) -> list[str]:
-    """The head of a loop of GPU threads in tiles, TILE along the inner dimension and 32 along the one before: a block
-    of 256 threads uses whole sectors of 32 bytes in both.
+    """The head of a loop of GPU threads in tiles, TILE along the inner dimension and 32 along the one before.
+
+    A block of 256 threads uses whole sectors of 32 bytes in both.
 
     Neighbouring blocks are neighbours along the inner dimension. A warp uses at least half a sector of a transposed
     tensor; the rest stays in the L1 cache.
@@ -390,7 +396,7 @@ def _strided_head(arrays: list[str], classes: str, rank: int, flat: bool) -> tup
         lines += [" " * 8 + base for base in bases.values()]
         indent, along = 8, ""
     elif outer < 2 and not transposed:
-        # loop counters are uint64, for which Numba's // gives floats
+        # loop counters are uint64; Numba's // of them is a float
         lines = ["    for _place in parallel_range(_rows):", "        _row = int64(_place)"]
         lines += [f"        _base_{array} = {f'_row * _stride0_{array}' if outer else '0'}" for array in arrays] + [
             "        for _inner in range(_n):"

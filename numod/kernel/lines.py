@@ -1,5 +1,6 @@
-"""Explicitly vectorised loops for gates of recurrent layers and scores of attention, whose lines are too short, or too
-many, for LLVM's loop vectoriser.
+"""Explicitly vectorised loops for gates of recurrent layers and attention scores.
+
+Their lines are too short, or too many, for LLVM's loop vectoriser.
 
 A line is `n` contiguous elements; `x=4` means four lines, n elements apart. All lines are read before any is written,
 so a state may be updated in place.
@@ -33,8 +34,10 @@ SUM = Joined(lambda x, y: x + y, 0.0)
 
 @dataclass(frozen=True)
 class Lines:
-    """A vector formula: the number of lines of each argument that it `reads` and `writes`, the number of scalar
-    `numbers` after them, and the reduction of its last result (`joined`).
+    """A vector formula.
+
+    The number of lines of each argument that it `reads` and `writes`, the number of scalar `numbers` after them, and
+    the reduction of its last result (`joined`).
 
     `together`: registers processed at a time, while the line has so many elements, so that their instructions overlap.
     `ahead`: prefetch the next line, for formulas that read consecutive lines and compute long enough to hide the load.
@@ -215,8 +218,9 @@ def _vector(
     total: ir.Value | None,
     is_whole: bool,
 ) -> ir.Value | None:
-    """Emit the formula for one vector of elements from k on, masked at the end of the line unless it is `certain` to be
-    whole; returns the new total.
+    """Emit the formula for one vector of elements from k on, and return the new total.
+
+    It is masked at the end of the line unless it is `certain` to be whole.
     """
     builder, remaining, read = w.builder, w.builder.sub(n, k), sum(lines.reads.values())
     whole, mask = builder.icmp_signed(">=", remaining, w.number(w.lanes)), None if is_whole else w.first(remaining)

@@ -146,6 +146,8 @@ class Op:
     differentiable = True
     reusable = False  # whether a backward pass keeps the saved values
     reports = False  # true for ops that raise or warn: they run although nothing reads their result
+    # whether a host call that raised may be run again, by the eager function: not for what other processes take part in
+    repeatable = True
     portable = True  # false for ops on memory packed for this processor, which cannot be saved to files
     # inputs and attributes in the notation of `contract`; programs from files are checked against it
     takes: str | None = None

@@ -23,7 +23,9 @@ _BOOL_ERRORS = {  # errors of operators that are tried on bool masks
 }
 
 
-_RESULTS = {"bool": lambda kind: dtypes.bool_, "real": DType.to_real, "complex": DType.to_complex}
+_RESULTS = {"bool": lambda kind: dtypes.bool_, "real": DType.to_real, "complex": DType.to_complex} | {
+    name: lambda kind, integers=dtypes.ALL[name]: integers for name in ("int8", "uint8", "int32")
+}
 
 
 class Pointwise(Op, Formula):

@@ -268,7 +268,7 @@ def _kernel(report: KernelReport, with_assembly: bool) -> dict[str, Any]:
         fields.update(
             assembly=code.assembly,
             lines=code.lines,
-            hot=code.hot_place,
+            hot=code.hot_range,
             code_bytes=code.code_bytes,
             vector_bits=code.vector_bits,
             unroll=code.unroll,

@@ -62,6 +62,16 @@ def save_program(
     must not begin with "storage" or a digit. Raises ValueError for steps that depend on this process, such as an
     optimizer's scalars.
     """
+    text, tensors = described(program)
+    text |= {} if about is None else {"about": _to_json(about)}
+    save_file(tensors | (further or {}), filename, {KEY: json.dumps(text, separators=(",", ":"))})
+
+
+def described(program: Program) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """(what a file says of a program, as JSON; the tensors that it holds: the storages, flat). `program_of` undoes it.
+
+    Raises ValueError as `save_program` does.
+    """
     storages: dict[int, str] = {}
     tensors: dict[str, Tensor] = {}
     captured = []
@@ -82,8 +92,12 @@ def save_program(
         "gradients": [[leaf.number, None if gradient is None else gradient.number] for leaf,
             gradient in program.gradients.items()], "outputs": _to_json(program.outputs),
     }  # fmt: skip
-    text |= {} if about is None else {"about": _to_json(about)}
-    save_file(tensors | (further or {}), filename, {KEY: json.dumps(text, separators=(",", ":"))})
+    return text, tensors
+
+
+def program_of(fields: Any, tensors: dict[str, Tensor]) -> Program:
+    """The program that `described` described, checked by `verify`. Raises ValueError for anything else."""
+    return bounded(verify(_program(fields, tensors)))
 
 
 def load_program(filename: str | os.PathLike) -> Program:
@@ -107,7 +121,7 @@ def read_program(filename: str | os.PathLike) -> tuple[Program, Any, dict[str, T
     tensors = load_file(filename)
     try:
         fields = json.loads(text, parse_constant=_refuse_constant)
-        program = bounded(verify(_program(fields, tensors)))
+        program = program_of(fields, tensors)
         return program, _from_json(fields["about"]) if "about" in fields else None, tensors
     except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
         kind = "" if type(error) is ValueError else f"{type(error).__name__}: "

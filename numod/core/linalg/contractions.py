@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import operator
-import warnings
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from math import prod
 from typing import Any
 
 from ... import dtypes
-from ...errors import WHOLE, normalize_dim, plain
+from ...errors import WHOLE, normalize_dim, plain, warn_caller, warn_deprecated
 from ...ops.linalg.cross import cross as cross_op
 from ...ops.pointwise import broadcast_shapes
 from ..apply import apply
@@ -314,6 +313,10 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
 def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     """The cross product along a dimension of size 3; by default the first such."""
     if dim is None:
+        warn_caller(
+            "Using numod.cross without specifying the dim arg is deprecated.\nPlease either pass the dim explicitly or "
+            "simply use numod.linalg.cross."
+        )
         dim = next((d for d, n in enumerate(input.shape) if n == 3), None)
         if dim is None:
             raise RuntimeError("no dimension of size 3 in input")
@@ -370,9 +373,7 @@ def chain_matmul(*matrices: Tensor) -> Tensor:
             f"chain_matmul(): Expected one or more matrices, got tensors of {[matrix.ndim for matrix in matrices]} "
             "dimensions"
         )
-    warnings.warn(
-        "numod.chain_matmul is deprecated; use numod.linalg.multi_dot, which takes a list of matrices.", stacklevel=4
-    )
+    warn_deprecated("chain_matmul", "linalg.multi_dot")
     return ordered_product(*matrices)
 
 

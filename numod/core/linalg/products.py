@@ -60,9 +60,7 @@ def bmm(input: Tensor, mat2: Tensor) -> Tensor:
 
 
 def int_mm(input: Tensor, mat2: Tensor) -> Tensor:
-    """Product (M, K) @ (K, N) of int8 or uint8 with int8, in int32: exact, where the other integers' product wraps in
-    its own dtype.
-    """
+    """Exact product (M, K) @ (K, N) of int8 or uint8 with int8, in int32."""
     return apply(bp.byte_product, (input, mat2))
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from ...core.apply import state
 from ...core.tensor import Tensor, wrap
 from ...device import Storage
+from ...errors import DistError
 from . import memory_plan, schedule
 from ..passes.freezing import freeze
 from ..values.lazy_scalar import compute
@@ -119,7 +120,7 @@ class Executable:
                     storage.data[...] = saved
                 else:
                     storage.data.copy_to_device(saved)
-            if isinstance(error, CheckFailed):
+            if isinstance(error, (CheckFailed, DistError)):
                 raise
             raise CheckFailed(f"{type(error).__name__}: {error}") from error
         return values

@@ -31,6 +31,7 @@ from ..ir.program import Value
 from .cuda_graph import Replay
 from .output_reuse import LARGEST, Memory, restore
 from .executable import Executable
+from .schedule import may_fail
 from .section import CheckFailed
 from ..values.pytree import ArgumentContainer, fields_of, has_identity, is_data, is_structure, keys, parts, rebuilt
 
@@ -612,7 +613,7 @@ class LaunchesFastPath(FastPath):
             ]
         launch_line = f"{self._name(launch, 'launch')}({', '.join(self._argument(a, arrays) for a in call.arguments)})"
         return (
-            [launch_line] if call.host is None else ["try:", f"    {launch_line}", "except Exception:", *self._undo()]
+            [launch_line] if not may_fail(call) else ["try:", f"    {launch_line}", "except Exception:", *self._undo()]
         )
 
     def _argument(self, argument: Any, arrays: dict[Span, str]) -> str:

@@ -31,8 +31,11 @@ def checks_first(
 
 
 def may_fail(call: Call | CheckCall) -> bool:
-    """Whether the call is a check, or runs on the host and may raise (at a singular matrix, for example)."""
-    return isinstance(call, CheckCall) or call.host is not None
+    """Whether the call is a check, or runs on the host and may raise (at a singular matrix, for example).
+
+    The eager function then runs again, which must not be for ops that other processes take part in.
+    """
+    return isinstance(call, CheckCall) or call.host is not None and call.step.op.repeatable
 
 
 def written_before_checks(calls: Sequence[Call | CheckCall]) -> list[Buffer]:

@@ -60,7 +60,7 @@ def _leaves(results: list[Tensor], inputs: tuple[Tensor, ...]) -> list[Tensor] |
             leaves[id(leaf)] = leaf
         elif target not in seen:
             seen.add(target)
-            if getattr(target, "kept", ()) is None and target.refill is None and target.packed is None:
+            if getattr(target, "saved", ()) is None and target.refill is None and target.packed is None:
                 return None
             if target.hooks is not None and any(vars(target.hooks).values()):
                 raise CannotRepeat(
@@ -93,7 +93,7 @@ def _dependence(results: list[Tensor], leaves: list[Tensor]) -> tuple[list[set[i
                 uses[leaf_at[position]].add(number)
             elif position not in seen:
                 seen.add(position)
-                if getattr(target, "kept", True) or target.out or target.packed is not None:
+                if getattr(target, "saved", True) or target.out or target.packed is not None:
                     saving_nodes[number].add(id(target))
                 depends_on[number].add(result_at.get(position, number))
                 pending += [edge for edge in target.edges if edge is not None]

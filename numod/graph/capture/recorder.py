@@ -309,10 +309,11 @@ def recording() -> Recorder | None:
 def line() -> str:
     """The innermost line outside this package and Python's own: "file.py:12"."""
     frame = sys._getframe(1)
-    while (
-        frame is not None
-        and frame.f_code.co_filename.startswith((_PACKAGE, *_STANDARD))
-        and "-packages" not in frame.f_code.co_filename.removeprefix(_PACKAGE)
-    ):
+    while frame is not None and of_package(frame.f_code.co_filename):
         frame = frame.f_back
     return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}" if frame else ""
+
+
+def of_package(filename: str) -> bool:
+    """Whether a file belongs to this package or to Python itself, not to the user."""
+    return filename.startswith((_PACKAGE, *_STANDARD)) and "-packages" not in filename.removeprefix(_PACKAGE)

@@ -52,7 +52,7 @@ def complex_quotient(x, y):
 
 @scalar
 def complex_exp(x):
-    """exp(x); of a real number real, even where it is infinite, and 0 of what has the real part -inf."""
+    """exp(x); real for real numbers, even if infinite; 0 if the real part is -inf."""
     length = exp(x.real)
     if x.imag - x.imag != 0.0 and x.real == -real(1e400):
         return complex(length, length)
@@ -213,7 +213,7 @@ def complex_asinh(x):
 
 @scalar
 def complex_atanh(x):
-    """The principal inverse hyperbolic tangent, worked out in the first quadrant, whose signs it keeps."""
+    """The principal inverse hyperbolic tangent, computed in the first quadrant; the signs are those of x."""
     a, b = fabs(x.real), fabs(x.imag)
     if a > 1e18 or b > 1e18:  # pi / 2 i + 1 / x, where squares may overflow
         length = hypot(a, b)

@@ -1,5 +1,4 @@
-"""Device functions of the implicit GEMM convolution: they copy the input into a grid in which every row of the im2col
-matrix is contiguous.
+"""Device functions of the implicit GEMM convolution: copy the input into a grid with contiguous im2col rows.
 
 A grid has the shape (channels, phases, variants, depth, height, images, width) and holds some images with their
 padding. An axis with stride s has s phases: phase r holds every s-th element, beginning with element r. Within a
@@ -35,7 +34,7 @@ from ..scalar import scalar, shared_scalar
 
 
 class GridLines(NamedTuple):
-    """How the lines of a grid's phase follow each other: those of `stack` images side by side, grid_h times."""
+    """The order of the lines of a grid's phase: the lines of `stack` images side by side, grid_h times."""
 
     grid_h: int
     stack: int

@@ -1,5 +1,4 @@
-"""Device functions of matrix products by register tiles: packing into panels that a tile reads contiguously, and the
-product of one block.
+"""Device functions of register-tiled matrix products: packing into contiguous panels, and the product of one block.
 
 The kernel does the blocking and the division among threads (`ops.matmul.tiled`). The tile itself is in
 `kernel.registers.tiles`.

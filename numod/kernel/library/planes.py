@@ -94,7 +94,7 @@ def load_weights_transposed(weight, channel, plane_count, channels, taps, weight
     """
     whole = (taps + lanes - 1) // lanes * lanes
     if channel + plane_count <= channels and (channel + plane_count - 1) * taps + whole <= weight.size:
-        for tap in range(0, taps, lanes):  # what is beyond the last tap is not looked at
+        for tap in range(0, taps, lanes):  # lanes beyond the last tap are not used
             transpose_edge(weight, channel * taps + tap, taps, weights, weights_at + tap * lanes, lanes, plane_count)
         return
     for lane in range(lanes):

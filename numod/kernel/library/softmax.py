@@ -73,7 +73,7 @@ def strip(x, rows, task, outer, n, inner, columns, lanes):
 
 @scalar
 def transpose_back(results, out, base, n, width, inner, lanes):
-    """Transpose the results of a strip into out if inner is 1; else they are there already."""
+    """Transpose the results of a strip into out if inner is 1; otherwise they are in out already."""
     if inner == 1:
         transpose(results, base, width, n, width, out, base, n, lanes)
 

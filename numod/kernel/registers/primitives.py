@@ -1,4 +1,4 @@
-"""The functions of this folder in plain Python, for kernels to import: each computes the same results.
+"""The functions of this folder in plain Python, for kernels to import; the compiled forms compute equal results.
 
 A compiled kernel calls the vector instructions of that name instead. A vector has as many lanes as a register of this
 processor holds elements of the array's type. An array and the index of its first element are two arguments.

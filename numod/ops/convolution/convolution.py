@@ -182,8 +182,10 @@ class Convolution(Op):
         shape: tuple,
         tensors: list[Layout],
     ) -> Callable | None:
-        """See `Op.with_epilogue`. For the forward convolution of floats on a CPU, and loops over the whole result whose
-        tensors have one stride along a plane.
+        """See `Op.with_epilogue`.
+
+        For the forward convolution of floats on a CPU, and loops over the whole result with tensors that have one
+        stride along a plane.
         """
         first, second, *transformed = arguments
         x, weight, result = self.shapes(first, second, parameters)

@@ -37,13 +37,13 @@ from ..matmul.epilogue import Epilogue
 from .direct import geometry, launcher
 
 _GRID = 1 << 17  # elements of a grid: it stays in the second-level cache
-# elements of a grid on processors with 16 vector registers: their caches are small, and their tiles have few rows, each
-# of which reads the grid again
+# elements of a grid on processors with 16 vector registers, which have small caches and tiles with few rows, so that
+# the grid is read more often
 _SMALL = 1 << 15
 _WORKERS = 8  # iterations of the parallel loop, each with its own grid
 _TASKS = 4  # minimum number of tasks, so that threads can share a convolution
-_LARGE = 1 << 15  # size of a weight from which workers do not have their own sums of its gradient, if
-_WHOLE = 1 << 22  # a grid of all images has at most so many elements: it stays in the shared cache
+_LARGE = 1 << 15  # size of a weight from which workers share the sums of its gradient, if
+_WHOLE = 1 << 22  # a grid of all images has at most this many elements and stays in the shared cache
 _HUGE = 1 << 17  # features times channels from which the weight is packed tile by tile, not as a whole
 _MANY = 64  # rows of a product from which workers share a grid
 _FEWEST = 16  # rows per worker that shares a grid
@@ -260,7 +260,7 @@ def input_grid(
     LANES,
     PACKED,
 ):
-    """out = the gradient of the input. Its elements fall into phases by the stride; each phase has its own taps."""
+    """out = the gradient of the input. Its elements are divided into phases by the stride, with different taps."""
     taps = conv.kernel_d * conv.kernel_h * conv.kernel_w
     padded_rows = -(-conv.channels // TILE_ROWS) * TILE_ROWS
     plane = plan.grid_d * plan.grid_h * plan.stack * plan.grid_w

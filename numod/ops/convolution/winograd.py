@@ -32,10 +32,9 @@ from ..matmul.epilogue import Epilogue
 from .direct import geometry, launcher
 
 _TILES = 1 << 17  # elements of the transformed tiles of a task: they stay in the second-level cache
-# limits for transforming all tiles before the weights: at most so many elements of tiles, which stay in the shared
-# cache,
-_WHOLE = 1 << 20
-_LARGE = 1 << 15  # and at least so many channels times features
+# limits for transforming all tiles before the weights: most elements of the tiles, which stay in the shared cache, and
+# least number of channels times features
+_WHOLE, _LARGE = 1 << 20, 1 << 15
 _FEATURES = 16  # features computed at a time
 _DEPTH = 32  # products that are summed before they are added to the total: short sums have small errors
 _SUMMED = 96  # approximate number of tiles that are summed at a time for the gradient of a weight

@@ -59,9 +59,9 @@ def log_softmax_kernel(x, out, outer, n, inner, *, greatest=greatest, sum_of_exp
         column = int64(task)
         base = (column // inner) * n * inner + column % inner
         high = greatest(x, base, n, inner)
-        rest = log(float64(sum_of_exp(x, base, n, inner, high)))
-        for k in range(n):  # in float64, or the compiler would add high and rest first, and lose digits of rest
-            out[uintp(base + k * inner)] = real(float64(x[uintp(base + k * inner)] - high) - rest)
+        rest = log(sum_of_exp(x, base, n, inner, high))
+        for k in range(n):  # compiled without reassociation, which would lose digits of the logarithm
+            out[uintp(base + k * inner)] = (x[uintp(base + k * inner)] - high) - rest
 
 
 def cross_entropy_kernel(x, target, out, outer, n, inner, ignored, *, greatest=greatest, sum_of_exp=sum_of_exp):
@@ -171,8 +171,7 @@ def log_softmax_columns(x, out, rows, results, highs, totals, outer, n, inner, *
         for j in range(width):
             totals[uintp(column + j)] = log(totals[uintp(column + j)])
         for k in range(n):
-            # compiled without reassociation, which would lose digits of the logarithm
-            for j in range(width):
+            for j in range(width):  # compiled without reassociation, see `log_softmax_kernel`
                 results[uintp(base + k * step + j)] = (
                     rows[uintp(base + k * step + j)] - highs[uintp(column + j)]
                 ) - totals[uintp(column + j)]
@@ -370,7 +369,7 @@ class CrossEntropyTotal(CrossEntropy):
         return Plan(
             results,
             bind.launcher(
-                x.device, self.name, source, signature + 5 * ", int64", x.dtype, 16 * x.size, build.FAST_REDUCTION
+                x.device, self.name, source, signature + 5 * ", int64", x.dtype, 16 * x.size, build.FAST_POINTWISE
             ),
             constants,
         )
@@ -440,9 +439,8 @@ def _launcher(
         )
     transposed = inner == 1 and n <= _SHORT and outer >= _MANY
     if not transposed and inner < _FEWEST or x.device.backend.is_gpu:
-        return bind.launcher(
-            x.device, name, _source(kernel, x.device, inner), signature, x.dtype, 16 * x.size, build.FAST_REDUCTION
-        )
+        flags = build.FAST_POINTWISE if has(kernel, "sum_of_exp") else build.FAST_REDUCTION  # see `log_softmax_kernel`
+        return bind.launcher(x.device, name, _source(kernel, x.device, inner), signature, x.dtype, 16 * x.size, flags)
     buffers, names, storage = signature.count("[]"), columns.__code__.co_varnames, x.storage
     arrays, numbers = [*signature.split(", ")[:buffers], *[f"{storage.name}[]"] * 4], signature.split(", ")[buffers:]
     source = specialized(columns, COLUMNS=_COLUMNS, LANES=tiles.host().lanes(x.dtype.itemsize))
