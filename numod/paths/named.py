@@ -39,8 +39,6 @@ MODULES = {  # PyTorch's path below numod: its names, and what to do instead
     **{f"onnx.symbolic_opset{number}": ("", _EXPORTER) for number in range(9, 21)},
     "onnx.operators": ("reshape_from_tensor_shape shape_as_tensor", _EXPORTER),
     "utils._python_dispatch": ("TorchDispatchMode", "the calls of a function are seen by numod.profiler.profile"),
-    "utils.tensorboard": ("FileWriter RecordWriter SummaryWriter",
-        "the package tensorboardX writes the same files, from numbers and NumPy arrays"),
     "utils.flop_counter": ("FlopCounterMode flop_registry register_flop_formula",
         "numod.profiler.profile(with_flops=True) counts them"),
     "utils.cpp_extension": (
