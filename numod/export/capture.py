@@ -156,6 +156,9 @@ class _Recording:
     def record(self, examples: list[Tensor]) -> Program:
         """The program of a call, whose outputs have memory of their own. State that the call writes is restored."""
         inputs, state = [example.clone() for example in examples], self.state
+        fixed = problems.of_optimizers(state.optimizers)
+        if fixed:
+            raise ExportError(fixed, "export")
         with state.kept() as rewind:
             with no_grad() if isinstance(self.mod, Module) else nullcontext():
                 if state.optimizers:  # their state begins with a step, and gradients must be there

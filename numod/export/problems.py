@@ -8,6 +8,7 @@ from ..core.convert.transfer import Move
 from ..graph.backend.lower import Call, lower
 from ..graph.passes.pipeline import optimise
 from ..graph.ir.program import Program, Step, Value
+from ..optim import Optimizer
 from ..serialization.program import unsaveable
 
 
@@ -33,6 +34,15 @@ def problems(program: Program) -> list[str]:
             if isinstance(call, Call) and call.kernel is None
         ]
     return list(dict.fromkeys(found))
+
+
+def of_optimizers(optimizers: dict[str, Optimizer]) -> list[str]:
+    """A line for each optimizer whose steps no program can have."""
+    return [
+        f"{name}: a step of {type(each).__name__} is steered by values in Python; use another optimizer, such as AdamW"
+        for name, each in optimizers.items()
+        if type(each)._updates is Optimizer._updates
+    ]
 
 
 def adding_up(program: Program, gradients: set[int]) -> list[str]:
