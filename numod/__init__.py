@@ -166,8 +166,8 @@ _overrides.others += (
 )
 _LATER = {  # what is imported when it is first asked for, so that `import numod` stays quick: a name's home, or itself
     **dict.fromkeys(name for name in (*paths.HOMES, *paths.named.MODULES) if "." not in name and name != "_tensor"),
-    **dict.fromkeys(("__future__", "amp", "backends", "distributions", "export", "func", "optim", "profiler", "random",
-        "serialization", "testing", "utils")),
+    **dict.fromkeys(("__future__", "amp", "ao", "backends", "distributions", "export", "func", "optim", "profiler",
+        "random", "serialization", "testing", "utils")),
     **dict.fromkeys((
         "clear_autocast_cache", "get_autocast_dtype", "is_autocast_cache_enabled", "is_autocast_enabled",
         "set_autocast_cache_enabled", "set_autocast_dtype", "set_autocast_enabled", "get_autocast_cpu_dtype",
@@ -246,6 +246,7 @@ def __getattr__(name: str) -> object:
 
 
 autograd.__getattr__ = paths.later("autograd")
+nn.__getattr__ = paths.later("nn")
 
 
 def __dir__() -> list[str]:

@@ -28,6 +28,7 @@ FOLDERS = [
     "profiler",
     "testing",
     "serialization",
+    "ao",
     "export",
     "datasets",
 ]  # fmt: skip

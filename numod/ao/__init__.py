@@ -1,0 +1,5 @@
+"""Smaller networks: `ao.quantization` is PyTorch's recipe, `ao.nn` has its layers."""
+
+from __future__ import annotations
+
+from . import nn, quantization  # noqa: F401  public namespaces
