@@ -48,6 +48,7 @@ from . import optim as optim
 from .core import overrides as overrides
 from . import paths as paths
 from . import profiler as profiler
+from .ao import quantization as quantization
 from .paths import quasirandom as quasirandom
 from . import random as random
 from .core import return_types as return_types
@@ -86,6 +87,7 @@ from .autograd.modes import inference_mode as inference_mode
 from .formats import layout as layout
 from .formats import memory_format as memory_format
 from .autograd.modes import no_grad as no_grad
+from .core.quantized.schemes import qscheme as qscheme
 from .autograd.modes import set_grad_enabled as set_grad_enabled
 from .nn.functional import alpha_dropout as alpha_dropout
 from .backends.switches import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled
@@ -98,9 +100,12 @@ from .nn.functional import channel_shuffle as channel_shuffle
 from .amp.autocast import clear_autocast_cache as clear_autocast_cache
 from .graph.compile import compile as compile
 from .nn.functional import cosine_similarity as cosine_similarity
+from .core.quantized.functions import dequantize as dequantize
 from .nn.functional import dropout as dropout
 from .core.create.memory import empty_permuted as empty_permuted
 from .core.create.memory import empty_strided as empty_strided
+from .core.quantized.functions import fake_quantize_per_channel_affine as fake_quantize_per_channel_affine
+from .core.quantized.functions import fake_quantize_per_tensor_affine as fake_quantize_per_tensor_affine
 from .nn.functional import feature_alpha_dropout as feature_alpha_dropout
 from .core.convert.exchange import from_dlpack as from_dlpack
 from .core.create.memory import from_file as from_file
@@ -137,6 +142,9 @@ from .nn.functional import pixel_shuffle as pixel_shuffle
 from .nn.functional import pixel_unshuffle as pixel_unshuffle
 from .nn.functional import prelu as prelu
 from .dtypes import promote_types as promote_types
+from .core.quantized.functions import quantize_per_channel as quantize_per_channel
+from .core.quantized.functions import quantize_per_tensor as quantize_per_tensor
+from .core.quantized.functions import quantize_per_tensor_dynamic as quantize_per_tensor_dynamic
 from .nn.functional import rms_norm as rms_norm
 from .nn.functional import rrelu as rrelu
 from .serialization.checkpoint import save as save
@@ -229,8 +237,18 @@ legacy_contiguous_format: _memory_format
 long: _dtype
 nan: _float
 newaxis: None
+per_channel_affine: Any
+per_channel_affine_float_qparams: Any
+per_channel_symmetric: Any
+per_tensor_affine: Any
+per_tensor_symmetric: Any
 pi: _float
 preserve_format: _memory_format
+qint32: Any
+qint8: Any
+quint2x4: Any
+quint4x2: Any
+quint8: Any
 short: _dtype
 sparse_bsc: _layout
 sparse_bsr: _layout
@@ -806,6 +824,8 @@ def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Sums of products over the last dimension of both; a number multiplies."""
 def instance_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, use_input_stats: _bool, momentum: _float, eps: _float, cudnn_enabled: _bool) -> Tensor:
     """`nn.functional.instance_norm`."""
+def int_repr(input: Tensor) -> Any:
+    """A copy of the integers."""
 def inverse(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The inverse of square matrices (..., N, N). Raises LinAlgError for singular ones."""
 def is_complex(input: Tensor) -> _bool:
@@ -1132,6 +1152,16 @@ def prod(input: Tensor, dim: _int, keepdim: _bool = False, *, dtype: _dtype | No
     """Product over a dimension (all by default); integers and bool give int64."""
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: _bool = False) -> Tensor:
     """A copy of `input` after put_."""
+def q_per_channel_axis(input: Tensor) -> Any:
+    """The dimension of the channels."""
+def q_per_channel_scales(input: Tensor) -> Any:
+    """The scales of a per-channel scheme."""
+def q_per_channel_zero_points(input: Tensor) -> Any:
+    """The zero points of a per-channel scheme."""
+def q_scale(input: Tensor) -> Any:
+    """The scale of a per-tensor scheme."""
+def q_zero_point(input: Tensor) -> Any:
+    """The zero point of a per-tensor scheme."""
 def qr(input: Tensor, some: _bool = True, *, out: Tensor | Sequence[Tensor] | None = None) -> return_types.qr:
     """(Q, R), reduced where `some`, else complete."""
 def quantile(input: Tensor, q: Tensor | _float, dim: _int | None = None, keepdim: _bool = False, *, interpolation: str = 'linear', out: Tensor | None = None) -> Tensor:

@@ -32,6 +32,8 @@ class Tensor:
 
     def dense_dim(self) -> _int:
         """The number of dimensions."""
+    def dequantize(self: Tensor) -> Tensor:
+        """The tensor in float32. Quantized tensors return the values of their integers."""
     def dim_order(self, *, ambiguity_check: _bool | Sequence[_memory_format] = False) -> tuple[_int, ...]:
         """The dimensions ordered from the outermost to the innermost in memory."""
     def get_device(self) -> _int:
