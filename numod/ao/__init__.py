@@ -3,3 +3,4 @@
 from __future__ import annotations
 
 from . import nn, quantization  # noqa: F401  public namespaces
+from .quantization import quantize_ as quantize_

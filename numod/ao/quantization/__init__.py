@@ -126,10 +126,17 @@ from .stubs import (
     QuantStub,
     QuantWrapper,
 )
+from .quant_api import (
+    Int4WeightOnlyConfig,
+    Int8DynamicActivationInt8WeightConfig,
+    Int8WeightOnlyConfig,
+    quantize_,
+)
 
 __all__ = [
     "DeQuantStub", "FakeQuantize", "FakeQuantizeBase", "FixedQParamsFakeQuantize", "FixedQParamsObserver",
-    "FusedMovingAvgObsFakeQuantize", "HistogramObserver", "MinMaxObserver", "MovingAverageMinMaxObserver",
+    "FusedMovingAvgObsFakeQuantize", "HistogramObserver", "Int4WeightOnlyConfig",
+    "Int8DynamicActivationInt8WeightConfig", "Int8WeightOnlyConfig", "MinMaxObserver", "MovingAverageMinMaxObserver",
     "MovingAveragePerChannelMinMaxObserver", "NoopObserver", "ObserverBase", "PartialWrapper",
     "PerChannelMinMaxObserver", "PlaceholderObserver", "QConfig", "QuantStub", "QuantWrapper", "RecordingObserver",
     "ReuseInputObserver", "UniformQuantizationObserverBase", "add_quant_dequant", "convert",
@@ -158,6 +165,6 @@ __all__ = [
     "get_embedding_qat_module_mappings", "get_embedding_static_quant_module_mappings", "get_fuser_method",
     "get_observer_state_dict", "load_observer_state_dict", "per_channel_dynamic_qconfig",
     "per_channel_weight_observer_range_neg_127_to_127", "prepare", "prepare_qat", "propagate_qconfig_",
-    "qconfig_equals", "quantize", "quantize_dynamic", "quantize_qat", "swap_module",
+    "qconfig_equals", "quantize", "quantize_", "quantize_dynamic", "quantize_qat", "swap_module",
     "weight_observer_range_neg_127_to_127",
 ]  # fmt: skip

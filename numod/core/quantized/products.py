@@ -127,3 +127,14 @@ def dynamic_linear(x: Tensor, weight: QuantizedTensor, bias: Tensor | None = Non
     shift = 0.0 if bias is None else bias
     result = apply(rows.dequantize_product, (total, parts.sums, zero, scale, parts.scale, shift))
     return result.reshape(*x.shape[:-1], weight.shape[0])
+
+
+def dynamic_rows_linear(x: Tensor, integers: Tensor, weight_scale: Tensor, bias: Tensor | None) -> Tensor:
+    """x @ w.T + bias, (…, in) -> (…, out), for an int8 w (out, in): each row of x has a scale; zero is the middle."""
+    matrix = x.detach().float().reshape(-1, x.shape[-1])
+    scale = (matrix.abs().amax(1, keepdim=True) / 127).clamp_min(1e-12)
+    rounded = apply(rows.to_integers["int8"], (matrix, scale, 0, -127, 127))
+    total = apply(byte_product, (rounded, integers.t()))
+    shift = 0.0 if bias is None else bias.detach()
+    result = apply(rows.dequantize_product, (total, 0, 0, scale, weight_scale, shift))
+    return result.reshape(*x.shape[:-1], integers.shape[0]).to(x.dtype)

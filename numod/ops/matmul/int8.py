@@ -31,7 +31,7 @@ def plain_product(a, b, out, rows, columns, inner, a_row, a_column, b_row, b_col
 
 
 def row_dots(a, b, out, rows, columns, inner, a_row, b_column):
-    """out (rows, columns) = a (rows, inner; steps a_row, 1) @ b (inner, columns; steps 1, b_column), by dot products."""
+    """out (rows, columns) = a (rows, inner; steps a_row, 1) @ b (inner, columns; steps 1, b_column), by dots."""
     for task in parallel_range(columns):
         j = int64(task)
         for i in range(rows):
