@@ -30,6 +30,7 @@ FOLDERS = [
     "profiler",
     "testing",
     "serialization",
+    "ao",
     "export",
     "datasets",
     "learner",
