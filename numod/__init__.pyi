@@ -49,6 +49,7 @@ from . import optim as optim
 from .core import overrides as overrides
 from . import paths as paths
 from . import profiler as profiler
+from .ao import quantization as quantization
 from .paths import quasirandom as quasirandom
 from . import random as random
 from .core import return_types as return_types
@@ -90,7 +91,6 @@ from .autograd.modes import no_grad as no_grad
 from .core.quantized.schemes import qscheme as qscheme
 from .autograd.modes import set_grad_enabled as set_grad_enabled
 from .nn.functional import alpha_dropout as alpha_dropout
-from .core.create.ranges import arange as arange
 from .backends.switches import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled
 from .core.create.values import as_tensor as as_tensor
 from .core.create.memory import asarray as asarray
@@ -103,11 +103,8 @@ from .graph.compile import compile as compile
 from .nn.functional import cosine_similarity as cosine_similarity
 from .core.quantized.functions import dequantize as dequantize
 from .nn.functional import dropout as dropout
-from .core.create.creation import empty as empty
-from .core.create.creation import empty_like as empty_like
 from .core.create.memory import empty_permuted as empty_permuted
 from .core.create.memory import empty_strided as empty_strided
-from .core.create.creation import eye as eye
 from .core.quantized.functions import fake_quantize_per_channel_affine as fake_quantize_per_channel_affine
 from .core.quantized.functions import fake_quantize_per_tensor_affine as fake_quantize_per_tensor_affine
 from .nn.functional import feature_alpha_dropout as feature_alpha_dropout
@@ -115,8 +112,6 @@ from .core.convert.exchange import from_dlpack as from_dlpack
 from .core.create.memory import from_file as from_file
 from .core.create.values import from_numpy as from_numpy
 from .core.create.memory import frombuffer as frombuffer
-from .core.create.creation import full as full
-from .core.create.creation import full_like as full_like
 from .amp.autocast import get_autocast_cpu_dtype as get_autocast_cpu_dtype
 from .amp.autocast import get_autocast_dtype as get_autocast_dtype
 from .amp.autocast import get_autocast_gpu_dtype as get_autocast_gpu_dtype
@@ -140,13 +135,9 @@ from .autograd.modes import is_grad_enabled as is_grad_enabled
 from .autograd.modes import is_inference_mode_enabled as is_inference_mode_enabled
 from .backends.switches import is_warn_always_enabled as is_warn_always_enabled
 from .nn.functional import layer_norm as layer_norm
-from .core.create.ranges import linspace as linspace
 from .serialization.checkpoint import load as load
-from .core.create.ranges import logspace as logspace
 from .core.create.random import manual_seed as manual_seed
 from .core.create.random import normal as normal
-from .core.create.creation import ones as ones
-from .core.create.creation import ones_like as ones_like
 from .nn.functional import pairwise_distance as pairwise_distance
 from .nn.functional import pixel_shuffle as pixel_shuffle
 from .nn.functional import pixel_unshuffle as pixel_unshuffle
@@ -155,18 +146,9 @@ from .dtypes import promote_types as promote_types
 from .core.quantized.functions import quantize_per_channel as quantize_per_channel
 from .core.quantized.functions import quantize_per_tensor as quantize_per_tensor
 from .core.quantized.functions import quantize_per_tensor_dynamic as quantize_per_tensor_dynamic
-from .core.create.random import rand as rand
-from .core.create.random import rand_like as rand_like
-from .core.create.random import randint as randint
-from .core.create.random import randint_like as randint_like
-from .core.create.random import randn as randn
-from .core.create.random import randn_like as randn_like
-from .core.create.random import randperm as randperm
-from .core.create.ranges import range as range
 from .nn.functional import rms_norm as rms_norm
 from .nn.functional import rrelu as rrelu
 from .serialization.checkpoint import save as save
-from .core.create.creation import scalar_tensor as scalar_tensor
 from .core.create.random import seed as seed
 from .autograd.anomaly import set_anomaly_enabled as set_anomaly_enabled
 from .amp.autocast import set_autocast_cache_enabled as set_autocast_cache_enabled
@@ -196,8 +178,6 @@ from .core.create.values import tensor as tensor
 from .core.convert.exchange import to_dlpack as to_dlpack
 from .backends.switches import use_deterministic_algorithms as use_deterministic_algorithms
 from .func.batching import vmap as vmap
-from .core.create.creation import zeros as zeros
-from .core.create.creation import zeros_like as zeros_like
 
 BFloat16Storage: Any
 BFloat16Tensor: type[Tensor]
@@ -343,6 +323,12 @@ def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Angle of each element in radians: 0 or pi for real numbers, the argument for complex ones."""
 def any(input: Tensor, dim: Sequence[_int] | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """Whether any element is true (not zero)."""
+@overload
+def arange(end: _float | complex, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+    """`start, start + step, ...` below `end`: arange(end), arange(start, end), arange(start, end, step)."""
+@overload
+def arange(start: _float | complex, end: _float | complex, step: _float | complex = 1, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+    """`start, start + step, ...` below `end`: arange(end), arange(start, end), arange(start, end, step)."""
 def arccos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Inverse cosine of each element, in radians; NaN outside [-1, 1]."""
 def arccos_(input: Tensor) -> Tensor:
@@ -414,7 +400,7 @@ def atleast_2d(*tensors: Any) -> Tensor | tuple[Tensor, ...]:
 def atleast_3d(*tensors: Any) -> Tensor | tuple[Tensor, ...]:
     """Scalars as (1, 1, 1), vectors as (1, n, 1), matrices as (m, n, 1); other tensors unchanged."""
 def avg_pool1d(input: Tensor, kernel_size: _int | Sequence[_int], stride: _int | Sequence[_int] = ..., padding: _int | Sequence[_int] = 0, ceil_mode: _bool = False, count_include_pad: _bool = True) -> Tensor:
-    """The mean of each window; elements of the border count as 0 unless `count_include_pad` is False."""
+    """The mean of each window; padding counts as zeros unless `count_include_pad` is False."""
 @overload
 def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: _float | complex = 1, alpha: _float | complex = 1, out: Tensor | None = None) -> Tensor:
     """beta * input + alpha * batch1 @ batch2, batches of matrices."""
@@ -436,7 +422,7 @@ def bernoulli(input: Tensor, *, generator: Generator | None = None, out: Tensor 
 def bernoulli(input: Tensor, p: _float, *, generator: Generator | None = None) -> Tensor:
     """1 with the probability given by each element, or `p` for all, else 0."""
 def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tensor | None = None, pos_weight: Tensor | None = None, reduction: _int = 1) -> Tensor:
-    """`nn.functional.binary_cross_entropy_with_logits`, its reduction 0, 1 or 2 for none, mean or sum."""
+    """`nn.functional.binary_cross_entropy_with_logits`with reduction 0, 1 or 2 for none, mean or sum."""
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: _int = 0) -> Tensor:
     """Number of occurrences of each value in a vector of non-negative integers, or their sums of weights; of at least `minlength` bins."""
 def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
@@ -548,7 +534,7 @@ def conv_transpose2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, 
 def conv_transpose3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: _int | Sequence[_int] = 1, padding: _int | Sequence[_int] = 0, output_padding: _int | Sequence[_int] = 0, groups: _int = 1, dilation: _int | Sequence[_int] = 1) -> Tensor:
     """The transpose of conv3d: input (N, C, *3 sizes), weight (C, O / groups, *kernel) -> (N, O, *sizes)."""
 def convolution(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Sequence[_int], padding: Sequence[_int], dilation: Sequence[_int], transposed: _bool, output_padding: Sequence[_int], groups: _int) -> Tensor:
-    """Convolution, or `transposed`, of as many dimensions as the weight has after its first two."""
+    """Convolution, or transposed convolution, with a dimension for each of the weight's after its first two."""
 def copysign(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
     """Magnitude of `input` with the sign of `other`."""
 def corrcoef(input: Tensor) -> Tensor:
@@ -562,7 +548,7 @@ def cosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def cosh_(input: Tensor) -> Tensor:
     """In-place `cosh`: overwrites the tensor and returns it."""
 def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: _float = 0.0, reduction: _int = 1) -> Tensor:
-    """`nn.functional.cosine_embedding_loss`, its reduction 0, 1 or 2 for none, mean or sum."""
+    """`nn.functional.cosine_embedding_loss`with reduction 0, 1 or 2 for none, mean or sum."""
 def count_nonzero(input: Tensor, dim: _int | None = None) -> Tensor:
     """Number of elements that are not zero."""
 def cov(input: Tensor, *, correction: _int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
@@ -570,7 +556,7 @@ def cov(input: Tensor, *, correction: _int = 1, fweights: Tensor | None = None, 
 def cross(input: Tensor, other: Tensor, dim: _int | None = None, *, out: Tensor | None = None) -> Tensor:
     """The cross product along a dimension of size 3; by default the first such."""
 def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Sequence[_int] | Tensor, target_lengths: Sequence[_int] | Tensor, blank: _int = 0, reduction: _int = 1, zero_infinity: _bool = False) -> Tensor:
-    """`nn.functional.ctc_loss`, its reduction 0, 1 or 2 for none, mean or sum."""
+    """`nn.functional.ctc_loss`with reduction 0, 1 or 2 for none, mean or sum."""
 def cummax(input: Tensor, dim: _int, *, out: Tensor | Sequence[Tensor] | None = None) -> return_types.cummax:
     """(values, indices): the greatest element so far along a dimension, and its last place."""
 def cummin(input: Tensor, dim: _int, *, out: Tensor | Sequence[Tensor] | None = None) -> return_types.cummin:
@@ -638,13 +624,21 @@ def dstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
 def einsum(equation: str, *operands: Sequence[Tensor]) -> Tensor:
     """Sums of products over the subscripts of `equation`, such as "bij,bjk->bik"."""
 def embedding(weight: Tensor, indices: Tensor, padding_idx: _int = -1, scale_grad_by_freq: _bool = False, sparse: _bool = False) -> Tensor:
-    """`nn.functional.embedding`; -1 is no padding."""
+    """`nn.functional.embedding`; -1 means no padding."""
 @overload
 def embedding_bag(weight: Tensor, indices: Tensor, offsets: Tensor, scale_grad_by_freq: _bool, mode: _int, sparse: _bool, per_sample_weights: Tensor | None, include_last_offset: _bool, padding_idx: _int | None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """`nn.functional.embedding_bag`, its mode 0, 1 or 2 for sum, mean or max; the bags alone, in a tuple."""
+    """`nn.functional.embedding_bag` with mode 0, 1 or 2 for sum, mean or max. Returns the bags in a tuple of one."""
 @overload
 def embedding_bag(weight: Tensor, indices: Tensor, offsets: Tensor, scale_grad_by_freq: _bool = False, mode: _int = 0, sparse: _bool = False, per_sample_weights: Tensor | None = None, include_last_offset: _bool = False) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """`nn.functional.embedding_bag`, its mode 0, 1 or 2 for sum, mean or max; the bags alone, in a tuple."""
+    """`nn.functional.embedding_bag` with mode 0, 1 or 2 for sum, mean or max. Returns the bags in a tuple of one."""
+@overload
+def empty(size: Sequence[_int], *, memory_format: _memory_format | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+    """A tensor of uninitialised memory."""
+@overload
+def empty(*size: _int, memory_format: _memory_format | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+    """A tensor of uninitialised memory."""
+def empty_like(input: Tensor, *, memory_format: _memory_format | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+    """A tensor with the shape and memory order of `input`."""
 def eq(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
     """Whether elements are equal: a bool tensor. NaN equals nothing."""
 def equal(input: Tensor, other: Tensor) -> _bool:
@@ -675,12 +669,18 @@ def expm1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """exp(input) - 1, accurate near 0."""
 def expm1_(input: Tensor) -> Tensor:
     """In-place `expm1`: overwrites the tensor and returns it."""
+@overload
+def eye(n: _int, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+    """The identity matrix, (n, m)."""
+@overload
+def eye(n: _int, m: _int, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+    """The identity matrix, (n, m)."""
 def feature_alpha_dropout_(input: Tensor, p: _float, train: _bool) -> Tensor:
     """`nn.functional.feature_alpha_dropout` in place."""
 def feature_dropout(input: Tensor, p: _float, train: _bool) -> Tensor:
-    """Whole channels (N, C, ...) are zeroed."""
+    """Zero whole channels of (N, C, ...)."""
 def feature_dropout_(input: Tensor, p: _float, train: _bool) -> Tensor:
-    """The same in place."""
+    """`feature_dropout` in place."""
 def fill(input: Tensor, value: Tensor | _float | complex) -> Tensor:
     """A copy of `input` after fill_."""
 def fill_(input: Tensor, value: Tensor | _float | complex) -> Tensor:
@@ -719,6 +719,10 @@ def frexp(input: Tensor, *, out: Tensor | Sequence[Tensor] | None = None) -> ret
     """(mantissa, exponent) with input = mantissa * 2 ** exponent and 0.5 <= |mantissa| < 1; the exponent is int32."""
 def frobenius_norm(input: Tensor, dim: _int | Sequence[_int], keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """The root of the sum of squares."""
+def full(size: Sequence[_int], fill_value: _float | complex, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+    """A tensor filled with `fill_value`, whose type determines the dtype by default."""
+def full_like(input: Tensor, fill_value: _float | complex, *, memory_format: _memory_format | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+    """A tensor filled with `fill_value`, with the shape of `input`."""
 def gather(input: Tensor, dim: _int, index: Tensor, *, sparse_grad: _bool = False, out: Tensor | None = None) -> Tensor:
     """out[i][j] = input[index[i][j]][j] for dim 0, and so on: shaped like `index`, which may not exceed input in other dimensions."""
 def gcd(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -742,7 +746,7 @@ def greater(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | No
 def greater_equal(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
     """Whether `input >= other`: a bool tensor."""
 def grid_sampler(input: Tensor, grid: Tensor, interpolation_mode: _int, padding_mode: _int, align_corners: _bool) -> Tensor:
-    """`nn.functional.grid_sample`, its modes by number."""
+    """`nn.functional.grid_sample` with numeric modes."""
 def grid_sampler_2d(input: Tensor, grid: Tensor, interpolation_mode: _int, padding_mode: _int, align_corners: _bool) -> Tensor:
     """`grid_sampler` of images (N, C, H, W)."""
 def grid_sampler_3d(input: Tensor, grid: Tensor, interpolation_mode: _int, padding_mode: _int, align_corners: _bool) -> Tensor:
@@ -776,7 +780,7 @@ def hash_tensor(input: Tensor, dim: _int | Sequence[_int] = ..., *, keepdim: _bo
 def heaviside(input: Tensor, values: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Step function: 0 below 0, 1 above, `values` at 0."""
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: _float = 1.0, reduction: _int = 1) -> Tensor:
-    """`nn.functional.hinge_embedding_loss`, its reduction 0, 1 or 2 for none, mean or sum."""
+    """`nn.functional.hinge_embedding_loss`with reduction 0, 1 or 2 for none, mean or sum."""
 def histc(input: Tensor, bins: _int = 100, min: _float | complex = 0, max: _float | complex = 0, *, out: Tensor | None = None) -> Tensor:
     """Histogram of `bins` equal bins over [min, max], by default the data's range; elements outside are not counted."""
 def histogram(input: Tensor, bins: _int = 100, *, range: Sequence[_float] | None = None, weight: Tensor | None = None, density: _bool = False, out: Tensor | Sequence[Tensor] | None = None) -> return_types.histogram:
@@ -880,7 +884,7 @@ def kaiser_window(window_length: _int, periodic: _bool, *, dtype: _dtype | None 
 def kaiser_window(window_length: _int, periodic: _bool, beta: _float, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """Kaiser's window: I0(beta sqrt(1 - (2 x - 1)^2)) / I0(beta)."""
 def kl_div(input: Tensor, target: Tensor, reduction: _int = 1, *, log_target: _bool = False) -> Tensor:
-    """`nn.functional.kl_div`, its reduction 0, 1 or 2 for none, mean or sum."""
+    """`nn.functional.kl_div`with reduction 0, 1 or 2 for none, mean or sum."""
 def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The Kronecker product: every element of `input` times all of `other`."""
 def kthvalue(input: Tensor, k: _int, dim: _int = -1, keepdim: _bool = False, *, out: Tensor | Sequence[Tensor] | None = None) -> return_types.kthvalue:
@@ -903,6 +907,12 @@ def less_equal(input: Tensor, other: Tensor | _float | complex, *, out: Tensor |
     """Whether `input <= other`: a bool tensor."""
 def lgamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Logarithm of the absolute value of the gamma function."""
+@overload
+def linspace(start: _float | complex, end: _float | complex, steps: _int | None = None, *, out: Tensor | None = None, dtype: _dtype | None = None, device: _device | str | _int | None = None, requires_grad: _bool = False, pin_memory: _bool = False) -> Tensor:
+    """`steps` numbers from `start` to `end`, evenly spaced, both ends included."""
+@overload
+def linspace(start: Tensor | _float | complex, end: Tensor | _float | complex, steps: _int, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+    """`steps` numbers from `start` to `end`, evenly spaced, both ends included."""
 def lobpcg(A: Tensor, k: _int | None = None, B: Tensor | None = None, X: Tensor | None = None, n: _int | None = None, iK: Tensor | None = None, niter: _int | None = None, tol: _float | None = None, largest: _bool | None = None, method: str | None = None, tracker: None = None, ortho_iparams: Any = None, ortho_fparams: Any = None, ortho_bparams: Any = None) -> tuple[Tensor, Tensor]:
     """(k eigenvalues, eigenvectors) of A x = λ B x for symmetric A and positive-definite B (..., N, N); the largest ones by default."""
 def log(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -943,10 +953,16 @@ def logit(input: Tensor, eps: _float | None = None, *, out: Tensor | None = None
     """log(x / (1 - x)), x kept within [eps, 1 - eps] where eps is given."""
 def logit_(input: Tensor, eps: _float | None = None) -> Tensor:
     """In-place logit."""
+@overload
+def logspace(start: _float | complex, end: _float | complex, steps: _int | None = None, base: _float = 10.0, *, out: Tensor | None = None, dtype: _dtype | None = None, device: _device | str | _int | None = None, requires_grad: _bool = False, pin_memory: _bool = False) -> Tensor:
+    """`steps` powers of `base`, the exponents evenly spaced from `start` to `end`."""
+@overload
+def logspace(start: Tensor | _float | complex, end: Tensor | _float | complex, steps: _int, base: _float = 10.0, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+    """`steps` powers of `base`, the exponents evenly spaced from `start` to `end`."""
 def logsumexp(input: Tensor, dim: _int | Sequence[_int], keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """log(sum(exp(x))) over dimensions, shifted by the maximum so that nothing overflows."""
 def lstm_cell(input: Tensor, hx: Sequence[Tensor], w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """The next (h, c) of (N, H) each."""
+    """The next (h, c), (N, H) each."""
 def lt(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
     """Whether `input < other`: a bool tensor."""
 def lu(A: Any, pivot: Any = True, get_infos: Any = False, out: Any = None) -> tuple[Tensor, ...]:
@@ -956,7 +972,7 @@ def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor |
 def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: _bool = True, unpack_pivots: _bool = True, *, out: Tensor | Sequence[Tensor] | None = None) -> return_types.lu_unpack:
     """(P, L, U) from `lu_factor`; tensors that are not requested are empty."""
 def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: _float = 0.0, reduction: _int = 1) -> Tensor:
-    """`nn.functional.margin_ranking_loss`, its reduction 0, 1 or 2 for none, mean or sum."""
+    """`nn.functional.margin_ranking_loss`with reduction 0, 1 or 2 for none, mean or sum."""
 def masked_fill(input: Tensor, mask: Tensor, value: Tensor | _float | complex) -> Tensor:
     """`value` where mask is true, else `input`, in the dtype of input. The result is row-major, as PyTorch's."""
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
@@ -979,13 +995,13 @@ def max(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
 def max(input: Tensor, dim: _int, keepdim: _bool = False, *, out: Tensor | Sequence[Tensor] | None = None) -> return_types.max:
     """The greatest element; with `dim`, (values, indices) along it; with a tensor, the elementwise maximum."""
 def max_pool1d(input: Tensor, kernel_size: _int | Sequence[_int], stride: _int | Sequence[_int] = ..., padding: _int | Sequence[_int] = 0, dilation: _int | Sequence[_int] = 1, ceil_mode: _bool = False) -> Tensor:
-    """The greatest element of each window; with `return_indices` also its place in the plane."""
+    """The maximum of each window; with `return_indices`, also its index in the plane."""
 def max_pool1d_with_indices(input: Tensor, kernel_size: _int | Sequence[_int], stride: _int | Sequence[_int] = ..., padding: _int | Sequence[_int] = 0, dilation: _int | Sequence[_int] = 1, ceil_mode: _bool = False) -> tuple[Tensor, Tensor]:
     """(maxima, indices)."""
 def max_pool2d(input: Tensor, kernel_size: _int | Sequence[_int], stride: _int | Sequence[_int] = ..., padding: _int | Sequence[_int] = 0, dilation: _int | Sequence[_int] = 1, ceil_mode: _bool = False) -> Tensor:
-    """The greatest element of each window; with `return_indices` also its place in the plane."""
+    """The maximum of each window; with `return_indices`, also its index in the plane."""
 def max_pool3d(input: Tensor, kernel_size: _int | Sequence[_int], stride: _int | Sequence[_int] = ..., padding: _int | Sequence[_int] = 0, dilation: _int | Sequence[_int] = 1, ceil_mode: _bool = False) -> Tensor:
-    """The greatest element of each window; with `return_indices` also its place in the plane."""
+    """The maximum of each window; with `return_indices`, also its index in the plane."""
 def maximum(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Larger of two elements; NaN if one is NaN."""
 @overload
@@ -1058,11 +1074,11 @@ def narrow(input: Tensor, dim: _int, start: Tensor | _int, length: _int) -> Tens
 def narrow_copy(input: Tensor, dim: _int, start: _int, length: _int, *, out: Tensor | None = None) -> Tensor:
     """A copy of `length` elements of a dimension from `start` on."""
 def native_batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, training: _bool, momentum: _float, eps: _float, *, out: Tensor | Sequence[Tensor] | None = None) -> tuple[Tensor, Tensor, Tensor]:
-    """(batch_norm, means and reciprocals of the standard deviations of the batch); the last two have no gradients, and are empty where not `training`."""
+    """(batch_norm, means, reciprocal standard deviations)."""
 def native_group_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, N: _int, C: _int, HxW: _int, group: _int, eps: _float) -> tuple[Tensor, Tensor, Tensor]:
-    """(group_norm, means (N, group), reciprocals of the standard deviations (N, group))."""
+    """(group_norm, means (N, group), reciprocal standard deviations (N, group))."""
 def native_layer_norm(input: Tensor, normalized_shape: Sequence[_int], weight: Tensor | None, bias: Tensor | None, eps: _float) -> tuple[Tensor, Tensor, Tensor]:
-    """(layer_norm, means, reciprocals of the standard deviations), the last two with sizes of 1 for the normalised dimensions and without gradients."""
+    """(layer_norm, means, reciprocal standard deviations)."""
 def ne(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
     """Whether elements differ: a bool tensor. NaN differs from everything."""
 def neg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -1082,7 +1098,7 @@ def nonzero_static(input: Tensor, *, size: _int, fill_value: _int = -1, out: Ten
 def norm(input: Any, p: _float | str | None = 'fro', dim: Any = None, keepdim: Any = False, out: Any = None, dtype: Any = None) -> Tensor:
     """The vector norm of all elements, or over dimensions; "nuc" the sum of singular values."""
 def norm_except_dim(v: Tensor, pow: _int = 2, dim: _int = 0) -> Tensor:
-    """Norms of the slices along a dimension, which stays; of all elements for dim -1."""
+    """Norms of the slices along a dimension, which is kept; the norm of all elements for dim -1."""
 def not_equal(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
     """Whether elements differ: a bool tensor. NaN differs from everything."""
 @overload
@@ -1093,6 +1109,14 @@ def nuclear_norm(input: Tensor, keepdim: _bool = False, *, out: Tensor | None = 
     """The sum of singular values of matrices."""
 def numel(input: Tensor) -> _int:
     """The number of elements."""
+@overload
+def ones(size: Sequence[_int], *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+    """A tensor filled with 1."""
+@overload
+def ones(*size: _int, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+    """A tensor filled with 1."""
+def ones_like(input: Tensor, *, memory_format: _memory_format | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+    """A tensor of ones with the shape of `input`."""
 def orgqr(input: Tensor, input2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The first columns of the product of Householder reflections 1 - tau v v^H, with v below the diagonal of A."""
 def ormqr(input: Tensor, input2: Tensor, input3: Tensor, left: _bool = True, transpose: _bool = False, *, out: Tensor | None = None) -> Tensor:
@@ -1112,7 +1136,7 @@ def pinverse(input: Tensor, rcond: _float = 1e-15) -> Tensor:
 def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     """Samples of Poisson distributions with the elements as rates."""
 def poisson_nll_loss(input: Tensor, target: Tensor, log_input: _bool, full: _bool, eps: _float, reduction: _int) -> Tensor:
-    """`nn.functional.poisson_nll_loss`, its reduction 0, 1 or 2 for none, mean or sum."""
+    """`nn.functional.poisson_nll_loss`with reduction 0, 1 or 2 for none, mean or sum."""
 def polar(abs: Tensor, angle: Tensor, *, out: Tensor | None = None) -> Tensor:
     """abs * (cos(angle) + i sin(angle))."""
 def polygamma(n: _int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -1147,6 +1171,80 @@ def rad2deg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Radians to degrees."""
 def rad2deg_(input: Tensor) -> Tensor:
     """In-place `rad2deg`: overwrites the tensor and returns it."""
+@overload
+def rand(size: Sequence[_int], *, generator: Generator | None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+    """Uniform in [0, 1); of a complex number both parts."""
+@overload
+def rand(*size: _int, generator: Generator | None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+    """Uniform in [0, 1); of a complex number both parts."""
+@overload
+def rand(size: Sequence[_int], *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+    """Uniform in [0, 1); of a complex number both parts."""
+@overload
+def rand(*size: _int, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+    """Uniform in [0, 1); of a complex number both parts."""
+@overload
+def rand_like(input: Tensor, *, generator: Generator | None, memory_format: _memory_format | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+    """Random numbers, uniform in [0, 1), shaped like `input`."""
+@overload
+def rand_like(input: Tensor, *, memory_format: _memory_format | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+    """Random numbers, uniform in [0, 1), shaped like `input`."""
+@overload
+def randint(low: _int, high: _int, size: Sequence[_int], *, generator: Generator | None = None, dtype: _dtype | None = None, device: _device | str | _int | None = None, requires_grad: _bool = False, pin_memory: _bool = False) -> Tensor:
+    """Random integers in [low, high): randint(high, size) or randint(low, high, size)."""
+@overload
+def randint(high: _int, size: Sequence[_int], *, generator: Generator | None = None, dtype: _dtype | None = None, device: _device | str | _int | None = None, requires_grad: _bool = False, pin_memory: _bool = False) -> Tensor:
+    """Random integers in [low, high): randint(high, size) or randint(low, high, size)."""
+@overload
+def randint(high: _int, size: Sequence[_int], *, generator: Generator | None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+    """Random integers in [low, high): randint(high, size) or randint(low, high, size)."""
+@overload
+def randint(high: _int, size: Sequence[_int], *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+    """Random integers in [low, high): randint(high, size) or randint(low, high, size)."""
+@overload
+def randint(low: _int, high: _int, size: Sequence[_int], *, generator: Generator | None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+    """Random integers in [low, high): randint(high, size) or randint(low, high, size)."""
+@overload
+def randint(low: _int, high: _int, size: Sequence[_int], *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+    """Random integers in [low, high): randint(high, size) or randint(low, high, size)."""
+@overload
+def randint_like(input: Tensor, low: _int, high: _int, *, generator: Generator | None, memory_format: _memory_format | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+    """Random integers in [low, high) shaped like `input`: randint_like(input, high) or randint_like(input, low, high)."""
+@overload
+def randint_like(input: Tensor, low: _int, high: _int, *, memory_format: _memory_format | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+    """Random integers in [low, high) shaped like `input`: randint_like(input, high) or randint_like(input, low, high)."""
+@overload
+def randint_like(input: Tensor, high: Tensor | _int, *, generator: Generator | None, memory_format: _memory_format | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+    """Random integers in [low, high) shaped like `input`: randint_like(input, high) or randint_like(input, low, high)."""
+@overload
+def randint_like(input: Tensor, high: Tensor | _int, *, memory_format: _memory_format | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+    """Random integers in [low, high) shaped like `input`: randint_like(input, high) or randint_like(input, low, high)."""
+@overload
+def randn(size: Sequence[_int], *, generator: Generator | None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+    """Standard normal; a complex number's parts have half of the variance each."""
+@overload
+def randn(*size: _int, generator: Generator | None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+    """Standard normal; a complex number's parts have half of the variance each."""
+@overload
+def randn(size: Sequence[_int], *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+    """Standard normal; a complex number's parts have half of the variance each."""
+@overload
+def randn(*size: _int, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+    """Standard normal; a complex number's parts have half of the variance each."""
+@overload
+def randn_like(input: Tensor, *, generator: Generator | None, memory_format: _memory_format | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+    """Random numbers with standard normal distribution, shaped like `input`."""
+@overload
+def randn_like(input: Tensor, *, memory_format: _memory_format | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+    """Random numbers with standard normal distribution, shaped like `input`."""
+@overload
+def randperm(n: _int, *, generator: Generator | None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+    """A random permutation of 0 .. n-1, drawn on the CPU and moved to `device`."""
+@overload
+def randperm(n: _int, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+    """A random permutation of 0 .. n-1, drawn on the CPU and moved to `device`."""
+def range(start: _float | complex, end: _float | complex, step: _float | complex = 1, *, out: Tensor | None = None, dtype: _dtype | None = None, device: _device | str | _int | None = None, requires_grad: _bool = False, pin_memory: _bool = False) -> Tensor:
+    """Like arange, but `end` is included. Deprecated, as in PyTorch, since Python's range excludes `end`."""
 def ravel(input: Tensor) -> Tensor:
     """All elements in one dimension; a view only where they lie one after the other."""
 def real(input: Tensor) -> Tensor:
@@ -1216,6 +1314,8 @@ def rsqrt_(input: Tensor) -> Tensor:
     """In-place `rsqrt`: overwrites the tensor and returns it."""
 def rsub(input: Tensor, other: _float | complex, alpha: _float | complex = 1) -> Tensor:
     """other - alpha * input."""
+def scalar_tensor(s: _float | complex, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+    """A zero-dimensional tensor."""
 @overload
 def scatter(input: Tensor, dim: _int, index: Tensor, src: Tensor, *, reduce: str, out: Tensor | None = None) -> Tensor:
     """A copy of `input` after scatter_."""
@@ -1416,7 +1516,7 @@ def tril(input: Tensor, diagonal: _int = 0, *, out: Tensor | None = None) -> Ten
 def tril_indices(row: _int, col: _int, offset: _int = 0, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """Rows and columns, (2, count), of the elements on and below a diagonal of a (row, col) matrix, row by row."""
 def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, margin: _float = 1.0, p: _float = 2, eps: _float = 1e-06, swap: _bool = False, reduction: _int = 1) -> Tensor:
-    """`nn.functional.triplet_margin_loss`, its reduction 0, 1 or 2 for none, mean or sum."""
+    """`nn.functional.triplet_margin_loss`with reduction 0, 1 or 2 for none, mean or sum."""
 def triu(input: Tensor, diagonal: _int = 0, *, out: Tensor | None = None) -> Tensor:
     """Matrices (..., M, N) with 0 below a diagonal."""
 def triu_indices(row: _int, col: _int, offset: _int = 0, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
@@ -1509,3 +1609,11 @@ def xlogy_(input: Tensor, other: Tensor | _float | complex) -> Tensor:
     """In-place `xlogy`: overwrites the tensor and returns it."""
 def zero_(input: Tensor) -> Tensor:
     """Fill with zeros."""
+@overload
+def zeros(size: Sequence[_int], *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+    """A tensor filled with 0."""
+@overload
+def zeros(*size: _int, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+    """A tensor filled with 0."""
+def zeros_like(input: Tensor, *, memory_format: _memory_format | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+    """A tensor of zeros with the shape of `input`."""

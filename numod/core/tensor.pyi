@@ -1160,7 +1160,7 @@ class Tensor:
     # ---- defined in nn/functional/activation.py
 
     def prelu(self, weight: Tensor) -> Tensor:
-        """x where positive, else weight * x; one weight, or one per channel (dimension 1)."""
+        """x where positive, otherwise weight * x, with one weight or one per channel (dimension 1)."""
 
     # ---- defined in ops/table.py
 
