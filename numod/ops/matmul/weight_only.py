@@ -56,8 +56,8 @@ class WeightOnlyProduct(Op):
     takes = "x[m k]:float32 w[n _]:iu scale[n g]:float32 zero[n g]:float32; group=1.."
     inputs, parameters, differentiable = ("x", "w", "scale", "zero"), ("group",), False
 
-    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """See `Op.misfit`."""
+    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """See `Op.check`."""
         x, w = arguments[:2]
         (group,) = parameters
         if w.dtype not in (dtypes.int8, dtypes.uint8):
