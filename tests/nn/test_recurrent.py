@@ -169,9 +169,7 @@ def test_gates_that_nobody_kept_are_computed_again() -> None:
     found = []
     for keeps in (True, False):
         leaf = x.clone().requires_grad_()
-        rnn_layer.lstm_layer.apply((leaf, weight, start, start, counts), ((2, 2, 2), False, keeps))[
-            0
-        ].sum().backward()
+        rnn_layer.lstm_layer.apply((leaf, weight, start, start, counts), ((2, 2, 2), False, keeps))[0].sum().backward()
         found.append(leaf.grad.numpy())
     np.testing.assert_array_equal(*found)
 
