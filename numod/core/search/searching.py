@@ -324,6 +324,10 @@ def _histogram(
 def _equal_parts(x: Tensor, bins: int, range: Sequence[float] | None) -> Tensor:
     """Edges of equal bins over a range, by default the range of the data."""
     low, high = _limits(
-        "numod.histogramdd", x, *(range or (0.0, 0.0 if x.numel() else 1.0)), around=0.5, given=range is not None
+        "numod.histogramdd",
+        x,
+        *(range or (0.0, 0.0 if x.numel() else 1.0)),
+        around=0.5,
+        equal_allowed=range is not None,
     )
     return linspace(low, high, bins + 1, dtype=x.dtype, device=x.device)

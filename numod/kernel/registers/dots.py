@@ -27,26 +27,26 @@ def functions() -> dict[str, Callable]:
     dots(matrix, at, step, vector, vector_at, depth, out, out_at, count): out[out_at + j] = the sum of matrix[at + j *
     step + k] * vector[vector_at + k].
 
-    dot_tile(a, a_at, a_row, b, b_at, b_row, depth, out, out_at, out_row, held, wide): out[out_at + i * out_row + j] =
-    the sum of a[a_at + i * a_row + k] * b[b_at + j * b_row + k], for i < held (at most `tile_rows()`) and j < wide (at
+    dot_tile(a, a_at, a_row, b, b_at, b_row, depth, out, out_at, out_row, valid, wide): out[out_at + i * out_row + j] =
+    the sum of a[a_at + i * a_row + k] * b[b_at + j * b_row + k], for i < valid (at most `tile_rows()`) and j < wide (at
     most COLUMNS).
     """
-    tile = "a[a_at], a_row, b[b_at], b_row, depth, out[out_at], out_row, held, wide"
+    tile = "a[a_at], a_row, b[b_at], b_row, depth, out[out_at], out_row, valid, wide"
     return {
         "dots": primitive("dots", "matrix[at], step, vector[vector_at], depth, out[out_at], count", emit),
         "dot_tile": primitive("dot_tile", tile, functools.partial(emit_tile, tile_rows()), shared=True),
     }
 
 
-def emit_tile(rows, w, a, a_row, b, b_row, depth, out, out_row, held, wide):
+def emit_tile(rows, w, a, a_row, b, b_row, depth, out, out_row, valid, wide):
     """Write dot_tile. Missing rows and columns repeat the last one."""
-    left = [w.at(a, (a_row, w.within(i, held))) for i in range(rows)]
+    left = [w.at(a, (a_row, w.within(i, valid))) for i in range(rows)]
     right = [w.at(b, (b_row, w.within(j, wide))) for j in range(COLUMNS)]
     sums = _along(w, left, right, depth)
     totals = [across(w, sums[k : k + w.lanes]) for k in range(0, len(sums), w.lanes)]
     target = Writer(w.builder, w.element, COLUMNS)
     mask = target.first(wide)
-    w.rows(rows, held, lambda i: target.store(_part(w, totals, i * COLUMNS), out, (out_row, i), mask=mask))
+    w.rows(rows, valid, lambda i: target.store(_part(w, totals, i * COLUMNS), out, (out_row, i), mask=mask))
 
 
 def _part(w: Writer, vectors: list, at: int) -> object:

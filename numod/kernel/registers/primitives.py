@@ -39,22 +39,22 @@ def transpose_block(x, x_at, x_step, out, out_at, out_step):
     transpose_edge(x, x_at, x_step, out, out_at, out_step, _lanes(x))
 
 
-def transpose_edge(x, x_at, x_step, out, out_at, out_step, held):
-    """Transpose like `transpose_block`, reading only `held` lines; the last one is repeated."""
+def transpose_edge(x, x_at, x_step, out, out_at, out_step, valid):
+    """Transpose like `transpose_block`, reading only `valid` lines; the last one is repeated."""
     for k in range(_lanes(x)):
         for j in range(_lanes(x)):
-            out[out_at + k * out_step + j] = x[x_at + min(j, held - 1) * x_step + k]
+            out[out_at + k * out_step + j] = x[x_at + min(j, valid - 1) * x_step + k]
 
 
 def _split(stride):
-    def split(x, x_at, x_step, first, last, top, bottom, out, out_at, out_step, apart, lines, n, held, room, less):
-        """out (lines, held phases, n) = every `stride`-th element of each line of x, from each phase on; 0 outside of
+    def split(x, x_at, x_step, first, last, top, bottom, out, out_at, out_step, apart, lines, n, valid, room, less):
+        """out (lines, valid phases, n) = every `stride`-th element of each line of x, from each phase on; 0 outside of
         [first, last) and [top, bottom).
 
         The compiled form may write beyond the n elements, up to room - i * less elements in line i.
         """
         for i in range(lines):
-            for phase in range(held):
+            for phase in range(valid):
                 for j in range(n):
                     k = j * stride + phase
                     inside = top <= i < bottom and first <= k < last
@@ -67,10 +67,10 @@ split1, split2, split4, split8, split16 = map(_split, (1, 2, 4, 8, 16))
 
 
 def _tile(vectors):
-    def tile(a, a_row, a_step, b, b_step, c, c_at, c_row, depth, keep, held, last):
-        """c (held rows, vectors) = (or += if `keep`) a (rows, depth) @ b (depth, columns). a and b are addresses."""
+    def tile(a, a_row, a_step, b, b_step, c, c_at, c_row, depth, keep, valid, last):
+        """c (valid rows, vectors) = (or += if `keep`) a (rows, depth) @ b (depth, columns). a and b are addresses."""
         a_at, b_at = (functools.partial(_read, address, c.dtype) for address in (a, b))
-        for i in range(held):
+        for i in range(valid):
             for j in range(vectors * _lanes(c)):
                 total = sum(a_at(i * a_row + k * a_step) * b_at(k * b_step + j) for k in range(depth))
                 _put(c, c_at + i * c_row + j, total, keep)
@@ -103,9 +103,9 @@ globals().update(
 
 
 def _edge(vectors):
-    def edge(a, a_row, a_step, b, b_step, c, c_at, c_row, depth, keep, held, last):
+    def edge(a, a_row, a_step, b, b_step, c, c_at, c_row, depth, keep, valid, last):
         """A tile of which only `last` elements of the last vector are read and written."""
-        for i in range(held):
+        for i in range(valid):
             for j in range((vectors - 1) * _lanes(c) + last):
                 terms = (
                     _read(a, c.dtype, i * a_row + k * a_step) * _read(b, c.dtype, k * b_step + j) for k in range(depth)
@@ -303,9 +303,9 @@ def dots(matrix, at, step, vector, vector_at, depth, out, out_at, count):
         out[out_at + j] = sum(matrix[at + j * step + k] * vector[vector_at + k] for k in range(depth))
 
 
-def dot_tile(a, a_at, a_row, b, b_at, b_row, depth, out, out_at, out_row, held, wide):
-    """out (held, wide) = the dot products of rows of a with rows of b."""
-    for i in range(held):
+def dot_tile(a, a_at, a_row, b, b_at, b_row, depth, out, out_at, out_row, valid, wide):
+    """out (valid, wide) = the dot products of rows of a with rows of b."""
+    for i in range(valid):
         for j in range(wide):
             out[out_at + i * out_row + j] = sum(a[a_at + i * a_row + k] * b[b_at + j * b_row + k] for k in range(depth))
 

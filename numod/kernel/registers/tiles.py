@@ -24,9 +24,9 @@ SPLITS = (1, 2, 4, 8, 16)  # strides of `splitS`
 def functions() -> dict[str, Callable]:
     """Tiles c (rows, columns) = a @ b, or += if `keep`, of N vectors a row, and copies that pack their operands.
 
-    tileN(a, a_row, a_step, b, b_step, c, c_at, c_row, depth, keep, held, last): a and b are addresses. Element (i, k)
+    tileN(a, a_row, a_step, b, b_step, c, c_at, c_row, depth, keep, valid, last): a and b are addresses. Element (i, k)
     of a is at a + i * a_row + k * a_step (in elements), row k of b at b + k * b_step, row i of c at c_at + i * c_row.
-    edgeN reads and writes only `held` rows and `last` elements of a row's last vector (without `host().masks` it reads
+    edgeN reads and writes only `valid` rows and `last` elements of a row's last vector (without `host().masks` it reads
     all of b's last vector).
 
     shiftedN(a, a_at, a_row, a_step, b, b_at, b_step, table, table_at, c, c_at, c_row, depth, keep) takes arrays; row k
@@ -40,13 +40,13 @@ def functions() -> dict[str, Callable]:
     other j < n. copy_panel(x, x_at, x_step, out, out_at, count) copies the first elements of `count` lines, x_step
     apart, one after the other: as many as the widest tile has columns. copy_strip copies as many as a tile has rows.
 
-    splitS(x, x_at, x_step, first, last, top, bottom, out, out_at, out_step, apart, lines, n, held, room, less) splits
+    splitS(x, x_at, x_step, first, last, top, bottom, out, out_at, out_step, apart, lines, n, valid, room, less) splits
     each line i by the remainder r of the index modulo S: out[out_at + i * out_step + r * apart + j] = x[x_at + i *
-    x_step + j * S + r] for r < held and j < n; 0 unless first <= j * S + r < last and top <= i < bottom. It may write
+    x_step + j * S + r] for r < valid and j < n; 0 unless first <= j * S + r < last and top <= i < bottom. It may write
     beyond these n, up to room - i * less elements in line i, since whole vectors are faster.
 
     transpose_block(x, x_at, x_step, out, out_at, out_step) transposes a square of one register's width: out (k, j) = x
-    (j, k). transpose_edge(..., out_step, held) reads only `held` lines and repeats the last one.
+    (j, k). transpose_edge(..., out_step, valid) reads only `valid` lines and repeats the last one.
     """
     rows, functions = host().rows, {}
 
@@ -78,7 +78,7 @@ def functions() -> dict[str, Callable]:
     for name, lanes, vectors in (("copy_panel", None, VECTORS), ("copy_strip", rows, 1)):
         add(name, "x[x_at], x_step, out[out_at], count", functools.partial(_emit_copy_panel, lanes, vectors))
     add("transpose_block", "x[x_at], x_step, out[out_at], out_step", _emit_transpose, shared=True)
-    add("transpose_edge", "x[x_at], x_step, out[out_at], out_step, held", _emit_transpose, shared=True)
+    add("transpose_edge", "x[x_at], x_step, out[out_at], out_step, valid", _emit_transpose, shared=True)
     return functions
 
 
@@ -95,13 +95,13 @@ def panel(columns: int, lanes: int, vectors: int = VECTORS) -> tuple[int, int]:
     return width, panels * width
 
 
-TILE = "a*, a_row, a_step, b*, b_step, c[c_at], c_row, depth, keep, held, last"
+TILE = "a*, a_row, a_step, b*, b_step, c[c_at], c_row, depth, keep, valid, last"
 _INDIRECT = "a[a_at], a_row, a_step, b[b_at], b_step, table[table_at], c[c_at], c_row, depth, keep"
 
-_SPLIT = "x[x_at], x_step, first, last, top, bottom, out[out_at], out_step, apart, lines, n, held, room, less"
+_SPLIT = "x[x_at], x_step, first, last, top, bottom, out[out_at], out_step, apart, lines, n, valid, room, less"
 
 
-def emit_tile(rows, vectors, edge, masks, w, a, a_row, a_step, b, b_step, c, c_row, depth, keep, held, last):
+def emit_tile(rows, vectors, edge, masks, w, a, a_row, a_step, b, b_step, c, c_row, depth, keep, valid, last):
     """Write tileN or, with `edge`, edgeN. Without `masks`, edgeN reads all of b's last vector."""
     mask = w.first(last) if edge else None
 
@@ -111,12 +111,12 @@ def emit_tile(rows, vectors, edge, masks, w, a, a_row, a_step, b, b_step, c, c_r
             for v in range(vectors)
         ]
 
-    row_offsets = [(a_row, w.within(i, held if edge else None)) for i in range(rows)]
+    row_offsets = [(a_row, w.within(i, valid if edge else None)) for i in range(rows)]
     for i in range(rows):  # c is in the cache when the sums are added to it
         for v in range(vectors):
             w.prefetch(c, (c_row, i), v * w.lanes, write=True)
     totals = _sums(w, rows, vectors, [w.at(a, row_offset) for row_offset in row_offsets], a_step, row, depth)
-    _store_sums(w, totals, c, c_row, keep, held if edge else None, mask)
+    _store_sums(w, totals, c, c_row, keep, valid if edge else None, mask)
 
 
 def _emit_panel_tile(rows, vectors, w, a, a_row, b, c, c_row, depth):
@@ -197,13 +197,13 @@ def _sums(
     return [[w.builder.fadd(*pair) for pair in zip(*both)] for both in zip(first, second)]
 
 
-def _store_sums(w: Writer, totals: list, c: object, c_row: object, keep: object, held: object, mask: object) -> None:
-    """Write the sums to c, or add them: `held` rows, and the lanes `mask` of each row's last vector."""
+def _store_sums(w: Writer, totals: list, c: object, c_row: object, keep: object, valid: object, mask: object) -> None:
+    """Write the sums to c, or add them: `valid` rows, and the lanes `mask` of each row's last vector."""
     vectors = len(totals[0])
     masks = [None] * (vectors - 1) + [mask]
     w.rows(
         len(totals),
-        held,
+        valid,
         lambda i: w.put(totals[i], [w.at(c, (c_row, i), v * w.lanes) for v in range(vectors)], keep, masks),
     )
 
@@ -227,7 +227,7 @@ def emit_copy(w, source, first, last, target, n):
 
 
 def emit_split(
-    stride, w, source, source_step, first, last, top, bottom, target, target_step, apart, lines, n, held, room, less
+    stride, w, source, source_step, first, last, top, bottom, target, target_step, apart, lines, n, valid, room, less
 ):
     """Write splitS: consecutive vectors are split into even and odd lanes until each holds one remainder."""
     builder = w.builder
@@ -261,9 +261,9 @@ def emit_split(
             builder.icmp_signed("<=", w.offset(j, w.lanes), builder.sub(room, builder.mul(i, less)))
         ) as (enough, short):
             with enough:
-                w.rows(stride, held, lambda r: w.store(parts[r], destination, (apart, r)))
+                w.rows(stride, valid, lambda r: w.store(parts[r], destination, (apart, r)))
             with short:
-                w.rows(stride, held, lambda r: w.store_first(parts[r], builder.sub(n, j), destination, (apart, r)))
+                w.rows(stride, valid, lambda r: w.store_first(parts[r], builder.sub(n, j), destination, (apart, r)))
 
     def line(i: object, _: list) -> list:
         read = builder.and_(builder.icmp_signed(">=", i, top), builder.icmp_signed("<", i, bottom))
@@ -284,6 +284,6 @@ def _emit_copy_panel(lanes, vectors, w, x, x_step, out, count):
     w.loop(0, count, 1, [], line)
 
 
-def _emit_transpose(w, source, step, target, target_step, held=None):
-    for k, value in enumerate(w.transposed([w.load(source, (step, w.within(k, held))) for k in range(w.lanes)])):
+def _emit_transpose(w, source, step, target, target_step, valid=None):
+    for k, value in enumerate(w.transposed([w.load(source, (step, w.within(k, valid))) for k in range(w.lanes)])):
         w.store(value, target, (target_step, k))

@@ -39,17 +39,17 @@ def test_a_tile_is_a_product(dtype, vectors, depth):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("vectors", [1, 2, 3])
-@pytest.mark.parametrize(("held", "last", "keep"), [(1, 1, 0), (3, 2, 1)])
-def test_a_tile_at_the_edge_reads_and_writes_no_further(dtype, vectors, held, last, keep):
+@pytest.mark.parametrize(("valid", "last", "keep"), [(1, 1, 0), (3, 2, 1)])
+def test_a_tile_at_the_edge_reads_and_writes_no_further(dtype, vectors, valid, last, keep):
     lanes, depth = tiles.host().lanes(SIZE[dtype]), 5
     rng, columns = np.random.default_rng(0), (vectors - 1) * lanes + last
-    a, c = rng.standard_normal((held, depth)).astype(dtype), np.full((held + 1, columns + 9), 7, dtype)
+    a, c = rng.standard_normal((valid, depth)).astype(dtype), np.full((valid + 1, columns + 9), 7, dtype)
     b = rng.standard_normal((depth, columns if tiles.host().masks else vectors * lanes)).astype(dtype)
     expected = c.copy()
-    expected[:held, :columns] = 7 * keep + a @ b[:, :columns]
+    expected[:valid, :columns] = 7 * keep + a @ b[:, :columns]
     text = (
         f"edge{vectors}(address_of(x0), {depth}, 1, address_of(x1), {b.shape[1]}, x2, 0, {c.shape[1]}, {depth}, "
-        f"{keep}, {held}, {last})"
+        f"{keep}, {valid}, {last})"
     )
     _run(text, "edge", f"{dtype}[], {dtype}[], {dtype}[]", (a.ravel(), b.ravel(), c.reshape(-1)))
     np.testing.assert_allclose(c, expected, rtol=1e-5, atol=1e-5)
@@ -103,23 +103,23 @@ def test_a_line_s_last_lanes_are_written_whatever_their_number(dtype):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("stride", tiles.SPLITS)
 @pytest.mark.parametrize(
-    ("n", "first", "missing", "held"), [(40, 0, 0, 16), (40, 3, 2, 16), (9, 1, 1, 1), (5, 0, 60, 16)]
+    ("n", "first", "missing", "valid"), [(40, 0, 0, 16), (40, 3, 2, 16), (9, 1, 1, 1), (5, 0, 60, 16)]
 )
-def test_lines_are_split_by_the_stride(dtype, stride, n, first, missing, held):
+def test_lines_are_split_by_the_stride(dtype, stride, n, first, missing, valid):
     """Three lines of which the middle one is read; each is n behind the one before, so that what is written beyond an
     end is written again.
     """
-    lines, wide, held = 3, n * stride, min(held, stride)
-    x, out = np.arange(1.0, 1 + lines * wide, dtype=dtype), np.full((held + 1, lines * n), -1, dtype)
+    lines, wide, valid = 3, n * stride, min(valid, stride)
+    x, out = np.arange(1.0, 1 + lines * wide, dtype=dtype), np.full((valid + 1, lines * n), -1, dtype)
     last, apart = max(first, wide - missing), lines * n
     _run(
-        f"split{stride}(x0, 0, {wide}, {first}, {last}, 1, 2, x1, 0, {n}, {apart}, {lines}, {n}, {held}, {apart}, {n})", "split", f"{dtype}[], {dtype}[]",
+        f"split{stride}(x0, 0, {wide}, {first}, {last}, 1, 2, x1, 0, {n}, {apart}, {lines}, {n}, {valid}, {apart}, {n})", "split", f"{dtype}[], {dtype}[]",
         (x, out.reshape(-1)),
     )  # fmt: skip
-    expected, here = np.zeros((held, lines, n)), np.arange(wide)
-    expected[:, 1] = np.where((here >= first) & (here < last), x[wide : 2 * wide], 0).reshape(n, stride).T[:held]
-    np.testing.assert_array_equal(out[:held], expected.reshape(held, -1))
-    assert (out[held] == -1).all()
+    expected, here = np.zeros((valid, lines, n)), np.arange(wide)
+    expected[:, 1] = np.where((here >= first) & (here < last), x[wide : 2 * wide], 0).reshape(n, stride).T[:valid]
+    np.testing.assert_array_equal(out[:valid], expected.reshape(valid, -1))
+    assert (out[valid] == -1).all()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -146,13 +146,13 @@ def test_a_block_is_turned(dtype):
 
 
 def test_the_edge_of_a_block_is_turned_without_reading_beyond():
-    lanes, held = tiles.host().lanes(4), 3
-    x = np.random.default_rng(0).standard_normal((held, lanes)).astype("float32")
+    lanes, valid = tiles.host().lanes(4), 3
+    x = np.random.default_rng(0).standard_normal((valid, lanes)).astype("float32")
     out = np.zeros((lanes, lanes), "float32")
     _run(
-        f"transpose_edge(x0, 0, {lanes}, x1, 0, {lanes}, {held})",
+        f"transpose_edge(x0, 0, {lanes}, x1, 0, {lanes}, {valid})",
         "turn",
         "float32[], float32[]",
         (x.ravel(), out.reshape(-1)),
     )
-    np.testing.assert_array_equal(out[:, :held], x.T)
+    np.testing.assert_array_equal(out[:, :valid], x.T)
