@@ -76,7 +76,13 @@ globals().update(_foreach.functions)
 globals().update(_methods.functions)
 newaxis = None
 globals().update(
-    {**dtypes.ABSENT, **_layouts, "chalf": dtypes.ABSENT["complex32"], "legacy_contiguous_format": contiguous_format}
+    {
+        **dtypes.ABSENT,
+        **dtypes.QUANTIZED,
+        **_layouts,
+        "chalf": dtypes.ABSENT["complex32"],
+        "legacy_contiguous_format": contiguous_format,
+    }
 )
 globals().update(
     bool=dtypes.bool_,
@@ -158,10 +164,10 @@ _overrides.others += (
     autograd.grad,
     *[kind.forward for kind in (nn.RNNBase, nn.RNNCell, nn.LSTMCell, nn.GRUCell, nn.AdaptiveLogSoftmaxWithLoss)],
 )
-_LATER = {  # what is imported when it is first asked for, so that `import numod` stays quick: a name's home, or itself
+_LATER = {  # imported at first use, so that `import numod` stays fast: a name's module, or the module itself
     **dict.fromkeys(name for name in (*paths.HOMES, *paths.named.MODULES) if "." not in name and name != "_tensor"),
-    **dict.fromkeys(("__future__", "amp", "backends", "distributions", "export", "func", "optim", "profiler", "random",
-        "serialization", "testing", "utils")),
+    **dict.fromkeys(("__future__", "amp", "backends", "distributed", "distributions", "export", "func", "learner",
+        "optim", "profiler", "random", "serialization", "testing", "utils")),
     **dict.fromkeys((
         "clear_autocast_cache", "get_autocast_dtype", "is_autocast_cache_enabled", "is_autocast_enabled",
         "set_autocast_cache_enabled", "set_autocast_dtype", "set_autocast_enabled", "get_autocast_cpu_dtype",
@@ -179,6 +185,15 @@ _LATER = {  # what is imported when it is first asked for, so that `import numod
         "PyTorchFileReader", "SymBool", "SymFloat", "SymInt", "TensorType", "_log_softmax_backward_data",
         "_softmax_backward_data", "sym_float", "sym_int", "sym_ite", "sym_max", "sym_min", "sym_not", "sym_sum",
     ), "paths.internal"),
+    **dict.fromkeys((
+        "_empty_affine_quantized", "_fake_quantize_learnable_per_channel_affine",
+        "_fake_quantize_learnable_per_tensor_affine", "_make_per_channel_quantized_tensor",
+        "_make_per_tensor_quantized_tensor", "dequantize", "fake_quantize_per_channel_affine",
+        "fake_quantize_per_tensor_affine", "int_repr", "per_channel_affine", "per_channel_affine_float_qparams",
+        "per_channel_symmetric", "per_tensor_affine", "per_tensor_symmetric", "q_per_channel_axis",
+        "q_per_channel_scales", "q_per_channel_zero_points", "q_scale", "q_zero_point", "qscheme",
+        "quantize_per_channel", "quantize_per_tensor", "quantize_per_tensor_dynamic",
+    ), "core.quantized"),
     "ScriptModule": "paths.jit", "get_device_module": "paths.accelerator", "Stream": "cuda", "Event": "cuda",
     **dict.fromkeys((
         "are_deterministic_algorithms_enabled", "get_deterministic_debug_mode", "get_float32_matmul_precision",

@@ -10,11 +10,11 @@ import os
 import sys
 from collections.abc import Sequence
 
-from numod import demo, inventory, tools
+from numod import demo, docs, inventory, tools
 from numod.export import command as export
 from numod.profiler import command as profile
 
-COMMANDS = (demo, export, inventory, profile, tools)
+COMMANDS = (demo, docs, export, inventory, profile, tools)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -44,3 +44,8 @@ def num_threads() -> int:
 def cuda_simulator() -> bool:
     """Whether Numba's CUDA simulator was asked for (NUMBA_ENABLE_CUDASIM=1), so that CUDA kernels run in Python."""
     return os.environ.get("NUMBA_ENABLE_CUDASIM", "0") not in ("", "0")
+
+
+def distributed_debug() -> bool:
+    """Whether every collective is compared among the ranks before it runs (NUMOD_DISTRIBUTED_DEBUG=1)."""
+    return os.environ.get("NUMOD_DISTRIBUTED_DEBUG", "0") not in ("", "0", "OFF")

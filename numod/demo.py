@@ -1,4 +1,4 @@
-"""`python -m numod demo`: a network learns to read digits, is saved, reloaded and shown at work.
+"""`python -m numod demo`: train a network to read digits, save it, load it and show its predictions.
 
 Code to read, not a benchmark.
 
@@ -26,7 +26,7 @@ from numod.kernel import build
 from numod.utils.data import DataLoader
 
 EPOCHS = 30
-BAR = 0.97  # what the defaults must reach on digits the network has not seen
+BAR = 0.97  # accuracy on the test digits that the defaults must reach
 
 
 class Network(nn.Module):
@@ -55,7 +55,7 @@ def train(network: Network, epochs: int, device: str, report: Callable[[int, flo
     optimizer = optim.Adam(network.parameters(), lr=5e-3)
     network.train()
     for epoch in range(1, epochs + 1):
-        total, right, seen = 0.0, 0, 0
+        total, correct, sample_count = 0.0, 0, 0
         for step, (images, labels) in enumerate(loader, start=1):
             images, labels = images.to(device), labels.to(device)
             scores = network(images)
@@ -63,10 +63,10 @@ def train(network: Network, epochs: int, device: str, report: Callable[[int, flo
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-            seen += len(labels)
+            sample_count += len(labels)
             total += loss.item() * len(labels)
-            right += (scores.argmax(1) == labels).sum().item()
-            report(epoch, (epoch - 1 + step / len(loader)) / epochs, total / seen, right / seen)
+            correct += (scores.argmax(1) == labels).sum().item()
+            report(epoch, (epoch - 1 + step / len(loader)) / epochs, total / sample_count, correct / sample_count)
 
 
 def predict(network: Network, images: Tensor) -> Tensor:
@@ -85,18 +85,19 @@ def save_and_reload(network: Network, path: Path, device: str) -> Network:
 
 
 def write_page(network: Network, folder: str) -> bool:
-    """Write the network for browsers, and a page that reads the digit that a person draws; says so, or what is missing
-    for it.
+    """Write the network for browsers, with a page that reads digits drawn by the user.
+
+    Prints the path, or the missing requirement.
     """
     exported = numod.export.export(network.eval(), (numod.zeros(1, 1, 8, 8),))
-    made = numod.export.aot_compile(exported, folder, name="digits", targets=("wasm",), optimize="size")
-    if "digits.html" not in made.files:
-        print("\n".join(("demo: there is no page without a linker", *made.notes)), file=sys.stderr)
+    compiled = numod.export.aot_compile(exported, folder, name="digits", targets=("wasm",), optimize="size")
+    if "digits.html" not in compiled.files:
+        print("\n".join(("demo: there is no page without a linker", *compiled.notes)), file=sys.stderr)
         return False
-    path = made.folder / "digits.html"
-    about = json.loads((made.folder / "digits.json").read_text(encoding="utf-8"))
+    path = compiled.folder / "digits.html"
+    about = json.loads((compiled.folder / "digits.json").read_text(encoding="utf-8"))
     title, prompt = "Draw a digit", "draw a digit from 0 to 9"
-    page = browser.page(made.folder, about, title, prompt, [str(digit) for digit in range(10)], fit=True)
+    page = browser.page(compiled.folder, about, title, prompt, [str(digit) for digit in range(10)], fit=True)
     path.write_text(page, encoding="utf-8", newline="\n")
     print(f"open {path} in a browser and draw a digit ({path.stat().st_size:,} bytes, it needs no server)\n")
     return True
@@ -236,7 +237,7 @@ def can_show(text: str, stream: TextIO) -> bool:
 
 
 def draw_some(test: Digits, predicted: Tensor, stream: TextIO) -> str:
-    """Four test digits side by side with what was read in them, the last one a mistake where there is one."""
+    """Four test digits side by side with their predictions, the last one a mistake if there is one."""
     wrong = [index for index, right in enumerate((predicted == test.targets).tolist()) if not right]
     chosen = [*(len(test) * part // 4 for part in range(3)), wrong[0] if wrong else len(test) - 1]
     shades = " ░▒▓█" if can_show("░▒▓█", stream) else " .:*#"
@@ -260,7 +261,7 @@ class Times:
         self.compute = 0.0
 
     def training(self) -> Times:
-        """A context whose time counts as training, without the kernels built in it."""
+        """A context that measures training time, without kernel compilation."""
         return self
 
     def __enter__(self) -> None:

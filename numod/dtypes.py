@@ -40,7 +40,7 @@ class dtype:
         return _by_name, (self.name,)
 
     def to_complex(self) -> dtype:
-        """The complex dtype whose parts have this one's precision, or at least float32's."""
+        """The complex dtype with parts of this precision, or at least float32."""
         return self if self.is_complex else complex128 if self is float64 else complex64
 
     def to_real(self) -> dtype:
@@ -68,7 +68,7 @@ ALL = {row.name: row for row in _ROWS}
 
 
 class AbsentDtype(dtype):
-    """A dtype of PyTorch's that numod has no tensors of: files that name it, in tables and comparisons, import.
+    """A dtype of PyTorch that numod does not support; modules that mention it can be imported.
 
     Asking what a kernel needs raises TypeError.
     """
@@ -83,17 +83,44 @@ class AbsentDtype(dtype):
     def __getattr__(self, name: str) -> object:
         if name not in dtype.__slots__:
             raise AttributeError(f"'dtype' object has no attribute '{name}'")
-        others = "numod.complex64" if self.is_complex else f"numod.int{min(16 * self.itemsize, 64)}"
-        use = "numod.bfloat16 or numod.float16" if self.is_floating_point else others
+        replacement = "numod.complex64" if self.is_complex else f"numod.int{min(16 * self.itemsize, 64)}"
+        use = "numod.bfloat16 or numod.float16" if self.is_floating_point else replacement
         raise TypeError(f"numod has no tensors of dtype {self.name}; use {use}")
+
+
+class QuantizedDtype(dtype):
+    """The dtype of a quantized tensor, whose memory holds numbers of the dtype `integers`. Kernels never see it."""
+
+    __slots__ = ("integers",)
+
+    def __init__(self, name: str, integers: dtype, short: str) -> None:
+        super().__init__(name, "q", integers.numpy, integers.storage, short)
+        self.integers = integers
 
 
 _EIGHT_BITS = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu")
 ABSENT = {
     name: AbsentDtype(name, size)
-    for name, size in {**dict.fromkeys(_EIGHT_BITS, 1), "uint16": 2, "uint32": 4, "uint64": 8, "complex32": 4}.items()
+    for name, size in {
+        **dict.fromkeys(_EIGHT_BITS, 1),
+        "uint16": 2,
+        "uint32": 4,
+        "uint64": 8,
+        "complex32": 4,
+        "quint4x2": 1,
+        "quint2x4": 1,
+    }.items()
 }
 bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64, complex64, complex128 = _ROWS
+QUANTIZED = {
+    row.name: row
+    for row in (
+        QuantizedDtype("qint8", int8, "QInt8"),
+        QuantizedDtype("quint8", uint8, "QUInt8"),
+        QuantizedDtype("qint32", int32, "QInt32"),
+    )
+}
+qint8, quint8, qint32 = QUANTIZED.values()
 float16.compute = bfloat16.compute = complex64.real = float32
 complex128.real = float64
 _FROM_NUMPY = {row.numpy: row for row in _ROWS if row.numpy is not None}
@@ -104,19 +131,21 @@ on_default_change: list = []  # called after the default dtype has changed
 _OF_PYTHON = {bool: bool_, int: int64, float: float64, complex: complex128}
 
 
-def given(kind: object) -> object:
-    """`kind`, where users may also write a Python type:
+def as_dtype(kind: object) -> object:
+    """`kind` as a dtype, where users may write a Python type: `dtype=float` is float64, as in NumPy.
 
-    `dtype=float` is float64, as in NumPy. Raises TypeError for a name or what else is no dtype.
+    Raises TypeError for other objects; None is returned as it is.
     """
     kind = _OF_PYTHON.get(kind, kind) if kind.__class__ is type else kind
     if kind is not None and not isinstance(kind, dtype):
         raise TypeError(f"argument 'dtype' must be a numod.dtype, such as numod.float32, not {kind!r}")
+    if kind.__class__ is QuantizedDtype:
+        raise TypeError(f"{kind!r} tensors have a scale: make them by numod.quantize_per_tensor, or dequantize() first")
     return kind
 
 
 def _by_name(name: str) -> dtype:
-    return ALL.get(name) or ABSENT[name]
+    return ALL.get(name) or QUANTIZED.get(name) or ABSENT[name]
 
 
 def get_default_dtype() -> dtype:
@@ -136,8 +165,8 @@ def set_default_dtype(d: dtype) -> None:
 
 def from_numpy(numpy_dtype: object) -> dtype:
     """The dtype of a NumPy dtype. Raises TypeError, naming the supported ones, where numod has none."""
-    if (found := _FROM_NUMPY.get(numpy_dtype)) is not None:
-        return found
+    if (known := _FROM_NUMPY.get(numpy_dtype)) is not None:
+        return known
     numpy_dtype = np.dtype(numpy_dtype).newbyteorder("=")
     try:
         return _FROM_NUMPY[numpy_dtype]
@@ -183,9 +212,11 @@ def promote_types(type1: dtype, type2: dtype) -> dtype:
     """The smallest dtype both fit in, by PyTorch's table (an integer never widens a float)."""
     if type1 is type2:
         return type1
-    for each in (type1, type2):
-        if not isinstance(each, dtype):
-            raise TypeError(f"promote_types() takes two dtypes, not {type(each).__name__}")
+    for type_ in (type1, type2):
+        if not isinstance(type_, dtype):
+            raise TypeError(f"promote_types() takes two dtypes, not {type(type_).__name__}")
+        if type_.__class__ is QuantizedDtype:
+            raise RuntimeError(f"promote_types(): {type_} is a quantized dtype, which has no common dtype with others")
     low, high = sorted((type1, type2), key=_order)
     if _CATEGORY[high.kind] > _CATEGORY[low.kind]:
         # a complex number's parts are as precise as the other
@@ -207,8 +238,8 @@ def result_type(dimensioned: list[dtype], zero_dimensional: list[dtype], scalars
     result = None
     for group in (dimensioned, zero_dimensional, [of_scalar_type(kind) for kind in scalars]):
         group_result = None
-        for each in group:
-            group_result = each if group_result is None else promote_types(group_result, each)
+        for dtype_ in group:
+            group_result = dtype_ if group_result is None else promote_types(group_result, dtype_)
         if group_result is None:
             continue
         if result is None or _CATEGORY[group_result.kind] > _CATEGORY[result.kind]:
@@ -217,7 +248,7 @@ def result_type(dimensioned: list[dtype], zero_dimensional: list[dtype], scalars
 
 
 def can_cast(from_: dtype, to: dtype) -> bool:
-    """Whether a result of dtype `from_` may be written into a tensor of dtype `to`: the category may not sink.
+    """Whether a result of dtype `from_` may be written to a tensor of dtype `to`: the category must not decrease.
 
     Raises TypeError for what is no dtype.
     """
@@ -233,7 +264,7 @@ class _Info:
     """The limits of a dtype, with the names of `numpy.finfo` and `numpy.iinfo`."""
 
     def __init__(self, kind: dtype | None = None) -> None:
-        kind = given(kind)
+        kind = as_dtype(kind.integers if isinstance(kind, QuantizedDtype) else kind)
         kind = kind.real if kind else _default
         if ("f" if kind.is_floating_point else kind.name[0]) not in self._kinds:
             raise TypeError(f"{type(self).__name__} does not describe {kind!r}; use numod.{self._other}")
@@ -256,7 +287,7 @@ def _limits(
     )
 
 
-_LIMITS = {  # of the formats that NumPy has not
+_LIMITS = {  # of formats that NumPy lacks
     "bfloat16": _limits(16, (2.0 - 2.0**-7) * 2.0**127, 2.0**-7, 2.0**-126, 0.01),
     "float8_e4m3fn": _limits(8, 448.0, 2.0**-3, 2.0**-6), "float8_e4m3fnuz": _limits(8, 240.0, 2.0**-3, 2.0**-7),
     "float8_e5m2": _limits(8, 57344.0, 2.0**-2, 2.0**-14), "float8_e5m2fnuz": _limits(8, 57344.0, 2.0**-2, 2.0**-15),
@@ -289,11 +320,10 @@ RANGES: dict[dtype, tuple[float, float]] = {  # the least and the greatest numbe
 
 
 def fitting(number: object, kind: dtype) -> object:
-    """A Python number as `kind` holds it: of complex ones without an imaginary part the real one.
+    """A Python number converted for `kind`: complex numbers without an imaginary part become real.
 
-    What is no Python number is given as it is.
-
-    Raises RuntimeError for a number beyond what `kind` holds; infinities and NaN are floats.
+    Other objects are returned unchanged. Raises RuntimeError for a number that `kind` cannot represent; infinities and
+    NaN are floats.
     """
     if number.__class__ is complex and number.imag == 0 and not kind.is_complex:
         number = number.real

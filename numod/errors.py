@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import operator
+import sys
+import warnings
 from collections.abc import Callable
 from functools import cache
 
 
 class _Single(type):
-    """Of what has no dimensions and can be an index: NumPy's integers, and tensors and arrays of one."""
+    """The type of zero-dimensional objects that can be an index: NumPy integers, tensors and arrays with one."""
 
     def __instancecheck__(cls, value: object) -> bool:
         return hasattr(value, "__index__") and getattr(value, "ndim", 1) == 0
 
 
-WHOLE = (int, _Single("Single", (), {}))  # types of what is one number where several may stand
+WHOLE = (int, _Single("Single", (), {}))  # types of a single number, where a sequence is also accepted
 
 
 def plain(value: object) -> object:
@@ -25,21 +27,57 @@ def plain(value: object) -> object:
     return operator.index(value) if value.__class__ is not int and isinstance(value, WHOLE) else value
 
 
-def normalize_dim(dim: int, ndim: int, what: str = "dim") -> int:
+def plain_sizes(name: str, value: object, optional: bool = False) -> int | tuple:
+    """A size, or a tuple of sizes, with ints in the place of other integers; an entry may be None if `optional`.
+
+    Raises TypeError for floats, bools and what is no sequence. `name` is the argument's.
+    """
+    if value.__class__ is int or (value.__class__ is tuple and all([size.__class__ is int for size in value])):
+        return value
+    if hasattr(type(value), "__number__"):  # of a recording
+        return value
+    if value.__class__ is not bool and isinstance(value, WHOLE):
+        return operator.index(value)
+    if isinstance(value, str) or not hasattr(value, "__len__"):
+        raise TypeError(f"argument '{name}' must be int or tuple of ints, not {type(value).__name__}")
+    sizes = list(value)
+    for k, size in enumerate(sizes):
+        if size.__class__ is int or hasattr(type(size), "__number__") or (optional and size is None):
+            continue
+        if size.__class__ is bool or not isinstance(size, WHOLE):
+            raise TypeError(f"argument '{name}' must be tuple of ints, but found {type(size).__name__} at pos {k}")
+        sizes[k] = operator.index(size)
+    return tuple(sizes)
+
+
+def normalize_dim(dim: int, ndim: int, name: str = "dim") -> int:
     """`dim` counted from the front.
 
     Raises IndexError where it lies outside `[-ndim, ndim)`; a scalar counts as one dimension.
     """
     if dim.__class__ is not int:
         if dim.__class__ is bool or not isinstance(dim, WHOLE):
-            raise TypeError(f"{what} must be an int, got {type(dim).__name__}")
+            raise TypeError(f"{name} must be an int, got {type(dim).__name__}")
         dim = operator.index(dim)
     limit = ndim or 1
     if not -limit <= dim < limit:
         if not -1 << 63 <= dim < 1 << 63:
-            raise ValueError(f"Overflow when unpacking long long: {what} is {dim}")
+            raise ValueError(f"Overflow when unpacking long long: {name} is {dim}")
         raise IndexError(f"Dimension out of range (expected to be in range of [{-limit}, {limit - 1}], but got {dim})")
     return dim % limit
+
+
+def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
+    """A warning at the line outside this package that the call came from."""
+    level, frame = 2, sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == __package__:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)
+
+
+def warn_deprecated(old: str, new: str) -> None:
+    """PyTorch's warning of a public function that has a successor."""
+    warn_caller(f"numod.{old} is deprecated in favor of numod.{new} and will be removed in a future release.")
 
 
 @cache
@@ -71,7 +109,7 @@ class LinAlgError(RuntimeError):
     `numod.linalg.LinAlgError`, as PyTorch has it.
     """
 
-    # called wherever one is made: what is recorded holds for such matrices only
+    # called wherever it is constructed: a recorded program is valid for such matrices only
     listeners: list[Callable[[], None]] = []
 
     def __init__(self, *arguments: object) -> None:
@@ -90,8 +128,6 @@ class OutOfMemoryError(RuntimeError, MemoryError):
 _ABSENT = {
     "sparse tensors": """sparse sparse_coo_tensor sparse_csr_tensor sparse_csc_tensor sparse_bsr_tensor
         sparse_compressed_tensor hspmm smm sspaddmm""",
-    "tensors of a quantized dtype": """quantize_per_tensor quantize_per_channel quantized_max_pool1d qint8 quint8
-        qint32 dequantize fake_quantize_per_tensor_affine""",
 }
 
 
@@ -101,11 +137,12 @@ def absent(name: str) -> str:
 
 
 class NameOnly(type):
-    """The class of names of PyTorch's that stand for nothing here, in annotations, as base classes, keys and for
-    `isinstance`: there are no instances, and what is asked of one is another. Calling one raises NotImplementedError.
+    """A placeholder for an unsupported class of PyTorch, for annotations, base classes, keys and `isinstance`.
+
+    There are no instances; attributes are placeholders too. Calling one raises NotImplementedError.
     """
 
-    def __call__(cls, *arguments: object, **named: object) -> None:
+    def __call__(cls, *arguments: object, **kwargs: object) -> None:
         raise NotImplementedError(f"numod has no {cls._path}: {cls._instead}")
 
     def __getattr__(cls, name: str) -> NameOnly:
@@ -125,3 +162,7 @@ def name_only(path: str, instead: str) -> NameOnly:
         (),
         {"_path": path, "_instead": instead, "__module__": f"numod.{home}", "__doc__": f"Only a name: {instead}."},
     )
+
+
+class DistError(RuntimeError):
+    """An error of process groups: `numod.distributed.DistError`. A compiled function does not try again after one."""

@@ -1,4 +1,4 @@
-"""Fourier transforms under the names of `torch.fft`, with `out`. Nothing is computed here: see `core.fourier`."""
+"""Fourier transforms under the names of `torch.fft`, with `out`. Implemented in `core.signal.fourier`."""
 
 from __future__ import annotations
 

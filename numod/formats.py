@@ -1,6 +1,6 @@
 """Names for how a tensor's elements lie in memory:
 
-`strided`, the only layout of tensors, and the memory formats. What they do is in `core.formats`.
+`strided`, the only layout of tensors, and the memory formats. What they do is in `core.shape.formats`.
 """
 
 from __future__ import annotations

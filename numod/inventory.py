@@ -146,11 +146,11 @@ def inventory(details: bool = False) -> Iterator[str]:
         mine, theirs = _reached(numod, path), _reached(torch, path)
         if theirs is None:
             continue
-        wanted = _names(theirs)
-        have = [name for name in wanted if mine is not None and hasattr(mine, name)]
-        missing = [name for name in wanted if name not in set(have)]
-        notes = {name: _difference(getattr(mine, name), getattr(theirs, name)) for name in have} if details else {}
-        yield f"{'torch' + ('.' + path if path else ''):32} {len(have):5} of {len(wanted):5}"
+        expected = _names(theirs)
+        present = [name for name in expected if mine is not None and hasattr(mine, name)]
+        missing = [name for name in expected if name not in set(present)]
+        notes = {name: _difference(getattr(mine, name), getattr(theirs, name)) for name in present} if details else {}
+        yield f"{'torch' + ('.' + path if path else ''):32} {len(present):5} of {len(expected):5}"
         for reason, names in _explained(missing, theirs).items():
             yield f"    {reason}: {', '.join(names)}" if details or reason == _OTHER else f"    {reason}: {len(names)}"
         yield from (f"    {name}: {note}" for name, note in notes.items() if note)
@@ -161,7 +161,7 @@ _OTHER = "missing"
 
 def _explained(names: list[str], space: object) -> dict[str, list[str]]:
     """Missing names of a namespace by reason."""
-    found: dict[str, list[str]] = {}
+    names_by_reason: dict[str, list[str]] = {}
     for name in names:
         made_in_c = inspect.isclass(getattr(space, name, None)) and getattr(space, name).__module__.startswith(
             "torch._C"
@@ -178,8 +178,8 @@ def _explained(names: list[str], space: object) -> dict[str, list[str]]:
                 _OTHER,
             )
         )
-        found.setdefault(reason, []).append(name)
-    return found
+        names_by_reason.setdefault(reason, []).append(name)
+    return names_by_reason
 
 
 def _reached(root: object, path: str) -> object | None:
@@ -209,14 +209,14 @@ def _names(space: object) -> list[str]:
 def _difference(mine: object, theirs: object) -> str | None:
     """Parameters PyTorch's signature has and ours lacks, where both can be read."""
     try:
-        ours, others = inspect.signature(mine).parameters, inspect.signature(theirs).parameters
+        our_parameters, their_parameters = inspect.signature(mine).parameters, inspect.signature(theirs).parameters
     except (TypeError, ValueError):
         return None
-    if any(value.kind in (value.VAR_KEYWORD, value.VAR_POSITIONAL) for value in ours.values()):
+    if any(value.kind in (value.VAR_KEYWORD, value.VAR_POSITIONAL) for value in our_parameters.values()):
         return None
     missing = [
         name
-        for name, each in others.items()
-        if name not in ours and each.kind not in (each.VAR_KEYWORD, each.VAR_POSITIONAL)
+        for name, parameter in their_parameters.items()
+        if name not in our_parameters and parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
     ]
     return f"takes no {', '.join(missing)}" if missing else None

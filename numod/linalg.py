@@ -1,6 +1,6 @@
 """Linear algebra under PyTorch's names, with `out`.
 
-Nothing is computed here: see `core.linear_algebra`, `core.decompositions` and `core.norms`.
+Implemented in `core.linalg.linear_algebra`, `core.linalg.decompositions` and `core.math.norms`.
 """
 
 from __future__ import annotations

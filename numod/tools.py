@@ -105,7 +105,7 @@ def _threads(problems: list[str]) -> Iterator[str]:
     yield f"{config.num_threads()} threads in parallel kernels (NUMOD_NUM_THREADS, numod.set_num_threads)"
     try:
         yield f"tried now: {_tried_launches()}"
-    except Exception as error:  # whatever keeps kernels from being built or run
+    except Exception as error:  # anything that prevents building or running kernels
         yield f"a parallel kernel fails: {error}"
         problems.append(f"kernels do not run here: {error}")
     if hasattr(os, "getloadavg") and (load := os.getloadavg()[0]) > config.num_threads():
@@ -140,8 +140,8 @@ def _folder(problems: list[str]) -> Iterator[str]:
         )
         return
     obstacle = cache.obstacle(folder)
-    found = store.entries(folder)
-    yield f"{folder}: {len(found)} kernels, {_size(sum(each.size for each in found))}"
+    entries = store.entries(folder)
+    yield f"{folder}: {len(entries)} kernels, {_size(sum(entry.size for entry in entries))}"
     if obstacle:
         problems.append(
             f"the kernel cache {folder} is not used, so that every process compiles: {obstacle}; mend that, or set "
@@ -206,14 +206,14 @@ def _model(target: str, arguments: list[str], output: io.StringIO) -> int:
     sys.path.insert(0, os.getcwd())
     try:
         shape = tuple(int(argument) for argument in arguments)
-        made = getattr(importlib.import_module(module), name) if colon else None
+        attribute = getattr(importlib.import_module(module), name) if colon else None
     except (ImportError, AttributeError, ValueError) as error:
         print(f"warmup: {error}", file=sys.stderr)
         return 2
     finally:
         sys.path.pop(0)
     try:
-        model = made if isinstance(made, Module) or not isinstance(made, Callable) else made()
+        model = attribute if isinstance(attribute, Module) or not isinstance(attribute, Callable) else attribute()
         if not isinstance(model, Module) or not shape:
             print(
                 "warmup: expected FILE.py, or MODULE:NAME of a model and the shape of its input, such as mymodels:net "
@@ -225,7 +225,7 @@ def _model(target: str, arguments: list[str], output: io.StringIO) -> int:
         if getattr(result, "requires_grad", False):
             result.sum().backward()
         return 0
-    except Exception as error:  # whatever the model raises is its own
+    except Exception as error:  # an error of the model
         print(f"warmup: {target} with an input of {shape}: {type(error).__name__}: {error}", file=sys.stderr)
         return 1
 
@@ -234,18 +234,18 @@ def _kernels(options: argparse.Namespace) -> int:
     code = _script(options.script, options.arguments)
     if not os.path.isfile(options.script):
         return code
-    found = sorted(build.kernels(), key=lambda kernel: -kernel.seconds)
+    kernels = sorted(build.kernels(), key=lambda kernel: -kernel.seconds)
     print(f"{'kernel':<44}{'form':<10}{'from':<10}{'ms':>8}{'source lines':>14}{'on the disk':>13}")
-    for each in found:
-        size = store.size_of(each)
-        form, origin = "parallel" if each.parallel else "serial", "cache" if each.cached else "compiled"
+    for kernel in kernels:
+        size = store.size_of(kernel)
+        form, origin = "parallel" if kernel.parallel else "serial", "cache" if kernel.cached else "compiled"
         print(
-            f"{each.name[:43]:<44}{form:<10}{origin:<10}{1e3 * each.seconds:>8.1f}"
-            f"{each.source.count(chr(10)):>14}{_size(size) if size else '-':>13}"
+            f"{kernel.name[:43]:<44}{form:<10}{origin:<10}{1e3 * kernel.seconds:>8.1f}"
+            f"{kernel.source.count(chr(10)):>14}{_size(size) if size else '-':>13}"
         )
     done = build.statistics
     print(
-        f"{len(found)} kernels: {done.compiled} compiled in {done.compile_seconds:.2f} s, {done.loaded} loaded in "
+        f"{len(kernels)} kernels: {done.compiled} compiled in {done.compile_seconds:.2f} s, {done.loaded} loaded in "
         f"{done.load_seconds:.2f} s"
     )
     return code
@@ -260,12 +260,13 @@ def _cache(options: argparse.Namespace) -> int:
         print(f"cache: there is no folder: {config.why_no_cache_dir()}", file=sys.stderr)
         return 2
     if options.action == "list":
-        found = store.entries(folder)
-        for each in found:
+        entries = store.entries(folder)
+        for entry in entries:
             print(
-                f"{_size(each.size):>10}  {time.strftime('%Y-%m-%d %H:%M', time.localtime(each.written))}  {each.name}"
+                f"{_size(entry.size):>10}  {time.strftime('%Y-%m-%d %H:%M', time.localtime(entry.written))}  "
+                f"{entry.name}"
             )
-        print(f"{len(found)} kernels, {_size(sum(each.size for each in found))} in {folder}")
+        print(f"{len(entries)} kernels, {_size(sum(entry.size for entry in entries))} in {folder}")
         return 0
     if options.action == "clear":
         print(f"{store.clear(folder)} kernels removed from {folder}")

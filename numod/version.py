@@ -26,7 +26,7 @@ def _numbers(version: Any) -> tuple[int, ...]:
 
 
 class Release(str):
-    """PyTorch's release and, as its local part, numod's.
+    """PyTorch's release with numod's as its local part.
 
     Its order is that of PyTorch's whose names it has: model files ask `torch.__version__ >= "1.5"` and mean those.
     """

@@ -67,7 +67,7 @@ def archives(seed: int, count: int, folder: Path) -> tuple[int, int]:
     os.chdir(folder)
     (folder / "mine").mkdir(mode=0o700)
     tests.fill(folder / "theirs")
-    numod.kernel.trust._held = None
+    numod.kernel.trust._open_folder = None
     return tests.check_mutations(folder, count, seed)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,7 @@ FOLDERS = [
     "core",
     "autograd",
     "graph",
+    "distributed",
     "nn",
     "distributions",
     "func",
@@ -30,12 +33,15 @@ FOLDERS = [
     "serialization",
     "export",
     "datasets",
+    "learner",
 ]  # fmt: skip
 # top-level namespaces above all folders
 FREE = {
     "__init__",
     "__main__",
     "demo",
+    "docs",
+    "examples",
     "inventory",
     "tools",
     "linalg",
@@ -51,17 +57,119 @@ FREE = {
 }  # fmt: skip
 GROUND = {"errors", "config", "dtypes", "formats"}  # top-level files below all folders
 MODULES = sorted(PACKAGE.rglob("*.py"))
+# names that the field does not use: where (everywhere for ""), and the term to write instead; underscores around a name
+# do not count
+RETIRED = {
+    "": {
+        "Average": "AvgPool",
+        "Begins": "RunStarts",
+        "Bounded": "CheckedIndex",
+        "Closing": "a fused map-reduce",
+        "Disagreement": "DataDependentError",
+        "Examples": "BatchedTensor",
+        "FLAT": "is_gpu",
+        "Finish": "Epilogue",
+        "Finished": "WithEpilogue",
+        "Greatest": "MaxPoolValues",
+        "Later": "LazyScalar",
+        "Look": "StateVisitor",
+        "Picture": "Snapshot",
+        "Read": "Gather",
+        "Recipe": "BackwardPlan",
+        "Stretch": "RepeatedRun",
+        "Walk": "GuardBuilder",
+        "Witness": "Capture",
+        "asks_for": "argument names",
+        "bring": "load_tile",
+        "bring_turned": "load_tile_transposed",
+        "chances": "attention weights, probabilities",
+        "door": "trampoline",
+        "elsewhere": "common_device",
+        "for_examples": "a batching rule",
+        "gifts": "a tile of d_out",
+        "give_tile": "store_tile",
+        "loose": "dynamic_places",
+        "near_query": "q_tile",
+        "pass_on": "accumulate",
+        "patient": "has_fallback",
+        "planned_for_examples": "a batching rule",
+        "quick": "build_guards",
+        "reads_halves": "supports_half",
+        "spots": "number_places",
+        "stands": "is_symbolic",
+        "steering": "specialised_on",
+        "telling": "write_partials",
+        "turn_in": "load_transposed",
+        "turner": "a transpose copy",
+        "waist": "dispatch",
+        "weigh_line": "filter_row",
+        "weighing": "depthwise_fma",
+        "widens": "upcasts_half",
+    },
+    "autograd": {"foreign": "is_custom_function", "hidden": "what they index", "uses": "what they index"},
+    "core": {"Reading": "ViewAsDtype", "known": "resolve_symbolic"},
+    "graph": {
+        "Reading": "ScalarExpression",
+        "behind": "original",
+        "door": "trampoline",
+        "free": "dynamic_variant",
+        "reach": "build_guards",
+        "recode": "replace `__code__`",
+        "told": "a partial result",
+        "which": "dynamic_paths",
+        "within": "is_inner",
+    },
+    "kernel": {
+        "board": "a tile buffer",
+        "leave": "store_transposed",
+        "slopes": "d_scores",
+        "team": "a thread block",
+        "told": "a partial result",
+        "turning": "a transpose copy",
+    },
+    "ops": {
+        "Part": "ComplexPart",
+        "Reading": "ViewAsDtype",
+        "Write": "Scatter",
+        "leave": "store_transposed",
+        "levels": "delta",
+        "near": "shared memory",
+        "slopes": "d_scores",
+        "team": "a thread block",
+        "told": "a partial result",
+        "turned": "transposed",
+        "turning": "a transpose copy",
+    },
+}
+# names that do not say what a variable holds, and the folders that are free of them
+VAGUE = {
+    "each": "amp autograd backends cuda distributions func ops paths profiler serialization testing",
+    "found": "autograd distributions func graph nn ops optim paths profiler serialization testing utils",
+    "given": "amp autograd backends cuda device distributions func kernel nn optim paths profiler testing utils",
+    "held": "amp autograd backends core cuda device distributions func nn ops optim paths profiler testing utils",
+    "kept": "amp autograd backends core cuda device distributions func graph kernel nn ops optim paths profiler utils",
+    "legacy": "amp autograd backends cuda device distributions func graph kernel nn ops optim paths profiler utils",
+    "named": "amp autograd backends cuda device distributions func graph kernel ops optim profiler testing utils",
+    "older": "amp autograd backends cuda device distributions func graph kernel nn ops optim paths profiler utils",
+    "own": "amp backends device distributions graph kernel paths profiler serialization testing utils",
+    "place": "amp autograd backends cuda distributions func nn optim paths profiler serialization testing utils",
+}
 
 
 def _name(path: Path) -> str:
     return str(path.relative_to(PACKAGE))
 
 
+@cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
 def _imported(path: Path) -> set[str]:
     """Top-level parts of numod that a module imports, wherever in it."""
     parts = path.relative_to(PACKAGE).with_suffix("").parts
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(_tree(path)):
         if isinstance(node, ast.ImportFrom) and node.level:
             base = list(parts[:-1])[: len(parts) - node.level]
             target = base + (node.module.split(".") if node.module else [])
@@ -82,13 +190,34 @@ def test_a_folder_imports_only_from_folders_above(path: Path) -> None:
 
 @pytest.mark.parametrize("path", MODULES, ids=_name)
 def test_every_module_says_what_it_is(path: Path) -> None:
-    text = ast.get_docstring(ast.parse(path.read_text()))
+    text = ast.get_docstring(_tree(path))
     assert text and len(text) > 20
+
+
+def _identifiers(path: Path) -> dict[str, int]:
+    """All names of a module, without the underscores around them, with a line where each occurs."""
+    names = {}
+    for node in ast.walk(_tree(path)):
+        occurring = [getattr(node, field, None) for field in ("id", "attr", "arg", "name", "asname")]
+        occurring += getattr(node, "names", []) if isinstance(node, (ast.Global, ast.Nonlocal)) else []
+        for name in occurring:
+            if isinstance(name, str):
+                names |= {part.strip("_"): node.lineno for part in name.split(".")}
+    return names
+
+
+@pytest.mark.parametrize("path", MODULES, ids=_name)
+def test_names_are_terms_of_the_field(path: Path) -> None:
+    folder = path.relative_to(PACKAGE).parts[0]
+    terms = RETIRED[""] | RETIRED.get(folder, {})
+    terms |= {name: "what the variable holds" for name, folders in VAGUE.items() if folder in folders.split()}
+    lines = _identifiers(path)
+    assert [f"line {lines[name]}: {name}, write {terms[name]}" for name in sorted(lines.keys() & terms.keys())] == []
 
 
 @pytest.mark.parametrize("path", MODULES, ids=_name)
 def test_compilers_stand_in_device_only(path: Path) -> None:
-    nodes = list(ast.walk(ast.parse(path.read_text())))
+    nodes = list(ast.walk(_tree(path)))
     names = {
         node.attr if isinstance(node, ast.Attribute) else node.id
         for node in nodes
@@ -104,18 +233,34 @@ def test_lapack_is_called_in_one_place() -> None:
     assert [_name(path) for path in MODULES if "np.linalg" in path.read_text()] == ["ops/linalg/factorization.py"]
 
 
+# packages of optional extras, by the part of numod that imports them where they are needed
+EXTRAS = {"docs.py": {"sphinx"}}
+
+
+def _imported_packages(nodes: Iterable[ast.AST]) -> set[str]:
+    imports = [node for node in nodes if isinstance(node, (ast.Import, ast.ImportFrom))]
+    names = [
+        name
+        for node in imports
+        for name in (
+            [alias.name for alias in node.names]
+            if isinstance(node, ast.Import)
+            else [node.module]
+            if not node.level
+            else []
+        )
+    ]
+    return {name.split(".")[0] for name in names}
+
+
 def test_dependencies_are_numba_numpy_llvmlite() -> None:
-    allowed = set(sys.stdlib_module_names) | {"numba", "numpy", "llvmlite", "numod"}
+    optional = {"mpi4py"}  # imported where it is first needed
+    allowed = set(sys.stdlib_module_names) | {"numba", "numpy", "llvmlite", "numod"} | optional
     for path in MODULES:
-        for node in ast.walk(ast.parse(path.read_text())):
-            roots = (
-                [a.name for a in node.names]
-                if isinstance(node, ast.Import)
-                else [node.module]
-                if isinstance(node, ast.ImportFrom) and not node.level
-                else []
-            )
-            assert {root.split(".")[0] for root in roots} <= allowed, path
+        tree = ast.parse(path.read_text())
+        extras = EXTRAS.get(_name(path), EXTRAS.get(_name(path).split("/")[0], set()))
+        assert _imported_packages(ast.walk(tree)) <= allowed | extras, path
+        assert not _imported_packages(tree.body) & extras, f"{path} imports an optional package before it is needed"
 
 
 def test_import_loads_neither_numba_nor_a_framework() -> None:
@@ -144,10 +289,11 @@ def test_every_row_has_a_reference_in_the_tests() -> None:
     from accuracy import UNARY
     from divergences import CASES
     from references import HELPERS
+    from two_inputs import BINARY
     from numod.ops import pointwise
     from numod.ops.reduce import reduction
 
-    assert set(HELPERS.values()) <= UNARY.keys() | CASES.keys()
+    assert set(HELPERS.values()) <= UNARY.keys() | BINARY.keys() | CASES.keys()
     tests = Path(__file__).parent
     text = "".join(path.read_text() for path in (*(tests / "ops").rglob("*.py"), tests / "shared" / "references.py"))
     # norm1 and norm2 are reached through norm
@@ -170,7 +316,7 @@ TEXT_IS_EDITED = {"ops/pointwise.py"}
 def test_no_op_edits_the_source_of_a_kernel(path: Path) -> None:
     nodes = [
         node.func
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(_tree(path))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
     ]
     edits = {(getattr(node.value, "id", ""), node.attr) for node in nodes} & {("re", "sub"), ("re", "subn")}
@@ -184,3 +330,42 @@ def test_every_kernel_of_the_registry_resolves() -> None:
 
     for function in scalar.functions.values():
         specialize.specialized(function)
+
+
+def test_no_module_of_graph_imports_itself_through_others() -> None:
+    def imports(path: Path) -> set[Path]:
+        tree = ast.parse(path.read_text())
+        annotations = [
+            node for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node)
+        ]
+        ignored = {id(node) for part in annotations for node in ast.walk(part)}
+        found = set()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.level and id(node) not in ignored:
+                base = path.parents[node.level - 1].joinpath(*(node.module or "").split("."))
+                found |= {base.with_suffix(".py"), *(base / f"{alias.name}.py" for alias in node.names)}
+        return found & set(modules)
+
+    modules = sorted((PACKAGE / "graph").rglob("*.py"))
+    remaining = {path: imports(path) for path in modules}
+    while leaves := [path for path, needed in remaining.items() if not needed & remaining.keys()]:
+        for path in leaves:
+            del remaining[path]
+    assert not remaining
+
+
+def test_no_class_of_graph_has_many_fields() -> None:
+    """A class with more fields does several things, and becomes several classes."""
+
+    def fields(kind: ast.ClassDef) -> set[str]:
+        return {
+            node.attr
+            for node in ast.walk(kind)
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and ast.unparse(node.value) == "self"
+        }
+
+    trees = [ast.parse(path.read_text()) for path in (PACKAGE / "graph").rglob("*.py")]
+    counts = {
+        node.name: len(fields(node)) for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)
+    }
+    assert counts["Compiled"] <= 10 and not {name: count for name, count in counts.items() if count > 25}

@@ -16,6 +16,7 @@ from ..core.apply import state
 from ..core.tensor import Tensor
 from ..device.device import Device
 from ..dtypes import bfloat16, float16
+from ..errors import warn_caller
 from ..dtypes import dtype as DType
 from . import casts
 
@@ -41,9 +42,7 @@ def is_autocast_enabled(device_type: str | None = None) -> bool:
 
 
 def get_autocast_dtype(device_type: str) -> DType:
-    """The dtype that autocast casts to on the device: bfloat16 on "cpu" and float16 on "cuda", unless a context or
-    `set_autocast_dtype` says otherwise.
-    """
+    """The dtype that autocast casts to on a device; by default bfloat16 on "cpu" and float16 on "cuda"."""
     kind = _supported_device_type(device_type)
     return dict(state.autocast).get(kind, _defaults[kind])
 
@@ -64,33 +63,43 @@ def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -
 # ---- deprecated names, each for one device
 
 
+def _warn_of(old: str, new: str) -> None:
+    warn_caller(f"numod.{old} is deprecated. Please use numod.{new} instead.", DeprecationWarning)
+
+
 def is_autocast_cpu_enabled() -> bool:
     """`is_autocast_enabled("cpu")`"""
+    _warn_of("is_autocast_cpu_enabled()", "is_autocast_enabled('cpu')")
     return is_autocast_enabled("cpu")
 
 
 def set_autocast_cpu_enabled(enabled: bool) -> None:
     """`set_autocast_enabled("cpu", enabled)`"""
+    _warn_of("set_autocast_cpu_enabled(enabled)", "set_autocast_enabled('cpu', enabled)")
     set_autocast_enabled("cpu", enabled)
 
 
 def get_autocast_cpu_dtype() -> DType:
     """`get_autocast_dtype("cpu")`"""
+    _warn_of("get_autocast_cpu_dtype()", "get_autocast_dtype('cpu')")
     return get_autocast_dtype("cpu")
 
 
 def set_autocast_cpu_dtype(dtype: DType) -> None:
     """`set_autocast_dtype("cpu", dtype)`"""
+    _warn_of("set_autocast_cpu_dtype(dtype)", "set_autocast_dtype('cpu', dtype)")
     set_autocast_dtype("cpu", dtype)
 
 
 def get_autocast_gpu_dtype() -> DType:
     """`get_autocast_dtype("cuda")`"""
+    _warn_of("get_autocast_gpu_dtype()", "get_autocast_dtype('cuda')")
     return get_autocast_dtype("cuda")
 
 
 def set_autocast_gpu_dtype(dtype: DType) -> None:
     """`set_autocast_dtype("cuda", dtype)`"""
+    _warn_of("set_autocast_gpu_dtype(dtype)", "set_autocast_dtype('cuda', dtype)")
     set_autocast_dtype("cuda", dtype)
 
 
@@ -111,13 +120,14 @@ def clear_autocast_cache() -> None:
 
 def _with(device: str, dtype: DType | None) -> tuple[tuple[str, DType], ...]:
     """This thread's casts, with others for one device."""
-    others = tuple(each for each in state.autocast if each[0] != device)
-    return others if dtype is None else (*others, (device, dtype))
+    other_casts = tuple(cast for cast in state.autocast if cast[0] != device)
+    return other_casts if dtype is None else (*other_casts, (device, dtype))
 
 
 class autocast(contextlib.ContextDecorator):
-    """A context, and a decorator, in which functions cast their tensors: products to `dtype` (bfloat16 on "cpu",
-    float16 on "cuda"), losses to float32.
+    """A context and decorator in which functions cast their tensors.
+
+    Products are cast to `dtype` (bfloat16 on "cpu", float16 on "cuda"), losses to float32.
 
     Raises ValueError for a `device_type` that is no string and RuntimeError for an unknown one. Warns, and does
     nothing, for another dtype and for CUDA where there is none.
@@ -162,8 +172,10 @@ class autocast(contextlib.ContextDecorator):
 
 
 def custom_fwd(fwd: Callable | None = None, *, device_type: str, cast_inputs: DType | None = None) -> Callable:
-    """A decorator of `Function.forward`: inside an autocast its floating tensors are cast to `cast_inputs` and it runs
-    without; without `cast_inputs` it runs as it is.
+    """A decorator of `Function.forward`: in an autocast, cast its floating tensors to `cast_inputs` and disable
+    autocast.
+
+    Without `cast_inputs` it runs unchanged.
     """
     if not isinstance(device_type, str):
         raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
@@ -203,7 +215,7 @@ def _cast(value: Any, device_type: str, dtype: DType) -> Any:
         eligible = value.is_floating_point() and value.device.type == device_type and value.dtype.itemsize < 8
         return value.to(dtype) if eligible else value
     if isinstance(value, Mapping):
-        return {_cast(key, device_type, dtype): _cast(each, device_type, dtype) for key, each in value.items()}
+        return {_cast(key, device_type, dtype): _cast(item, device_type, dtype) for key, item in value.items()}
     return (
-        type(value)([_cast(each, device_type, dtype) for each in value]) if isinstance(value, (list, tuple)) else value
+        type(value)([_cast(item, device_type, dtype) for item in value]) if isinstance(value, (list, tuple)) else value
     )

@@ -50,7 +50,7 @@ WIDE_CUDA = {
     cumulative: "cumsum cumprod",
 }
 LOW_CUDA = {products: "mv", contractions: "addmv addr"}
-# not cast, nor what they call
+# not cast, and neither are the functions that they call
 PLAIN = {products: "dot outer", complexes: "vdot", F: "bilinear", linear_algebra: "matrix_exp"}
 
 

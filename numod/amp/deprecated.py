@@ -5,15 +5,23 @@ from __future__ import annotations
 from .autocast import autocast as _Autocast
 from .scaler import GradScaler as _Scaler
 from ..dtypes import dtype as DType
+from ..errors import warn_caller
+
+
+def _warn_of(device_type: str, name: str) -> None:
+    warn_caller(
+        f"`numod.{device_type}.amp.{name}(args...)` is deprecated. Please use "
+        f"`numod.amp.{name}('{device_type}', args...)` instead.",
+        FutureWarning,
+    )
 
 
 def of_device(device_type: str, usual: DType) -> tuple[type, type]:
-    """`autocast` and `GradScaler` of a type of device, without its name among their arguments; `usual` is the dtype
-    that autocast takes if none is given.
-    """
+    """`autocast` and `GradScaler` for one device type; `usual` is autocast's default dtype."""
 
     class autocast(_Autocast):
         def __init__(self, enabled: bool = True, dtype: DType = usual, cache_enabled: bool = True) -> None:
+            _warn_of(device_type, "autocast")
             super().__init__(device_type, dtype, enabled, cache_enabled)
 
     class GradScaler(_Scaler):
@@ -25,9 +33,10 @@ def of_device(device_type: str, usual: DType) -> tuple[type, type]:
             growth_interval: int = 2000,
             enabled: bool = True,
         ) -> None:
+            _warn_of(device_type, "GradScaler")
             super().__init__(device_type, init_scale, growth_factor, backoff_factor, growth_interval, enabled)
 
-    for each in (autocast, GradScaler):
-        each.__module__, each.__qualname__ = f"numod.{device_type}.amp", each.__name__
-        each.__doc__ = f'`numod.amp.{each.__name__}("{device_type}", ...)`.'
+    for class_ in (autocast, GradScaler):
+        class_.__module__, class_.__qualname__ = f"numod.{device_type}.amp", class_.__name__
+        class_.__doc__ = f'`numod.amp.{class_.__name__}("{device_type}", ...)`.'
     return autocast, GradScaler

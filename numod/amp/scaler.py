@@ -103,7 +103,7 @@ class GradScaler:
         return optimizer.step(*args, **kwargs) if self._found[id(optimizer)] else None
 
     def update(self, new_scale: float | Tensor | None = None) -> None:
-        """Adjust the scale to what the steps since the last update have met, or set it."""
+        """Adjust the scale by the overflows since the last update, or set it."""
         if not self._enabled:
             return
         self._check_in_use("update")
@@ -126,10 +126,10 @@ class GradScaler:
         self._scale.copy_(grown.where(due & grown.isfinite(), self._scale))
         self._growth_tracker.masked_fill_(due, 0)
 
-    def _check_in_use(self, what: str) -> None:
+    def _check_in_use(self, method: str) -> None:
         if self._scale is None:
             raise AssertionError(
-                f"Attempted {what} but _scale is None.  This may indicate your script did not use scaler.scale(loss "
+                f"Attempted {method} but _scale is None.  This may indicate your script did not use scaler.scale(loss "
                 "or outputs) earlier in the iteration."
             )
 
@@ -148,7 +148,7 @@ class GradScaler:
         self._growth_factor = new_factor
 
     def get_backoff_factor(self) -> float:
-        """What the scale is multiplied by after a step whose gradients were not finite."""
+        """The factor of the scale after a step with gradients that were not finite."""
         return self._backoff_factor
 
     def set_backoff_factor(self, new_factor: float) -> None:
@@ -181,7 +181,7 @@ class GradScaler:
         }
 
     def load_state_dict(self, state_dict: dict) -> None:
-        """Continue as the scaler whose state this is. Raises RuntimeError for that of one not enabled."""
+        """Restore a state of `state_dict`. Raises RuntimeError for the empty state of a disabled scaler."""
         if not self._enabled:
             return
         if not state_dict:

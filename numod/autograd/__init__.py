@@ -58,9 +58,7 @@ def _backward(
 
 
 def _register_hook(self: Tensor, hook: Callable) -> Handle:
-    """Call `hook(grad)` when this tensor's gradient is computed; what it returns (unless None) replaces the
-    gradient.
-    """
+    """Call `hook(grad)` when this tensor's gradient is computed; a result other than None replaces the gradient."""
     if not self.requires_grad:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     if self._layout.batch is not None:

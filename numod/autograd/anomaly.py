@@ -40,8 +40,8 @@ def _watched(node: Node, grads: list[Tensor | None]) -> list[tuple[int, Tensor |
     If they raise or contain NaN, a warning shows the lines that made the node. Raises RuntimeError for NaN.
     """
     try:
-        found = list(node.backward(grads))
-        for position, gradient in found:
+        gradients = list(node.backward(grads))
+        for position, gradient in gradients:
             if (
                 _mode.check_nan
                 and gradient is not None
@@ -57,7 +57,7 @@ def _watched(node: Node, grads: list[Tensor | None]) -> list[tuple[int, Tensor |
         )
         warnings.warn(f"Error detected in {node.name()}. {unknown if lines is None else known}", stacklevel=2)
         raise
-    return found
+    return gradients
 
 
 def set_anomaly_enabled(enabled: bool, check_nan: bool = True) -> None:

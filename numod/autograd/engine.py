@@ -32,6 +32,7 @@ class _Running(threading.local):
 
 
 running = _Running()
+finishing_early = False  # whether some leaf has `_finish_early` set
 watch: Callable | None = None  # runs a node's backward while anomaly detection is on, see `anomaly`
 
 
@@ -62,10 +63,10 @@ def backward(
     Raises RuntimeError if a tensor requires no gradient, is no scalar and has no weight, or if the graph was freed.
     """
     tensors = _tuple(tensors)
-    wanted = None if inputs is None else _tuple(inputs)
-    if wanted is not None and not wanted:
+    targets = None if inputs is None else _tuple(inputs)
+    if targets is not None and not targets:
         raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
-    for tensor in wanted or ():
+    for tensor in targets or ():
         if isinstance(tensor, Tensor):
             tensor.retain_grad()  # so that non-leaf tensors get `.grad`
     if create_graph:
@@ -78,7 +79,7 @@ def backward(
             stacklevel=3,
         )
     _walk(
-        tensors, grad_tensors, bool(create_graph if retain_graph is None else retain_graph), create_graph, wanted, True
+        tensors, grad_tensors, bool(create_graph if retain_graph is None else retain_graph), create_graph, targets, True
     )
 
 
@@ -256,15 +257,15 @@ class _BackwardPass:
             target, number = _target(tensor)
             self.capture_at.setdefault((id(target), number), []).append(k)
         self.at_end: list[Callable[[], None]] = []
+        # for leaves that are finished as soon as their gradient is complete, the number of parts still to come
+        self.awaited: dict[Tensor, int] = {}
         # the nodes that lead to a captured tensor, with the inputs that lead there. None: all nodes
         self.path: dict[Node, tuple[int, ...]] | None = None
 
     def find_path(self, roots: list[tuple], into_leaves: bool) -> None:
-        """Find the nodes that lead from `roots` to a captured tensor, or that computed one whose `.grad` is set. Only
-        these are processed.
-        """
+        """Find the nodes to process: those that lead from `roots` to a captured tensor or a tensor with `.grad` set."""
         capturing = {target for target, _ in self.capture_at} if into_leaves else set()
-        self.path, seen, stack = {}, set(), [(target, False) for target, _ in roots if isinstance(target, Node)]
+        self.path, visited, stack = {}, set(), [(target, False) for target, _ in roots if isinstance(target, Node)]
         while stack:
             node, ready = stack.pop()
             if ready:
@@ -278,8 +279,8 @@ class _BackwardPass:
                 ]
                 if has_hooks or positions:
                     self.path[node] = tuple(positions)
-            elif node not in seen:
-                seen.add(node)
+            elif node not in visited:
+                visited.add(node)
                 stack.append((node, True))
                 stack += [(edge[0], False) for edge in node.edges if edge is not None and isinstance(edge[0], Node)]
 
@@ -290,6 +291,10 @@ class _BackwardPass:
             return
         if isinstance(target, Tensor):
             self.leaves[target] = self.leaves[target] + gradient if target in self.leaves else gradient
+            if self.awaited and target in self.awaited:
+                self.awaited[target] -= 1
+                if not self.awaited[target]:
+                    self.finish_leaf(target, self.leaves.pop(target), True)
         elif target not in self.pending:
             self.pending[target] = gradients = [None] * len(target.outputs)
             gradients[number] = gradient
@@ -298,11 +303,24 @@ class _BackwardPass:
             gradients = self.pending[target]
             gradients[number] = gradient if gradients[number] is None else gradients[number] + gradient
 
+    def await_leaves(self, roots: list[tuple]) -> None:
+        """Count the parts of the gradients of leaves that are to be finished early: the edges that lead to them."""
+        stack, seen = list(roots), set()
+        while stack:
+            target, _ = stack.pop()
+            if isinstance(target, Tensor):
+                if target._finish_early:
+                    self.awaited[target] = self.awaited.get(target, 0) + 1
+            elif target not in seen:
+                seen.add(target)
+                stack += [edge for edge in target.edges if edge is not None]
+
     def leads_on(self, target: Node | Tensor, number: int) -> bool:
         """Whether a result of a node leads to a captured tensor."""
         positions = self.path.get(target)
         return positions is not None and (
-            target.uses is None or any(number in target.uses[position] for position in positions)
+            target.results_of_input is None
+            or any(number in target.results_of_input[position] for position in positions)
         )
 
     def pending_gradient(self, edge: tuple) -> Tensor | None:
@@ -397,23 +415,27 @@ class _BackwardPass:
 
     def finish(self, only: tuple[Tensor, ...] | None) -> None:
         """Accumulate the gradients of all leaves, or of the tensors in `only`."""
-        if state.examples:
+        if state.vmap_depth:
             extensions.check_leaves(self.leaves if only is None else [_target(tensor)[0] for tensor in only])
         for leaf, gradient in self.leaves.items():
-            if leaf._hooks is not None and not self.stop_at_inputs:
-                for hook in list(leaf._hooks.values()):
-                    self.shared_storages.add(id(gradient._storage))
-                    gradient = _hook_result(hook(gradient), gradient)
-                    self.shared_storages.add(id(gradient._storage))
-            if self.capture_at:
-                self.capture(leaf, 0, gradient)
-            if only is None and leaf._requires_grad:
-                self.add(leaf, gradient)
+            self.finish_leaf(leaf, gradient, only is None)
         for leaf, gradient in {
             _target(tensor)[0]: gradient for tensor, gradient in zip(only or (), self.captured)
         }.items():
             if isinstance(leaf, Tensor) and gradient is not None:
                 self.add(leaf, gradient)
+
+    def finish_leaf(self, leaf: Tensor, gradient: Tensor, accumulates: bool) -> None:
+        """Run a leaf's hooks, and accumulate its gradient or only capture it."""
+        if leaf._hooks is not None and not self.stop_at_inputs:
+            for hook in list(leaf._hooks.values()):
+                self.shared_storages.add(id(gradient._storage))
+                gradient = _hook_result(hook(gradient), gradient)
+                self.shared_storages.add(id(gradient._storage))
+        if self.capture_at:
+            self.capture(leaf, 0, gradient)
+        if accumulates and leaf._requires_grad:
+            self.add(leaf, gradient)
 
     def add(self, leaf: Tensor, gradient: Tensor) -> None:
         """Accumulate a leaf's gradient and run the hooks of its AccumulateGrad."""
@@ -470,7 +492,7 @@ def _run_backward(
     weights: object,
     retain: bool,
     create_graph: bool,
-    wanted: tuple | None,
+    targets: tuple | None,
     into_leaves: bool,
     stop_at_inputs: bool = False,
 ) -> list[Tensor | None]:
@@ -479,19 +501,21 @@ def _run_backward(
     With `into_leaves`, gradients are added to `.grad` of these tensors, or of all leaves. With `stop_at_inputs`,
     gradients of `wanted` are not passed on.
     """
-    walk, walks = _BackwardPass(wanted or (), stop_at_inputs), running.walks
+    walk, walks = _BackwardPass(targets or (), stop_at_inputs), running.walks
     before = state.grad_enabled
     try:
         state.grad_enabled = create_graph
         walks.append(walk)
         seeds, roots = _seeds(tensors, weights), [_target(tensor) for tensor in tensors]
-        if wanted is not None:
+        if targets is not None:
             walk.find_path(roots, into_leaves)
+        elif finishing_early:
+            walk.await_leaves(roots)
         for root, seed in zip(roots, seeds):
             walk.shared_storages.add(id(seed._storage))
             walk.send(root, seed)
-        walk.run(retain or state.examples > 0)
-        walk.finish(wanted if into_leaves else ())
+        walk.run(retain or state.vmap_depth > 0)
+        walk.finish(targets if into_leaves else ())
         for call in walk.at_end:
             call()
     finally:
@@ -517,7 +541,7 @@ def _converted(gradient: Tensor | None, layout: Layout) -> Tensor | None:
 
 def _run_prehooks(node: Node, grads: list[Tensor | None]) -> list[Tensor | None]:
     """The gradients after the node's prehooks, which run after the hooks of its results."""
-    count = node.shown_results() if node.hooks.before else 0
+    count = node.visible_results() if node.hooks.before else 0
     for hook in list(node.hooks.before.values()):
         replaced = hook(tuple(grads[:count]))
         if replaced is not None:
@@ -547,7 +571,7 @@ def _run_tensor_hooks(node: Node, grads: list[Tensor | None], walk: _BackwardPas
     for number, reference in node.hooks.retain.items():
         tensor = reference()
         if tensor is not None and grads[number] is not None:
-            if state.examples:
+            if state.vmap_depth:
                 extensions.check_leaves((tensor,))
             tensor._grad = grads[number].contiguous().clone() if tensor._grad is None else tensor._grad + grads[number]
 
@@ -555,7 +579,11 @@ def _run_tensor_hooks(node: Node, grads: list[Tensor | None], walk: _BackwardPas
 def _run_posthooks(
     node: Node, grads: list, by_position: list[tuple[int, Tensor | None]]
 ) -> list[tuple[int, Tensor | None]]:
-    positions, by_position, grad_outputs = node.shown_inputs(), dict(by_position), tuple(grads[: node.shown_results()])
+    positions, by_position, grad_outputs = (
+        node.visible_inputs(),
+        dict(by_position),
+        tuple(grads[: node.visible_results()]),
+    )
     inputs: Sequence[Tensor | None] = [by_position.get(k) if node.edges[k] is not None else None for k in positions]
     for hook in list(node.hooks.after.values()):
         replaced = hook(tuple(inputs), grad_outputs)
@@ -580,7 +608,7 @@ def accumulate(leaf: Tensor, gradient: Tensor, shared_storages: set[int]) -> Non
     if leaf._grad_dtype is not None and leaf._grad_dtype[0] is not None:
         gradient = gradient.to(leaf._grad_dtype[0])
     if leaf._grad is not None:
-        leaf._grad = leaf._grad + gradient if state.grad_enabled or state.examples else leaf._grad.add_(gradient)
+        leaf._grad = leaf._grad + gradient if state.grad_enabled or state.vmap_depth else leaf._grad.add_(gradient)
         return
     if not state.grad_enabled:
         leaf_layout, storage = leaf._layout, gradient._storage

@@ -1,5 +1,4 @@
-"""Dual tensors (a value with its derivative along a direction), with PyTorch's interface but implemented by reverse
-mode.
+"""Dual tensors (a value and its directional derivative): PyTorch's forward-mode interface, implemented by reverse mode.
 
 Inside `dual_level` a dual is a leaf of the tape. A result's tangent is computed when `unpack_dual` asks for it: the
 vector-Jacobian product v^T J is linear in v, so differentiating it again with respect to v gives the Jacobian-vector
@@ -32,8 +31,9 @@ class UnpackedDualTensor(NamedTuple):
 
 
 class _ThreadState(threading.local):
-    """Per thread, of the current level: the duals, their nodes, the tensors that gradients are taken by, and the
-    tangents. None outside of one.
+    """Per thread, for the current level: the duals, their nodes, the tensors to differentiate by, and the tangents.
+
+    None outside of a level.
     """
 
     level: list[tuple] | None = None
@@ -105,7 +105,7 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
 
 
 def _depends_on_more(tensor: Tensor) -> bool:
-    """Whether a tensor is differentiable by others than the duals' own leaves."""
+    """Whether a tensor depends on differentiable tensors other than the leaves of the duals."""
     dual_leaves, edges, seen = (
         {id(source) for _, _, source, _ in _thread_state.level if source.is_leaf},
         [edge_to(tensor)],
@@ -146,8 +146,9 @@ def _tangent(tensor: Tensor, recorded: bool) -> Tensor | None:
 def vjp_of_weights(
     outputs: Sequence[Tensor], inputs: Sequence[Tensor], weights: Sequence[Tensor], **options: bool
 ) -> tuple[Tensor | None, ...]:
-    """The product of weights and Jacobian, to be differentiated by the weights alone: there a Function's own `jvp`
-    stands for its backward.
+    """The product of weights and Jacobian, to be differentiated by the weights only.
+
+    A Function's `jvp` then replaces its backward.
     """
     old_value, function.thread_state.transposing = function.thread_state.transposing, True
     try:

@@ -93,11 +93,11 @@ class FunctionNode(Node):
         """Save the tensors of the context; results without their node, which would otherwise keep itself alive."""
         ids = {id(result): k for k, result in enumerate(results) if result is not None}
         self.numbers = tuple(ids.get(id(tensor)) for tensor in self.context._saved)
-        self.kept = tuple(
+        self.saved = tuple(
             tensor if number is None else tensor.detach() for tensor, number in zip(self.context._saved, self.numbers)
         )
         self.versions = tuple(
-            None if tensor is None else (tensor._own or tensor._storage).version for tensor in self.kept
+            None if tensor is None else (tensor._own or tensor._storage).version for tensor in self.saved
         )
         self.context._saved = ()
         self.context._forward = tuple(
@@ -224,9 +224,10 @@ class Function:
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple, *arguments: Any) -> Any:
-        """Compute the results of all examples of `func.vmap`: given `info.batch_size`, `info.randomness` and for each
-        argument its dimension for the examples, or None, return (results, their dimensions). Without it, `forward` is
-        batched by its operations.
+        """Compute the results for a whole batch of `func.vmap`: (results, their batch dimensions).
+
+        `info` has `batch_size` and `randomness`; `in_dims` has the batch dimension of each argument, or None. Without
+        this method, `forward` is batched op by op.
         """
         raise NotImplementedError(
             "You must implement the vmap function for custom autograd.Function to compute all examples of func.vmap "
@@ -251,15 +252,15 @@ class Function:
     def apply(cls, *arguments: Any) -> Any:
         """Run `forward` without recording its operations, and record a single node for it."""
         forward, alone = (
-            state.examples
+            state.vmap_depth
             and cls.vmap is not Function.vmap
             and extensions.batched_function(cls, arguments)
             or (cls.forward, False)
         )
         if alone:
             return forward(*arguments)
-        if state.examples and state.grad_enabled:
-            extensions.check_leaves(arguments)  # those that it stands for would have no node
+        if state.vmap_depth and state.grad_enabled:
+            extensions.check_leaves(arguments)  # the tensors of the batch would have no node
         context = Context()
         edges = tuple(map(edge_to, arguments)) if state.grad_enabled else (None,) * len(arguments)
         context.needs_input_grad = tuple(edge is not None for edge in edges)
@@ -270,7 +271,7 @@ class Function:
                 cls.setup_context(context, _with_defaults(cls.forward, arguments), outputs)
             else:
                 outputs = cls.forward(context, *arguments)
-        if any(each is leaf for each in context._dirty for leaf in leaves):
+        if any(tensor is leaf for tensor in context._dirty for leaf in leaves):
             raise RuntimeError(
                 "a leaf Variable that requires grad is being used in an in-place operation. Write under "
                 "numod.no_grad(), or to a clone()."
@@ -290,7 +291,7 @@ def _with_defaults(forward: Callable, arguments: tuple) -> tuple:
 
 
 def _recorded(cls: type, context: Context, arguments: tuple, edges: tuple, results: tuple) -> tuple:
-    """The results with their node attached. An input that forward returns unchanged comes back as a new tensor."""
+    """The results with their node attached. An input that forward returns unchanged is replaced by a new tensor."""
     inputs = {id(argument) for argument in arguments if isinstance(argument, Tensor)}
     dirty = {id(output) for output in context._dirty}
     if not dirty & inputs <= {id(result) for result in results}:
@@ -332,9 +333,8 @@ def _recorded(cls: type, context: Context, arguments: tuple, edges: tuple, resul
             and not any(original is one for one in context._no_gradient)
         ):
             if output._base is not None and id(original) not in dirty:
-                output._unrecorded = (
-                    True  # a gradient would pass the Function by after a write to it or to what it shows
-                )
+                # after a write to the view or its base, gradients would bypass the Function
+                output._unrecorded = True
             output._node, output._output, output._requires_grad = node, number, True
     return fresh
 
@@ -348,8 +348,9 @@ class InplaceFunction(Function):
 
 
 class _Transposed(Function):
-    """A Function's backward where only its derivative by the gradients is asked for: that is the Function's `jvp`, and
-    values do not matter.
+    """A Function's backward if only its derivative by the gradients is needed.
+
+    That derivative is the Function's `jvp`; values do not matter.
     """
 
     @staticmethod
@@ -367,15 +368,15 @@ class _Transposed(Function):
         if node.context._materialize:
             like = next(tangent for tangent in tangents if tangent is not None)
             tangents = tuple(
-                like.new_zeros(layout.shape, dtype=layout.dtype) if own is None and layout is not None else own
-                for own, layout in zip(tangents, node.layouts)
+                like.new_zeros(layout.shape, dtype=layout.dtype) if tangent is None and layout is not None else tangent
+                for tangent, layout in zip(tangents, node.layouts)
             )
-        found = node._call(node.function.jvp, node.context._forward, tangents)
-        return None, *(found if isinstance(found, tuple) else (found,))
+        results = node._call(node.function.jvp, node.context._forward, tangents)
+        return None, *(results if isinstance(results, tuple) else (results,))
 
 
 class _Refusal(Function):
-    """The identity, whose backward raises: marks gradients that must not be differentiated again."""
+    """The identity with a backward that raises; marks gradients that must not be differentiated again."""
 
     @staticmethod
     def forward(ctx: Context, x: Tensor) -> Tensor:
@@ -387,23 +388,25 @@ class _Refusal(Function):
 
 
 def once_differentiable(backward: Callable) -> Callable:
-    """Decorator for a `backward` that is not itself differentiable: it is not recorded, and double backward through it
-    raises RuntimeError.
+    """Decorator for a `backward` that is not differentiable.
+
+    It is not recorded, and double backward through it raises RuntimeError.
     """
 
     @functools.wraps(backward)
     def once(ctx: Context, *gradients: Tensor) -> object:
         with no_grad():
-            found = backward(ctx, *gradients)
+            results = backward(ctx, *gradients)
         if not state.grad_enabled or not any(
             isinstance(gradient, Tensor) and gradient.requires_grad for gradient in gradients
         ):
-            return found
-        every = found if isinstance(found, tuple) else (found,)
+            return results
+        result_tuple = results if isinstance(results, tuple) else (results,)
         guarded = [
-            _Refusal.apply(each.detach().requires_grad_()) if isinstance(each, Tensor) else each for each in every
+            _Refusal.apply(result.detach().requires_grad_()) if isinstance(result, Tensor) else result
+            for result in result_tuple
         ]
-        return tuple(guarded) if isinstance(found, tuple) else guarded[0]
+        return tuple(guarded) if isinstance(results, tuple) else guarded[0]
 
     return once
 

@@ -43,7 +43,7 @@ def _prepared(inputs: object, create_graph: bool, name: str) -> tuple[tuple[Tens
 
 
 def _weights(v: object, like: tuple[Tensor, ...], name: str) -> tuple[Tensor, ...]:
-    """`v` checked against the tensors it is multiplied with; None stands for 1 if there is a single number."""
+    """`v` checked against the tensors it is multiplied with; None means 1 for a single number."""
     if v is None:
         if len(like) != 1 or like[0].numel() != 1:
             raise RuntimeError(
@@ -224,5 +224,5 @@ def vhp(
 def hvp(
     func: Callable, inputs: Tensors, v: Tensors | None = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Tensors, Tensors]:
-    """(output, products of the Hessian with `v`): the same as `vhp`, since the Hessian is symmetric."""
+    """(output, products of the Hessian with `v`); equal to `vhp`, since the Hessian is symmetric."""
     return vhp(func, inputs, v, create_graph, strict)

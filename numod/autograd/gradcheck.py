@@ -89,7 +89,7 @@ def _differences(outputs: Callable, point: Tensor, direction: list[float], eps: 
         point.detach().copy_(_like(point, [value + shift * step for value, step in zip(values, direction)]))
         sides.append([_numbers(output) for output in outputs()])
     point.detach().copy_(_like(point, values))
-    return [[(up - down) / (2 * eps) for up, down in zip(*each)] for each in zip(*sides)]
+    return [[(up - down) / (2 * eps) for up, down in zip(*pair)] for pair in zip(*sides)]
 
 
 def _compare(outputs: Callable, inputs: tuple, position: int, eps: float, atol: float, rtol: float) -> None:
@@ -138,7 +138,7 @@ def _random_unit(size: int, generator: Generator) -> list[float]:
 
 
 def _require_deterministic(results: list[Tensor], points: list[Tensor], tolerance: float, generator: Generator) -> None:
-    """Raise GradcheckError where two backward passes with the same gradients differ by more."""
+    """Raise GradcheckError if two backward passes with equal gradients differ by more than the tolerance."""
     seeds = [_like(result, _random_unit(len(_numbers(result)), generator)) for result in results]
     first, second = (grad(results, points, seeds, retain_graph=True, allow_unused=True) for _ in range(2))
     for a, b in zip(first, second):
@@ -151,17 +151,15 @@ def _require_deterministic(results: list[Tensor], points: list[Tensor], toleranc
 
 
 def _require_undefined_handled(results: list[Tensor], points: list[Tensor]) -> None:
-    """Raise GradcheckError where a backward fails, or gives more than zeros, when no gradient reaches one of several
-    outputs, or any output of a Function.
-    """
+    """Raise GradcheckError if backward fails or returns nonzero gradients when an output has no gradient."""
     gradients: list[Tensor | None] = []
     try:
         for left_out in range(len(results) if len(results) > 1 else 0):
-            others = results[:left_out] + results[left_out + 1 :]
+            remaining = results[:left_out] + results[left_out + 1 :]
             gradients += grad(
-                others,
+                remaining,
                 points,
-                [tensor.detach().new_zeros(tensor.shape) for tensor in others],
+                [tensor.detach().new_zeros(tensor.shape) for tensor in remaining],
                 retain_graph=True,
                 allow_unused=True,
             )
@@ -241,12 +239,12 @@ def gradgradcheck(
         weights = _tensors(grad_outputs)
 
     def first_order(*arguments: object) -> tuple[Tensor, ...]:
-        given, seeds = arguments[: len(inputs)], arguments[len(inputs) :]
+        points, seeds = arguments[: len(inputs)], arguments[len(inputs) :]
         with enable_grad():
-            results = [tensor for tensor in _tensors(func(*given)) if tensor.requires_grad]
-            wanted = [each for each in given if isinstance(each, Tensor) and each.requires_grad]
-            found = grad(results, wanted, seeds, create_graph=True, allow_unused=True)
-        return tuple(each for each in found if each is not None and each.requires_grad)
+            results = [tensor for tensor in _tensors(func(*points)) if tensor.requires_grad]
+            targets = [point for point in points if isinstance(point, Tensor) and point.requires_grad]
+            gradients = grad(results, targets, seeds, create_graph=True, allow_unused=True)
+        return tuple(gradient for gradient in gradients if gradient is not None and gradient.requires_grad)
 
     return gradcheck(
         first_order,

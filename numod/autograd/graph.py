@@ -48,8 +48,9 @@ _active = 0  # hooks that are active on any thread
 
 
 class saved_tensors_hooks:
-    """Context in which tensors saved for backward are replaced by `pack_hook(tensor)`; `unpack_hook(packed)` restores
-    one when backward needs it.
+    """Context in which tensors saved for backward are replaced by `pack_hook(tensor)`.
+
+    `unpack_hook(packed)` restores them when backward needs them.
     """
 
     def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
@@ -108,12 +109,14 @@ class _Packed:
 
     def __init__(self, saved: Sequence, out: tuple | None) -> None:
         pack, self._unpack = _thread_state.hooks[-1]
-        self._kept = [(_packed(pack, value), edge_to(value), isinstance(value, Tensor)) for value in saved]
+        self._packed_values = [(_packed(pack, value), edge_to(value), isinstance(value, Tensor)) for value in saved]
         self._out = [_packed(pack, result) for result, _ in out or ()]
 
-    def kept(self) -> list:
+    def saved(self) -> list:
         """The saved inputs, with their history."""
-        return [with_edge(self._unpacked(value), edge) if packed else value for value, edge, packed in self._kept]
+        return [
+            with_edge(self._unpacked(value), edge) if packed else value for value, edge, packed in self._packed_values
+        ]
 
     def out(self) -> list[tuple[Tensor, int]]:
         """The saved results, with their versions."""
@@ -129,9 +132,9 @@ class _Packed:
 
 
 def _pack(node: tape.Node) -> None:
-    if _thread_state.hooks and (node.kept or node.out):
-        node.packed = _Packed(node.kept, node.out)
-        node.kept, node.out, node.versions = None, None, [None] * len(node.versions)
+    if _thread_state.hooks and (node.saved or node.out):
+        node.packed = _Packed(node.saved, node.out)
+        node.saved, node.out, node.versions = None, None, [None] * len(node.versions)
 
 
 def _packed(pack: Callable, value: object) -> object:

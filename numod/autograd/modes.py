@@ -76,7 +76,7 @@ def _around_steps(mode: _Mode, function: Callable) -> Callable:
                     with mode._again():
                         steps.close()
                     raise
-                except BaseException as error:  # whatever is thrown in belongs to the generator
+                except BaseException as error:  # thrown exceptions are passed to the generator
                     step = functools.partial(steps.throw, error)
         except StopIteration as stop:
             return stop.value
@@ -120,7 +120,7 @@ class set_grad_enabled(_Mode):
 
 
 class set_multithreading_enabled(contextlib.ContextDecorator):
-    """For PyTorch's sake, and without effect: backward passes run on the thread that asks for them."""
+    """For compatibility with PyTorch, without effect: backward passes run on the calling thread."""
 
     def __init__(self, mode: bool) -> None:
         self.mode = mode

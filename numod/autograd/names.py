@@ -22,7 +22,7 @@ _DIFFERENT = {  # what PyTorch's nodes are called whose ops have another name he
 def title(node: object) -> str:
     """The name of an op's node without its ending."""
     name = node.op.name
-    if not node.outputs:  # for the profiler, which knows only the op's name
+    if not node.outputs:  # for the profiler, which has only the op's name
         return _DIFFERENT.get(name) or _joined(name)
     chosen = _BY_CALL.get(name)
     return (chosen and chosen(node)) or _DIFFERENT.get(name) or _joined(name)
@@ -51,7 +51,7 @@ def _product(node: object) -> str | None:
 
 
 def _average(node: object) -> str:
-    """Adaptive pools of windows of one size are the same op."""
+    """Adaptive pools with windows of one size are the op of regular pools."""
     return f"AvgPool{_dimensions(node)}D"
 
 

@@ -36,8 +36,8 @@ class Node:
     """
 
     hooks: SimpleNamespace | None = None
-    hidden: Container[int] = ()  # results that other results were computed from, without an edge
-    uses: Sequence[Container[int]] | None = None  # for each input the results computed from it; None: all
+    indirect_results: Container[int] = ()  # results that other results were computed from, without an edge
+    results_of_input: Sequence[Container[int]] | None = None  # for each input the results computed from it; None: all
     # if the saved tensors were dropped: recomputes them (see `utils.checkpoint`)
     refill: Callable[[], None] | None = None
     out: tuple[tuple[Tensor, int], ...] | None = None  # the saved results, with their versions
@@ -55,20 +55,20 @@ class Node:
 
         For each input that requires a gradient, or at least for those `needed`.
         """
-        recipe, saved = self.recipe, self.kept
-        calls, wanted = (recipe.calls, recipe.wanted) if needed is None else self.op.fewer(recipe, needed)
+        plan, saved = self.backward_plan, self.saved
+        calls, wanted = (plan.calls, plan.wanted) if needed is None else self.op.narrowed(plan, needed)
         if saved is None:
             saved = self.unpack()
         for tensor, version in zip(saved, self.versions):
             if version is not None and (tensor._own or tensor._storage).version != version:
-                raise stale(tensor, version, tensor._node)
+                raise modified_error(tensor, version, tensor._node)
         values = [
             grads if self.op.outputs else grads[0],
             *(self._with_history(saved) if dispatch.state.grad_enabled else saved),
         ]
-        if recipe.keep_out:
+        if plan.keep_out:
             values += self._results()
-        if recipe.wide:
+        if plan.needs_attributes:
             values += [*self.parameters, *self.layouts, self.layouts, wanted, dispatch.state.grad_enabled]
         # gradients are plain tensors, whatever the classes of saved tensors
         gradients, overriding = [], leave_alone() if overridable else None
@@ -93,42 +93,42 @@ class Node:
         saved = self.filled()
         for tensor, version in zip(saved, self.versions):
             if version is not None and (tensor._own or tensor._storage).version != version:
-                raise stale(tensor, version, tensor._node)
+                raise modified_error(tensor, version, tensor._node)
         return saved
 
     def filled(self) -> Sequence:
         """The saved inputs, recomputed or unpacked if necessary. Raises RuntimeError if they were freed."""
         if self.packed is not None:
-            return self.packed.kept()
-        while self.kept is None and self.refill is not None:
+            return self.packed.saved()
+        while self.saved is None and self.refill is not None:
             self.refill()
-        if self.kept is None:
-            raise used_up()
-        return self.kept
+        if self.saved is None:
+            raise freed_error()
+        return self.saved
 
     def _results(self) -> list:
         """The saved results, followed by a tuple of all if the gradient formulas take that."""
         results = []
         for number, (result, version) in zip(
-            self.recipe.keep_out, self.out if self.packed is None else self.packed.out()
+            self.backward_plan.keep_out, self.out if self.packed is None else self.packed.out()
         ):
             if (result._own or result._storage).version != version:
-                raise stale(result, version, self)
+                raise modified_error(result, version, self)
             fresh = result._alias()  # saving the result itself would be a reference cycle with this node
             if result._layout.dtype.differentiable:
                 fresh._node, fresh._output, fresh._requires_grad = self, number, True
             results.append(fresh)
-        return [*results, tuple(results)] if self.recipe.together else results
+        return [*results, tuple(results)] if self.backward_plan.all_results else results
 
     def release(self) -> None:
         """Free the saved tensors. A node without saved tensors can run again."""
         if self.versions or self.out or self.packed is not None:
-            self.kept = self.out = self.refill = self.packed = None
+            self.saved = self.out = self.refill = self.packed = None
 
     def _with_history(self, saved: list) -> list:
         """The saved inputs with their history from when they were saved, for double backward."""
         linked = []
-        for tensor, position in zip(saved, self.recipe.keep):
+        for tensor, position in zip(saved, self.backward_plan.keep):
             edge = self.edges[position]
             if (
                 isinstance(tensor, Tensor)
@@ -143,8 +143,8 @@ class Node:
         """PyTorch's name of the node, such as AddBackward0."""
         return type(self).__name__ if self.op is None else f"{title(self)}Backward0"
 
-    def shown(self) -> Node:
-        """The node, with a class of its name from now on: tools that draw graphs read `type(node).__name__`."""
+    def with_class_name(self) -> Node:
+        """The node, changed to a class with its name, which tools that draw graphs read from `type(node).__name__`."""
         name = self.name()
         if type(self).__name__ != name:
             self.__class__ = _class_of(type(self), name)
@@ -152,29 +152,28 @@ class Node:
 
     @property
     def metadata(self) -> dict:
-        """A dictionary for the user's own data about the node."""
+        """A dictionary for user data about the node."""
         return self.__dict__.setdefault("_metadata", {})
 
     def __getattr__(self, name: str) -> object:
         """PyTorch's `_saved_self`, `_saved_other` and `_saved_result`: the saved inputs and result of an op."""
         position = {"_saved_self": 0, "_saved_other": 1}.get(name)
-        if self.op is not None and name == "_saved_result" and self.recipe.keep_out:
+        if self.op is not None and name == "_saved_result" and self.backward_plan.keep_out:
             return self._results()[0]
-        if self.op is not None and position is not None and position in self.recipe.keep:
-            return self._with_history(self.unpack())[self.recipe.keep.index(position)]
+        if self.op is not None and position is not None and position in self.backward_plan.keep:
+            return self._with_history(self.unpack())[self.backward_plan.keep.index(position)]
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     @property
     def next_functions(self) -> tuple:
         """The nodes that receive the gradients of the inputs, each with an output number."""
-        shown = lambda target: AccumulateGrad.of(target) if isinstance(target, Tensor) else target.shown()  # noqa: E731
-        edges = [self.edges[k] for k in self.shown_inputs()]
-        return tuple((None, 0) if edge is None else (shown(edge[0]), edge[1]) for edge in edges)
+        edges = [self.edges[k] for k in self.visible_inputs()]
+        return tuple((None, 0) if edge is None else (_public_node(edge[0]), edge[1]) for edge in edges)
 
-    def shown_inputs(self) -> list[int]:
-        """The inputs that have an edge in PyTorch's graph: those that can have a gradient, without numbers.
+    def visible_inputs(self) -> list[int]:
+        """The inputs that have an edge in PyTorch's graph: those that can have a gradient.
 
-        Numbers have one in arithmetic.
+        Numbers have an edge in arithmetic only.
         """
         return [k for k, edge in enumerate(self.edges) if edge is not None or self._may_have_gradient(k)]
 
@@ -187,8 +186,8 @@ class Node:
         )
         return self.op.has_gradient(position) and (not is_number or self.op.name in _ARITHMETIC)
 
-    def shown_results(self) -> int:
-        """The number of results that can have a gradient, which is what hooks receive."""
+    def visible_results(self) -> int:
+        """The number of results that can have a gradient; hooks receive this many."""
         count = self.op and self.op.results_with_gradient
         return count or max(
             [k + 1 for k, output in enumerate(self.outputs) if self.op is None or output.dtype.differentiable],
@@ -206,12 +205,17 @@ class Node:
         return Handle.add(self._checked_hooks().before, hook)
 
     def _checked_hooks(self) -> SimpleNamespace:
-        if dispatch.state.examples:
+        if dispatch.state.vmap_depth:
             extensions.check_leaves(leaves_of([self]))  # the hook would not see gradients of the whole batch
         return hooks_of(self)
 
     def __repr__(self) -> str:
         return f"<{self.name()} object at {id(self):#x}>"
+
+
+def _public_node(target: Node | Tensor) -> Node | AccumulateGrad:
+    """The node that users see for the target of an edge."""
+    return AccumulateGrad.of(target) if isinstance(target, Tensor) else target.with_class_name()
 
 
 @cache
@@ -313,7 +317,7 @@ def expose(tensor: Tensor) -> None:
 
     Called before the tensor gets hooks or its gradient is captured.
     """
-    if tensor._node is not None and tensor._output in tensor._node.hidden:
+    if tensor._node is not None and tensor._output in tensor._node.indirect_results:
         tensor._node.show(tensor)
 
 
@@ -368,9 +372,11 @@ def make_node(op: Op, inputs: tuple, layouts: list, parameters: tuple, outputs: 
         bit += bit
     node = Node(op, edges, layouts, outputs)
     node.parameters = parameters
-    node.recipe = recipe = op.recipes.get((requiring_grad, len(edges))) or op.recipe(requiring_grad, len(edges))
+    node.backward_plan = plan = op.backward_plans.get((requiring_grad, len(edges))) or op.backward_plan(
+        requiring_grad, len(edges)
+    )
     saved_values, versions, saves_tensor = [], [], False
-    for position in recipe.keep:
+    for position in plan.keep:
         value = inputs[position]
         saved_values.append(value)
         if isinstance(value, Tensor):
@@ -383,7 +389,7 @@ def make_node(op: Op, inputs: tuple, layouts: list, parameters: tuple, outputs: 
                 )
         else:
             versions.append(None)
-    node.kept, node.versions = saved_values, versions if saves_tensor and not op.reusable else ()
+    node.saved, node.versions = saved_values, versions if saves_tensor and not op.reusable else ()
     return node
 
 
@@ -395,7 +401,7 @@ def record(op: Op, inputs: tuple, layouts: list, parameters: tuple, result: Tens
         node = result._node = make_node(op, inputs, layouts, parameters, (result._layout,))
         result._requires_grad = True
         # an alias has no node; a batched one keeps the history of its numbers, for an outer tape
-        if node.recipe.keep_out:
+        if node.backward_plan.keep_out:
             node.out = ((result._alias(Tensor), (result._own or result._storage).version),)
         if packing is not None:
             packing(node)
@@ -406,18 +412,18 @@ def _record_several(op: Op, inputs: tuple, layouts: list, parameters: tuple, res
     for number, result in enumerate(results):
         if result._layout.dtype.differentiable:
             result._node, result._output, result._requires_grad = node, number, True
-    if node.recipe.keep_out:
+    if node.backward_plan.keep_out:
         node.out = tuple(
             [
                 (results[k]._alias(Tensor), (results[k]._own or results[k]._storage).version)
-                for k in node.recipe.keep_out
+                for k in node.backward_plan.keep_out
             ]
         )
     if packing is not None:
         packing(node)
 
 
-def used_up() -> RuntimeError:
+def freed_error() -> RuntimeError:
     """The error for saved tensors that were freed."""
     return RuntimeError(
         "Trying to backward through the graph a second time (or directly access saved tensors after they have already "
@@ -429,7 +435,7 @@ def used_up() -> RuntimeError:
     )
 
 
-def stale(tensor: Tensor, version: int, node: Node | None) -> RuntimeError:
+def modified_error(tensor: Tensor, version: int, node: Node | None) -> RuntimeError:
     """The error for a saved tensor that was modified in place."""
     producer = f", which is output {tensor._output} of {node.name()}," if node is not None else ""
     return RuntimeError(

@@ -37,9 +37,9 @@ def make_write_node(op: Op, inputs: tuple, layouts: list, attributes: tuple, tar
             "and let an autograd.Function that returns a view, or its input, return a clone()."
         )
     node = make_node(op, inputs, layouts, attributes, (target._layout,))
-    for position, saved in enumerate(node.kept):
+    for position, saved in enumerate(node.saved):
         if isinstance(saved, Tensor) and saved._storage is target._storage:
-            node.kept[position] = copy = saved.clone()
+            node.saved[position] = copy = saved.clone()
             node.versions[position] = copy._storage.version
     edge = edge_to(target)
     if edge is not None and not any(
@@ -50,10 +50,10 @@ def make_write_node(op: Op, inputs: tuple, layouts: list, attributes: tuple, tar
 
 
 class OverwritingNode(Node):
-    """The node of a write that does not depend on the old values, whose gradient is zero."""
+    """The node of a write that does not depend on the old values; their gradient is zero."""
 
     def backward(
-        self, grads: list[Tensor | None], asked: tuple[int, ...] | None = None
+        self, grads: list[Tensor | None], needed: tuple[int, ...] | None = None
     ) -> list[tuple[int, Tensor | None]]:
         layout = self.layouts[-1]
         return [*super().backward(grads), (len(self.edges) - 1, grads[0].new_zeros(layout.shape, dtype=layout.dtype))]
@@ -64,7 +64,7 @@ def attach(node: Node, target: Tensor) -> None:
 
     The base of a view gets a node that routes the view's part of the gradient through the op.
     """
-    if node.recipe.keep_out:
+    if node.backward_plan.keep_out:
         node.out = ((target.detach(), (target._own or target._storage).version),)
     if tape.packing is not None:
         tape.packing(node)
@@ -112,16 +112,18 @@ def check_write(target: Tensor) -> None:
 
 
 class ViewWriteNode(Node):
-    """The node of a base written through a view: the view's part of the gradient passes through the op, the rest goes
-    to the old base. The gradient of the old view goes to the base directly, so its hooks do not run after the write.
+    """The node of a base written through a view.
+
+    The view's part of the gradient passes through the op, the rest goes to the old base. The gradient of the old view
+    goes to the base directly, so its hooks do not run after the write.
     """
 
     def __init__(self, base: Tensor, view: Tensor, inner: Node) -> None:
         old, replaced = (base._node, base._output) if base._node is not None else None, (view._node, view._output)
-        self.own = {k for k, edge in enumerate(inner.edges) if edge is not None and edge == replaced}
-        edges = [None if k in self.own else edge for k, edge in enumerate(inner.edges)]
+        self.view_inputs = {k for k, edge in enumerate(inner.edges) if edge is not None and edge == replaced}
+        edges = [None if k in self.view_inputs else edge for k, edge in enumerate(inner.edges)]
         super().__init__(None, (old, *edges), (base._layout, *inner.layouts), (base._layout,))
-        self.whole, self.part = _whole(base, view), _part(base, view)
+        self.base_layout, self.view_geometry = _whole(base, view), _part(base, view)
         self.inner, self.dtype, self.view_shape, self.is_custom_function = (
             inner,
             view._layout.dtype,
@@ -131,17 +133,23 @@ class ViewWriteNode(Node):
 
     def backward(self, grads: list[Tensor | None]) -> Iterator[tuple[int, Tensor | None]]:
         base_gradient = spread(
-            _of_dtype(grads[0], self.whole.dtype), self.whole, self.whole.shape, self.whole.strides, 0
+            _of_dtype(grads[0], self.base_layout.dtype),
+            self.base_layout,
+            self.base_layout.shape,
+            self.base_layout.strides,
+            0,
         )
-        view_gradient = base_gradient.as_strided(*self.part)
+        view_gradient = base_gradient.as_strided(*self.view_geometry)
         input_gradients = [
             pair for pair in self.inner.backward([_of_dtype(view_gradient.clone(), self.dtype)]) if pair[1] is not None
         ]
-        yield from [(position + 1, gradient) for position, gradient in input_gradients if position not in self.own]
+        yield from [
+            (position + 1, gradient) for position, gradient in input_gradients if position not in self.view_inputs
+        ]
         if self.edges[0] is not None:
             view_gradient.zero_()
             for position, gradient in input_gradients:
-                if position in self.own:
+                if position in self.view_inputs:
                     view_gradient.add_(_of_dtype(gradient.sum_to_size(self.view_shape), view_gradient.dtype))
             yield 0, _of_dtype(base_gradient, self.layouts[0].dtype)
 
@@ -162,10 +170,16 @@ class ViewNode(Node):
 
     def __init__(self, base: Tensor, view: Tensor) -> None:
         super().__init__(None, ((base._node, base._output),), (base._layout,), (view._layout,))
-        self.whole, self.part = _whole(base, view), _part(base, view)
+        self.base_layout, self.view_geometry = _whole(base, view), _part(base, view)
 
     def backward(self, grads: list[Tensor | None]) -> Iterator[tuple[int, Tensor | None]]:
-        yield 0, _of_dtype(spread(_of_dtype(grads[0], self.whole.dtype), self.whole, *self.part), self.layouts[0].dtype)
+        yield (
+            0,
+            _of_dtype(
+                spread(_of_dtype(grads[0], self.base_layout.dtype), self.base_layout, *self.view_geometry),
+                self.layouts[0].dtype,
+            ),
+        )
 
     def release(self) -> None:
         """Nothing to free."""

@@ -37,7 +37,7 @@ class _State(threading.local):
     # op's time, so this class attribute is read first
     special = False
     autocast: tuple[tuple[str, DType], ...] = ()  # (device type, dtype) of `amp.autocast`
-    examples = 0  # the number of running calls of `func.vmap`, which may traverse one graph several times
+    vmap_depth = 0  # the number of running calls of `func.vmap`, which may traverse one graph several times
     checkpointing = False  # whether ops that run now will be rerun in backward, node by node
     acting = False  # whether a scheduler's step runs for a recorder, which must not record the ops in it
 
@@ -62,26 +62,28 @@ def apply(op: Op, inputs: tuple, attributes: tuple = ()) -> Tensor | tuple[Tenso
     if len(inputs) == 2:  # unrolled for the common numbers of inputs: these lines run for every op
         x, y = inputs
         if isinstance(x, Tensor):
-            first, wanted = x._layout, x._requires_grad or (x._base is not None and x.requires_grad)
+            first, requires_grad = x._layout, x._requires_grad or (x._base is not None and x.requires_grad)
         else:
-            first, wanted = x.__class__, False
+            first, requires_grad = x.__class__, False
         if isinstance(y, Tensor):
             key = (attributes, first, y._layout)
-            wanted = wanted or y._requires_grad or (y._base is not None and y.requires_grad)
+            requires_grad = requires_grad or y._requires_grad or (y._base is not None and y.requires_grad)
         else:
             key = attributes, first, y.__class__
     elif len(inputs) == 1:
         (x,) = inputs
         if isinstance(x, Tensor):
-            key, wanted = (attributes, x._layout), x._requires_grad or (x._base is not None and x.requires_grad)
+            key, requires_grad = (attributes, x._layout), x._requires_grad or (x._base is not None and x.requires_grad)
         else:
-            key, wanted = (attributes, x.__class__), False
+            key, requires_grad = (attributes, x.__class__), False
     else:
-        parts, wanted = [attributes], False
+        parts, requires_grad = [attributes], False
         for input in inputs:
             if isinstance(input, Tensor):
                 parts.append(input._layout)
-                wanted = wanted or input._requires_grad or (input._base is not None and input.requires_grad)
+                requires_grad = (
+                    requires_grad or input._requires_grad or (input._base is not None and input.requires_grad)
+                )
             else:
                 parts.append(input.__class__)
         key = tuple(parts)
@@ -105,7 +107,7 @@ def apply(op: Op, inputs: tuple, attributes: tuple = ()) -> Tensor | tuple[Tenso
         result = plan.run(inputs)
     except OverflowError:
         return apply(op, _as_signed(inputs), attributes)
-    if wanted and op.differentiable and state.grad_enabled:
+    if requires_grad and op.differentiable and state.grad_enabled:
         extensions.record(op, inputs, key[1:], attributes, result)
     # a view of an inference tensor is one in any mode
     if _State.special and (state.inference or (op.is_view and inputs[0]._inference)):
@@ -198,11 +200,11 @@ def observed(op: Op, inputs: tuple, attributes: tuple) -> float | int:
 def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], attributes: tuple = ()) -> None:
     """Run `op` and write its results to `targets`, which may be among the inputs. Increments their versions."""
     original_inputs, target, storage = inputs, targets[0], targets[0]._storage
-    wanted, target_position, no_overlap, layouts = False, None, len(targets) == 1 and not storage.foreign, []
+    requires_grad, target_position, no_overlap, layouts = False, None, len(targets) == 1 and not storage.foreign, []
     for k, input in enumerate(inputs):  # one pass over the inputs: these lines run for every write
         if isinstance(input, Tensor):
             layouts.append(input._layout)
-            wanted = wanted or input._requires_grad or input._base is not None
+            requires_grad = requires_grad or input._requires_grad or input._base is not None
             if input is target and target_position is None:
                 target_position = k
             elif input._storage is storage:
@@ -211,7 +213,7 @@ def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], attributes: t
             layouts.append(input.__class__)
     for written in targets:
         extensions.check_write(written)
-        wanted = wanted or written._requires_grad or written._base is not None
+        requires_grad = requires_grad or written._requires_grad or written._base is not None
     if extensions.write_watchers:
         _watch_writes(targets)
     target_positions = (target_position,)
@@ -257,7 +259,7 @@ def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], attributes: t
         op.remember(key, plan)
     node = None
     if (
-        wanted
+        requires_grad
         and target._layout.dtype.differentiable
         and state.grad_enabled
         and _is_wanted(inputs if op.differentiable else (), targets)
@@ -282,12 +284,12 @@ def _watch_writes(targets: tuple[Tensor, ...]) -> None:
             watch(target)
 
 
-def copy_among(copy: Tensor, others: Sequence) -> Tensor:
-    """`copy`, as a batched tensor if one of `others`, whose values will be written to it, is one."""
+def copy_among(copy: Tensor, tensors: Sequence) -> Tensor:
+    """`copy`, as a batched tensor if one of `tensors`, which will be written to it, is batched."""
     batch = max(
         (
             tensor._layout.batch
-            for tensor in (copy, *others)
+            for tensor in (copy, *tensors)
             if isinstance(tensor, Tensor) and tensor._layout.batch is not None
         ),
         key=lambda tensor: tensor.depth,
@@ -321,7 +323,7 @@ def _copy_scalars(inputs: tuple, device: Device) -> tuple:
 
 
 def _any_batched(layouts: Sequence) -> bool:
-    """Whether one of these layouts is that of a batched tensor."""
+    """Whether one of these layouts belongs to a batched tensor."""
     return any(isinstance(layout, Layout) and layout.batch is not None for layout in layouts)
 
 
@@ -624,23 +626,23 @@ def _notify_listeners(op: Op, inputs: tuple, attributes: tuple, outputs: tuple, 
         _notify_other_threads(outputs)
 
 
-def _notify_other_threads(made: tuple) -> None:
+def _notify_other_threads(tensors: tuple) -> None:
     """Notify recorders on other threads of new tensors, so that they do not treat them as existing ones."""
     thread = threading.get_ident()
     for listener in tuple(listeners):
         notice = getattr(listener, "notice", None)
         if notice is not None and listener.thread != thread:
-            notice(made)
+            notice(tensors)
 
 
-def tell_made(tensor: Tensor, how: str) -> Tensor:
+def notify_created(tensor: Tensor, how: str) -> Tensor:
     """Notify listeners of a tensor that no op created: of "empty" memory, Python "values", or an "array"."""
     _notify("made", tensor, how)
     _notify_other_threads((tensor,))
     return tensor
 
 
-def tell_copied(
+def notify_copied(
     copy: Tensor,
     source: Tensor,
     again: Callable[[], Tensor],
@@ -667,7 +669,7 @@ def lies_dense(tensor: Tensor) -> bool:
     return tensor._layout.size < 2 or not any(storage in getattr(listener, "gapped", ()) for listener in listeners)
 
 
-def tell_overridden(function: str) -> None:
+def notify_overridden(function: str) -> None:
     """Notify listeners that a class or mode overrides a call of this function."""
     _notify("overridden", function)
 
@@ -681,7 +683,7 @@ def with_gradients(tensors: Iterable[Tensor]) -> list[Tensor]:
     return [tensor for tensor in tensors if tensor._grad is not None]
 
 
-def tell_dropped(leaf: Tensor) -> None:
+def notify_dropped(leaf: Tensor) -> None:
     """Notify listeners that a leaf's gradient is set to None."""
     _notify("dropped", leaf)
 

@@ -31,6 +31,7 @@ _KINDS = {  # checks by parts of an annotation; other annotations are not checke
 }
 NO_POSITION = 1 << 30
 _COUNTED = ("index", "length")
+_OPTIONS = ("reduction", "mode")  # strings that functions check themselves, with a ValueError
 _STRICT = {"int": int, "bool": bool}
 _WORDS = {
     "float": "Number",
@@ -93,7 +94,7 @@ def wrong_argument(name: str, function: Callable, arguments: tuple, kwargs: dict
     for position, (key, argument) in enumerate(bound.items()):
         parameter = signature.parameters[key]
         parts = str(parameter.annotation).split(" | ")
-        if parameter.kind is parameter.VAR_KEYWORD or not all(part in _KINDS for part in parts):
+        if parameter.kind is parameter.VAR_KEYWORD or key in _OPTIONS or not all(part in _KINDS for part in parts):
             continue
         several = parameter.kind is parameter.VAR_POSITIONAL
         if several and len(argument) == 1 and isinstance(argument[0], (list, tuple)):
@@ -124,7 +125,7 @@ def _described(parts: list[str]) -> str:
 
 
 def _received(parts: list[str], value: object) -> str:
-    """The received type, or that of the element of a sequence that is no integer."""
+    """The type of a value, or of the first element of a sequence that is no integer."""
     if {"Sequence[int]", "Size"} & {*parts} and isinstance(value, (list, tuple)):
         k, element = next(
             (k, item)

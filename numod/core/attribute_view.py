@@ -1,4 +1,4 @@
-"""AttributeView: `vars(object)` of an object whose dictionary holds more than the attributes that users have set."""
+"""AttributeView: `vars(object)` restricted to the attributes that users have set."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ from ..device import Storage
 from ..device.device import Device
 from ..device.layout import layout
 from ..dtypes import bool_, dtype as DType
+from ..errors import warn_caller
 from ..formats import memory_format as MemoryFormat, strided
 from .create import creation, memory, ranges, values
 from .convert.storages import TypedStorage
@@ -18,7 +19,7 @@ from .tensor import Tensor, fields_of, wrap
 METHODS = """
     get_device is_pinned pin_memory is_same_size is_distributed new new_empty new_zeros new_ones new_full
     new_tensor new_empty_strided new_arange new_identity untyped_storage storage dim_order to_dense to_sparse
-    dense_dim sparse_dim type_as record_stream module_load
+    dense_dim sparse_dim type_as record_stream module_load dequantize
 """
 FUNCTIONS = "get_device is_same_size"
 
@@ -39,8 +40,17 @@ class PinnedStorage(Storage):
     __slots__ = ()
 
 
+def _warn_of_device(name: str, device: object) -> None:
+    if device is not None:
+        warn_caller(
+            f"The argument 'device' of Tensor.{name}() is deprecated. Please do not pass this argument.",
+            DeprecationWarning,
+        )
+
+
 def is_pinned(self: Tensor, device: object = None) -> bool:
     """Whether the tensor lies in page-locked host memory."""
+    _warn_of_device("is_pinned", device)
     return isinstance(self._storage, PinnedStorage)
 
 
@@ -49,6 +59,7 @@ def pin_memory(self: Tensor, device: object = None) -> Tensor:
 
     A pinned tensor is returned itself. Raises RuntimeError without a CUDA device.
     """
+    _warn_of_device("pin_memory", device)
     if self.device.type != "cpu":
         raise RuntimeError(f"cannot pin a tensor of {self.device}: only dense CPU tensors can be pinned")
     backend = Device("cuda").backend
@@ -114,7 +125,7 @@ def record_stream(self: Tensor, s: object) -> None:
 
 
 def copied(self: Tensor) -> Tensor:
-    """The result of `copy.copy`: another tensor of the same class over the same memory."""
+    """The result of `copy.copy`: another tensor of this class over the same memory."""
     result = object.__new__(type(self))
     fields_of(result).update(fields_of(self))
     return result
@@ -131,6 +142,11 @@ def to_sparse(self: Tensor, *arguments: object, **kwargs: object) -> NoReturn:
         "numod has no Tensor.to_sparse: all tensors are dense; keep the places x.nonzero() and the values x[x != 0], "
         "and sum products by index_add"
     )
+
+
+def dequantize(self: Tensor) -> Tensor:
+    """The tensor in float32. Quantized tensors return the values of their integers."""
+    return self.float()
 
 
 def dense_dim(self: Tensor) -> int:

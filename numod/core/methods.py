@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 
-from ..ops import special, table as t  # noqa: F401  special adds its rows
+from ..ops import quantize, special, table as t  # noqa: F401  quantize and special add their rows
 from . import functions as f
 from .convert import transfer  # noqa: F401  transfer adds its methods
 from .arguments import strict_of
@@ -65,7 +65,7 @@ for _name, _source in (POINTWISE | ALIASES).items():
     if _formula.result != "bool":
         setattr(Tensor, f"{_name}_", in_place(_formula))
     elif len(_formula.inputs) > 1 or _source == "logical_not":
-        setattr(Tensor, f"{_name}_", via_copy(functions[_name]))  # tells the tape that none of the old values remain
+        setattr(Tensor, f"{_name}_", via_copy(functions[_name]))  # the tape then knows that no old values remain
 for _home in f.HOMES:
     functions |= {_name: checked(_name, _function) for _name, _function in _names(_home, "FUNCTIONS").items()}
     functions |= {_name: checked(_name, _function, True) for _name, _function in _names(_home, "BOTH").items()}

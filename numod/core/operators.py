@@ -158,8 +158,8 @@ def _truth(self: Tensor) -> bool:
 def _only(self: Tensor, kind: str) -> float:
     if self.numel() != 1:
         raise ValueError("only one element tensors can be converted to Python scalars")
-    found = transfer.value(self, f"{kind}() of a tensor")
-    return dtypes.fitting(found, dtypes.float64) if found.__class__ is complex and kind != "complex" else found
+    value = transfer.value(self, f"{kind}() of a tensor")
+    return dtypes.fitting(value, dtypes.float64) if value.__class__ is complex and kind != "complex" else value
 
 
 def _index(self: Tensor) -> int:

@@ -18,7 +18,7 @@ from functools import wraps
 from types import FunctionType, ModuleType
 from typing import Any, NoReturn
 
-from .apply import listeners, tell_overridden
+from .apply import listeners, notify_overridden
 from .recode import behind, original, recoded
 from .signatures import Documented
 from .tensor import Tensor, fields_of
@@ -126,7 +126,8 @@ def _call_override(
     if not modes and not overriding and plain is not None:
         return plain(*arguments, **kwargs)
     types = tuple(map(type, overriding))
-    tell_overridden(overridable.get(function, ""))
+    if modes or not all(getattr(kind, "recordable", False) for kind in types):
+        notify_overridden(overridable.get(function, ""))
     if modes:
         state.modes = modes[:-1]
         try:
@@ -483,9 +484,9 @@ def has_torch_function(relevant_args: Iterable[Any]) -> bool:
     return bool((disabled < 2 and state.modes) or (not disabled and _overloaded(relevant_args)))
 
 
-def has_torch_function_unary(each: Any) -> bool:
+def has_torch_function_unary(argument: Any) -> bool:
     """`has_torch_function` for one argument."""
-    return has_torch_function((each,))
+    return has_torch_function((argument,))
 
 
 def has_torch_function_variadic(*arguments: Any) -> bool:

@@ -60,8 +60,8 @@ def set_printoptions(
     tensor.
     """
     chosen = asdict(_PROFILES.get(profile, _options))
-    given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
-    chosen.update({name: value for name, value in given.items() if value is not None}, sci_mode=sci_mode)
+    options = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
+    chosen.update({name: value for name, value in options.items() if value is not None}, sci_mode=sci_mode)
     for name, value in chosen.items():
         setattr(_options, name, value)
 
@@ -73,7 +73,7 @@ def get_printoptions() -> dict[str, Any]:
 
 def format_tensor(tensor: Any, default_dtype: str = "float32") -> str:
     """What `repr(tensor)` shows; the dtype is left out where it is `default_dtype`, int64 or bool."""
-    prefix = f"{type(tensor).__name__}(" if overrides(type(tensor)) else _PREFIX
+    prefix = f"{type(tensor).__name__}(" if overrides(type(tensor)) and not tensor.is_quantized else _PREFIX
     body = prefix + _body(tensor, len(prefix))
     used = len(body) - body.rfind("\n") + 1  # PyTorch counts two characters too many here, and so where it wraps
     for suffix in _suffixes(tensor, default_dtype):
@@ -91,10 +91,10 @@ def _body(tensor: Any, indent: int) -> str:
         return _ELLIPSIS
     if tensor.numel() == 0:
         return "[]"
-    source = tensor.detach().cpu()
+    source = tensor.dequantize() if tensor.is_quantized else tensor.detach().cpu()
     values = (source.float() if str(tensor.dtype).endswith("bfloat16") else source).numpy()  # NumPy has no bfloat16
     summarised = tensor.numel() > _options.threshold
-    if summarised:  # before any formatting, so that the cost is that of what is shown
+    if summarised:  # before formatting, so that only the shown elements cost time
         values = _keep_edges(values)
     texts, width = {"f": _float_texts, "c": _complex_texts}.get(values.dtype.kind, _exact_texts)(values)
     return _join(iter(texts), tuple(tensor.shape), _Layout(width, summarised), indent)
@@ -109,10 +109,12 @@ def _suffixes(tensor: Any, default_dtype: str) -> list[str]:
     suffixes = []
     if tensor.device.type != "cpu":
         suffixes.append(f"device='{tensor.device}'")
-    if meta or (tensor.ndim != 1 if empty else not _options.edgeitems):
+    if tensor.is_quantized or meta or (tensor.ndim != 1 if empty else not _options.edgeitems):
         suffixes.append(f"size={tuple(tensor.shape)}")
     if name not in unmarked:
         suffixes.append(f"dtype={tensor.dtype}")
+    if tensor.is_quantized:
+        return suffixes + _quantizer_suffixes(tensor)
     if tensor.grad_fn is not None:
         suffixes.append(f"grad_fn=<{tensor.grad_fn.name()}>")
     elif tensor.requires_grad:
@@ -120,11 +122,21 @@ def _suffixes(tensor: Any, default_dtype: str) -> list[str]:
     return suffixes
 
 
+def _quantizer_suffixes(tensor: Any) -> list[str]:
+    """Scheme, scale and zero point of a quantized tensor."""
+    scheme = tensor.qscheme()
+    suffixes = [f"quantization_scheme={scheme}"]
+    if not scheme.is_per_channel:
+        return [*suffixes, f"scale={tensor.q_scale()}", f"zero_point={tensor.q_zero_point()}"]
+    scales, zero_points = tensor.q_per_channel_scales(), tensor.q_per_channel_zero_points()
+    return [*suffixes, f"scale={scales}", f"zero_point={zero_points}", f"axis={tensor.q_per_channel_axis()}"]
+
+
 def _keep_edges(values: np.ndarray) -> np.ndarray:
     """The elements that a summary shows: both ends of each long dimension."""
     edge = _options.edgeitems
-    kept = [[*range(edge), *range(n - edge, n)] if n > 2 * edge else range(n) for n in values.shape]
-    return np.asarray(values[np.ix_(*kept)])
+    edge_indices = [[*range(edge), *range(n - edge, n)] if n > 2 * edge else range(n) for n in values.shape]
+    return np.asarray(values[np.ix_(*edge_indices)])
 
 
 def _exact_texts(values: np.ndarray) -> tuple[list[str], int]:
@@ -140,7 +152,7 @@ def _float_texts(values: np.ndarray) -> tuple[list[str], int]:
     style, whole = _float_style(np.abs(flat[measured]))
     # "1." and not "1": a whole number of a floating dtype has to look different from an integer.
     texts = [format(value, style) + ("." if whole and math.isfinite(value) else "") for value in flat.tolist()]
-    return texts, max((len(texts[place]) for place in np.flatnonzero(measured)), default=1)
+    return texts, max((len(texts[position]) for position in np.flatnonzero(measured)), default=1)
 
 
 def _complex_texts(values: np.ndarray) -> tuple[list[str], int]:

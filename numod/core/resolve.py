@@ -73,4 +73,4 @@ def whole_number(name: str, argument: str, value: object) -> int:
 def _is_constant(value: object) -> bool:
     return issubclass(
         type(value), (int, str, Layout, type(None))
-    )  # its own type: what stands for a number while a function is recorded is none of them
+    )  # by exact type: lazy scalars of a recorded function are excluded

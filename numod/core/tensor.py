@@ -73,6 +73,7 @@ class Tensor(TensorBase):
     _base: Tensor | None = None
     _hooks: dict | None = None
     _after_hooks: dict | None = None  # called with a leaf after accumulating its gradient
+    _finish_early = False  # whether a backward pass accumulates the leaf's gradient before it ends
     _end: Callable | None = None  # returns the leaf's AccumulateGrad
     _inference = False
     _grad_dtype: tuple[DType | None] | None = None  # the value set as `grad_dtype`
@@ -252,7 +253,7 @@ class Tensor(TensorBase):
     def grad_fn(self) -> object | None:
         """The node that computed this tensor, of a class such as `AddBackward0`; None for leaves."""
         node = self._made_by
-        return None if node is None else node.shown()
+        return None if node is None else node.with_class_name()
 
     @property
     def _made_by(self) -> object | None:

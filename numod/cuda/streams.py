@@ -46,7 +46,7 @@ class Event:
     def synchronize(self) -> None:
         """Wait for the mark. Raises what kernels reported."""
         self._raw.synchronize()
-        _back_end().reports().tell()
+        _back_end().reports().raise_reported()
 
     def elapsed_time(self, end_event: Event) -> float:
         """Milliseconds from this mark to another.
@@ -85,7 +85,7 @@ class Stream:
         """Wait for all work of the stream. Raises what kernels reported."""
         if self._raw is not None:
             self._raw.synchronize()
-            _back_end().reports().tell()
+            _back_end().reports().raise_reported()
         else:
             _back_end().synchronize()
 

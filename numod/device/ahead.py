@@ -1,9 +1,8 @@
-"""Machine code in an object file, for this or another machine, without Python: ahead of time, as opposed to `compiler`,
-whose code this process runs.
+"""Ahead-of-time compilation: object files for this or another machine, which run without Python.
 
-Numba types a kernel as ever, with integers and addresses of 64 bits; its own optimisation and code generation are left
-out. The unoptimised module takes the target's data layout, so on machines of 32 bits addresses are truncated where they
-become pointers. Nothing but the named functions is visible outside.
+Numba types a kernel as usual, with integers and addresses of 64 bits, but does not optimise or generate code. The
+unoptimised module gets the target's data layout, so on 32-bit machines addresses are truncated where they become
+pointers. Only the exported functions are visible outside the object file.
 """
 
 from __future__ import annotations
@@ -16,17 +15,16 @@ from dataclasses import dataclass
 from . import compiler, cpu, helpers, target
 
 _LINKED = "linkonce_odr"
-# where Numba stores what would be raised, as in a loop with a step of 0
+# Numba's store of an exception, as in a loop with a step of 0
 _EXCEPTION = re.compile(r"^ *store ptr @\.const\.picklebuf.*\n", re.M)
 _FULL, _CHEAP = 3, 0  # optimisation levels
 
 
 @dataclass(frozen=True)
 class Function:
-    """A function that Numba translated: an unoptimised LLVM module with all that it calls, its name there, and the
-    functions that are not to be inlined.
+    """A function translated by Numba: an unoptimised LLVM module with everything it calls, and its name in the module.
 
-    `generic`: functions that are compiled for any arguments, whatever their calls say.
+    `shared` functions are not inlined; `generic` functions are not specialised for the arguments of their calls.
     """
 
     module: object
@@ -36,9 +34,9 @@ class Function:
 
 
 def translated(function: Callable, signature: str, fastmath: frozenset[str], generic: Sequence[str] = ()) -> Function:
-    """What Numba makes of a kernel, for the machine of `target.compile_for`.
+    """Translate a kernel with Numba for the machine of `target.compile_for`.
 
-    Shared functions stay functions, so results do not differ from the JIT's.
+    Shared functions are not inlined, so that results equal the JIT's.
     """
     result = cpu.translate(function, signature, fastmath, alone=True, library=compiler.unoptimised_library_class)
     libraries = [part for part in compiler.parts(result.library) if part is not result.library]
@@ -49,38 +47,41 @@ def translated(function: Callable, signature: str, fastmath: frozenset[str], gen
         if not function.is_declaration
     ]
     module = result.library._final_module
-    marks = [f"{len(each)}{each}B" for each in generic]  # how Numba's names for the linker have a function's
-    named = [
+    mangled = [f"{len(name)}{name}B" for name in generic]  # how Numba mangles a function's name
+    generic_names = [
         function.name
         for function in module.functions
-        if not function.is_declaration and any(mark in function.name for mark in marks)
+        if not function.is_declaration and any(mark in function.name for mark in mangled)
     ]
-    return Function(module, result.fndesc.llvm_func_name, tuple(shared), tuple(named))
+    return Function(module, result.fndesc.llvm_func_name, tuple(shared), tuple(generic_names))
 
 
 def object_file(
     function: Function, text: str, exported: Sequence[str], machine: target.Machine, size: bool = False
 ) -> bytes:
-    """The object file of the function and of LLVM's `text`, which calls it by the name `@kernel` and defines what is
-    `exported`. `size`: small, not fast.
+    """The object file of the function and of LLVM's `text`, which calls it as `@kernel` and defines the exported names.
+
+    `size` optimises for size instead of speed.
     """
     generator = _generator(machine)
-    module = _joined(function, text, machine, generator)
+    module = _linked_module(function, text, machine, generator)
     module.get_function("kernel").linkage = "internal"
-    # a small network may be smallest where its loops are unrolled
-    ways = (("minsize", "optsize"), ("optsize",), ()) if size else ((),)
-    made = (_optimised(module.clone(), function, exported, generator, size, way) for way in ways)
-    return min((_complete(each, machine, generator) for each in made), key=len)
+    # a small network may be smallest with unrolled loops
+    attribute_sets = (("minsize", "optsize"), ("optsize",), ()) if size else ((),)
+    candidates = (
+        _optimised(module.clone(), function, exported, generator, size, attributes) for attributes in attribute_sets
+    )
+    return min((_emit_object(candidate, machine, generator) for candidate in candidates), key=len)
 
 
-def kernel_text(function: Function, text: str, name: str, machine: target.Machine) -> str:
+def kernel_text(function: Function, text: str, name: str, machine: target.Machine, size: bool = False) -> str:
     """LLVM's text of the function alone, optimised for a machine, for `merged`. `text`: constants that it reads."""
     generator = _generator(machine)
-    module = _joined(function, text, machine, generator)
-    module = _optimised(module, function, ["kernel"], generator, False, ())
+    module = _linked_module(function, text, machine, generator)
+    module = _optimised(module, function, ["kernel"], generator, size, ("optsize",) if size else ())
     module.get_function("kernel").name = name
-    marks = f'"target-cpu"="{machine.processor}" "target-features"="{machine.features}"'
-    return re.sub(r"^(define .*?)( #\d+(?: [^{\n]*)?\{)$", rf"\1 {marks}\2", str(module), flags=re.M)
+    attributes = f'"target-cpu"="{machine.processor}" "target-features"="{machine.features}"'
+    return re.sub(r"^(define .*?)( #\d+(?: [^{\n]*)?\{)$", rf"\1 {attributes}\2", str(module), flags=re.M)
 
 
 def merged(texts: Sequence[str], text: str, exported: Sequence[str], machine: target.Machine) -> bytes:
@@ -89,35 +90,35 @@ def merged(texts: Sequence[str], text: str, exported: Sequence[str], machine: ta
 
     generator = _generator(machine)
     module = llvm.parse_assembly(text)
-    _aim(module, machine, generator)
-    for each in module.functions:
-        if not each.is_declaration:
-            each.add_function_attribute("nounwind")
+    _set_target(module, machine, generator)
+    for function in module.functions:
+        if not function.is_declaration:
+            function.add_function_attribute("nounwind")
     _optimise(module, generator, False)
-    for each in texts:
-        added = llvm.parse_assembly(each)
-        _aim(added, machine, generator)
+    for kernel in texts:
+        added = llvm.parse_assembly(kernel)
+        _set_target(added, machine, generator)
         module.link_in(added)
-    _hide(module, set(exported), "internal")
+    _set_linkage(module, set(exported), "internal")
     _finish(module, generator)
-    return _complete(module, machine, generator)
+    return _emit_object(module, machine, generator)
 
 
-def _joined(function: Function, text: str, machine: target.Machine, generator: object) -> object:
-    """A module of the function, named `kernel`, and of LLVM's text."""
+def _linked_module(function: Function, text: str, machine: target.Machine, generator: object) -> object:
+    """A module with the function, named `kernel`, and LLVM's text."""
     import llvmlite.binding as llvm
 
     module = llvm.parse_assembly(_EXCEPTION.sub("", str(function.module)))
     module.get_function(function.name).name = "kernel"
-    _hide(module, {"kernel"}, _LINKED)
-    for each in function.generic:
-        # another body might be linked in, so LLVM takes nothing about it for granted
-        module.get_function(each).linkage = "weak_any"
-        module.get_function(each).add_function_attribute("noinline")
-    added = llvm.parse_assembly(text)
-    for each in (module, added):
-        _aim(each, machine, generator)
-    module.link_in(added)
+    _set_linkage(module, {"kernel"}, _LINKED)
+    for name in function.generic:
+        # `weak_any`: LLVM must not assume anything about the body
+        module.get_function(name).linkage = "weak_any"
+        module.get_function(name).add_function_attribute("noinline")
+    text_module = llvm.parse_assembly(text)
+    for name in (module, text_module):
+        _set_target(name, machine, generator)
+    module.link_in(text_module)
     return module
 
 
@@ -129,40 +130,44 @@ def _optimised(
     size: bool,
     attributes: Sequence[str],
 ) -> object:
-    """A module, optimised in one way."""
-    for each in module.functions:
-        if not each.is_declaration:
+    """Optimise a module with these function attributes."""
+    for part in module.functions:
+        if not part.is_declaration:
             for attribute in ("nounwind", *attributes):
-                each.add_function_attribute(attribute)
-    # a kernel inlined into its caller may be vectorised otherwise, and round otherwise
-    for each in function.shared if size else ("kernel", *function.shared):
-        module.get_function(each).add_function_attribute("noinline")
+                part.add_function_attribute(attribute)
+    # inlined into its caller, a kernel could be vectorised and rounded differently
+    for part in function.shared if size else ("kernel", *function.shared):
+        module.get_function(part).add_function_attribute("noinline")
     module.verify()
     _optimise(module, generator, bool(attributes))
-    _hide(module, set(exported), "internal")
+    _set_linkage(module, set(exported), "internal")
     _finish(module, generator)
     return module
 
 
-def _complete(module: object, machine: target.Machine, generator: object) -> bytes:
-    """The object file, with the helpers that its code calls."""
+def _emit_object(module: object, machine: target.Machine, generator: object) -> bytes:
+    """The object file, with the helper functions that its code calls."""
     import llvmlite.binding as llvm
 
-    known: set[str] = set()
+    defined: set[str] = set()
     while True:
-        code = generator._tm.emit_object(module.clone())  # which changes the module
-        missing = helpers.undefined_symbols(code) - known - (helpers.MEMORY | helpers.MATH if machine.shares else set())
-        texts = [text for text in (helpers.text_of(each, machine.bits) for each in sorted(missing)) if text is not None]
+        code = generator._tm.emit_object(module.clone())  # a clone, since it changes the module
+        missing = (
+            helpers.undefined_symbols(code) - defined - (helpers.MEMORY | helpers.MATH if machine.shares else set())
+        )
+        texts = [
+            text for text in (helpers.text_of(symbol, machine.bits) for symbol in sorted(missing)) if text is not None
+        ]
         if not texts:
             return code
-        known |= missing
+        defined |= missing
         for text in texts:
-            added = llvm.parse_assembly(text)
-            _aim(added, machine, generator)
-            module.link_in(added)
+            helper = llvm.parse_assembly(text)
+            _set_target(helper, machine, generator)
+            module.link_in(helper)
 
 
-def _aim(module: object, machine: target.Machine, generator: object) -> None:
+def _set_target(module: object, machine: target.Machine, generator: object) -> None:
     module.triple, module.data_layout = machine.triple, str(generator._tm.target_data)
 
 
@@ -172,7 +177,7 @@ def _generator(machine: target.Machine) -> object:
 
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
-    made = copy.copy(compiler.codegen())
+    generator = copy.copy(compiler.codegen())
     relocation = "pic" if machine.shares else "static"
     options = {
         "cpu": machine.processor,
@@ -182,22 +187,19 @@ def _generator(machine: target.Machine) -> object:
         "codemodel": "default",
         "abiname": machine.abi,
     }
-    made._tm = llvm.Target.from_triple(machine.triple).create_target_machine(**options)
-    return made
+    generator._tm = llvm.Target.from_triple(machine.triple).create_target_machine(**options)
+    return generator
 
 
-def _hide(module: object, visible: set[str], linkage: str) -> None:
-    """Give all functions and variables but the `visible` ones this linkage.
-
-    What begins with `llvm.` belongs to LLVM.
-    """
-    for each in (*module.functions, *module.global_variables):
-        if not each.is_declaration and each.name not in visible and not each.name.startswith("llvm."):
-            each.linkage = linkage
+def _set_linkage(module: object, visible: set[str], linkage: str) -> None:
+    """Set the linkage of all functions and variables except `visible` ones and LLVM's own (`llvm.*`)."""
+    for symbol in (*module.functions, *module.global_variables):
+        if not symbol.is_declaration and symbol.name not in visible and not symbol.name.startswith("llvm."):
+            symbol.linkage = linkage
 
 
 def _optimise(module: object, generator: object, size: bool) -> None:
-    """Numba's two rounds of passes: a cheap one, which inlines, and the full one."""
+    """Run Numba's two pass pipelines: a cheap one, which inlines, and the full one."""
     cheap, builder = generator._module_pass_manager(loop_vectorize=False, slp_vectorize=False, opt=_CHEAP, cost="cheap")
     cheap.run(module, builder)
     options = {"opt": 2, "loop_vectorize": False} if size else {}
@@ -206,19 +208,17 @@ def _optimise(module: object, generator: object, size: bool) -> None:
 
 
 def _finish(module: object, generator: object) -> None:
-    """Remove what nothing uses, and give local functions short names, which do not depend on how many functions Numba
-    has seen.
-    """
+    """Remove unused code, and rename local functions, so that names do not depend on Numba's counter."""
     import llvmlite.binding as llvm
 
     passes = llvm.create_new_module_pass_manager()
     passes.add_global_dead_code_eliminate_pass()
     passes.add_strip_dead_prototype_pass()
     passes.run(module, generator._pass_builder())
-    local = [
-        each
-        for each in (*module.functions, *module.global_variables)
-        if not each.is_declaration and each.linkage == llvm.Linkage.internal
+    local_symbols = [
+        symbol
+        for symbol in (*module.functions, *module.global_variables)
+        if not symbol.is_declaration and symbol.linkage == llvm.Linkage.internal
     ]
-    for number, each in enumerate(local):
-        each.name = f"local{number}"
+    for number, symbol in enumerate(local_symbols):
+        symbol.name = f"local{number}"

@@ -76,13 +76,13 @@ class GPUBackend(Backend, Protocol):
 
     SIMULATED: bool  # whether kernels run as Python, in Numba's simulator
 
-    def team(self, n: int, most: int = 256, each: int = 16) -> int:
+    def threads_per_row(self, n: int, most: int = 256, per_thread: int = 16) -> int:
         """The number of threads that share a row of n elements."""
 
     def chunks(self, outs: int, n: int, together: bool) -> int:
         """The number of parts in which to reduce n elements for each of `outs` results."""
 
-    def sorted_together(self) -> int:
+    def block_sort_size(self) -> int:
         """The number of elements that a block sorts in shared memory."""
 
     def tensor_cores(self) -> bool:

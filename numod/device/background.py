@@ -1,9 +1,10 @@
-"""LLVM's part of a compilation, in threads of its own: it takes as long as Numba's, in Python, which meanwhile goes on
-with the next function. Not what is compiled, which is `compiler`'s.
+"""LLVM's part of a compilation, in background threads.
 
-A task has a copy of the module in an LLVM context that no other thread knows, and its own code generator. So the two
-calls that take long need no lock of llvmlite's, which lets one thread at a time use LLVM (`UNLOCKED`). Others still
-take it: their modules share one context.
+It takes as long as Numba's part in Python, which meanwhile continues with the next function.
+
+A task has a copy of the module in a separate LLVM context and its own code generator. So the two slow calls need no
+lock of llvmlite, which lets one thread at a time use LLVM (`UNLOCKED`). Other calls take the lock, since their modules
+share one context.
 """
 
 from __future__ import annotations
@@ -20,40 +21,39 @@ from .target import code_generator
 UNLOCKED = "LLVMPY_RunNewModulePassManager", "LLVMPY_TargetMachineEmitToMemory"
 
 
-class _Here(threading.local):
-    working = False  # whether this thread does a task
+class _ThreadState(threading.local):
+    working = False  # whether this thread runs a task
 
 
-_here = _Here()
+_thread_state = _ThreadState()
 
 
 class _LockOfOthers:
-    """llvmlite's lock, which a thread does not take while it does a task."""
+    """llvmlite's lock, except that threads do not take it while they run a task."""
 
     def __init__(self, usual: object) -> None:
         self.usual = usual
 
     def __enter__(self) -> None:
-        if not _here.working:
+        if not _thread_state.working:
             self.usual.__enter__()
 
     def __exit__(self, *error: object) -> None:
-        if not _here.working:
+        if not _thread_state.working:
             self.usual.__exit__(*error)
 
 
 def lockless() -> tuple[tuple[object, str, object], ...]:
-    """What has tasks take no lock of llvmlite's for the calls that take long: (owner, name, replacement)."""
+    """Replacements with which tasks skip llvmlite's lock in the slow calls: (owner, name, replacement)."""
     from llvmlite.binding import ffi
 
     return tuple((getattr(ffi.lib, name), "_lock", _LockOfOthers(ffi.lib._lock)) for name in UNLOCKED)
 
 
 class Queue:
-    """Tasks for as many threads as there are processors besides the caller's, who does what they have not begun when it
-    asks for all of it (`finish`).
+    """Tasks for background threads, one per processor except the caller's. `finish` runs the remaining ones.
 
-    A task is called with a code generator; what it returns is called by `finish`.
+    A task is called with a code generator; `finish` calls the function that it returns.
     """
 
     def __init__(self) -> None:
@@ -65,25 +65,25 @@ class Queue:
         self.most = processors - 1 if room.address_limit() is None else 0  # a thread takes 70 MB of addresses
 
     def put(self, task: Callable[[object], Callable]) -> None:
-        """Have a task done.
+        """Add a task.
 
-        The first is left to the caller: where there is no second, another thread would only take it to a colder cache.
+        The first one is left to the caller: a single task would only move to another thread's colder cache.
         """
         self.waiting.append(task)
         self.threads = [thread for thread in self.threads if thread.is_alive()]
         if len(self.waiting) > 1 and len(self.threads) < self.most:
             thread = threading.Thread(target=self._work, name="numod compiler", daemon=True)
-            with suppress(RuntimeError):  # no more threads, as while Python ends
+            with suppress(RuntimeError):  # no more threads, as at the interpreter's exit
                 thread.start()
                 self.threads.append(thread)
 
     def finish(self) -> None:
-        """Return when all is done. Raises the first error of a task."""
+        """Run the remaining tasks and wait for the others. Raises the first error of a task."""
         self._work()
         for thread in self.threads:
             thread.join()
-        for each in self.done:
-            each()
+        for take in self.done:
+            take()
         if self.errors:
             raise self.errors[0]
 
@@ -96,16 +96,16 @@ class Queue:
                 return
             try:
                 generator = generator or code_generator()
-                _here.working = True
+                _thread_state.working = True
                 self.done.append(task(generator))
             except Exception as error:
                 self.errors.append(error)
             finally:
-                _here.working = False
+                _thread_state.working = False
 
 
 def copied(module: object) -> object:
-    """The module in a context of its own."""
+    """A copy of the module in a new context."""
     import llvmlite.binding as llvm
 
     return llvm.parse_bitcode(module.as_bitcode(), llvm.create_context())

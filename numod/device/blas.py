@@ -25,7 +25,7 @@ _NAMES = ("scipy_openblas_{}64_", "scipy_openblas_{}", "openblas_{}64_", "openbl
 _PTHREADS = 1
 _lock = threading.Lock()
 _inside: set[int] = set()  # threads whose calls now hold the number of threads
-_before = 0  # what it was
+_before = 0  # its previous value
 
 
 @cache
@@ -34,7 +34,7 @@ def _controls() -> tuple[Callable, Callable] | None:
     try:
         from numpy.linalg import _umath_linalg
 
-        library = ctypes.PyDLL(_umath_linalg.__file__)  # finds what it is linked to as well
+        library = ctypes.PyDLL(_umath_linalg.__file__)  # also finds symbols of its libraries
     except (ImportError, AttributeError, OSError):
         return None
     for name in _NAMES:
@@ -47,8 +47,9 @@ def _controls() -> tuple[Callable, Callable] | None:
 
 
 def limited(compute: Callable, arrays: list[np.ndarray], parameters: tuple = ()) -> object:
-    """compute(*arrays, *parameters), on one thread where the first array's matrices (..., M, N) are small, else on at
-    most as many as our kernels use.
+    """compute(*arrays, *parameters) with a limited number of threads.
+
+    One thread if the first array's matrices (..., M, N) are small, else at most as many as our kernels use.
     """
     global _before
     controls = _controls()

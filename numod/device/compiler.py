@@ -51,7 +51,7 @@ def prepare() -> None:
 def device_function(function: Callable | None = None, shared: bool = False, **options: object) -> Callable:
     """Decorator for a function that kernels call.
 
-    Functions with equal code and globals, in the texts of different kernels, are one function. A `shared` function is
+    Functions with equal code and globals in several kernels become one function. A `shared` function is
     compiled separately and called by all kernels; others are part of each kernel, where LLVM may inline them.
     """
     if function is None:
@@ -120,7 +120,7 @@ def quickly(cuda: bool = False) -> Iterator[None]:
     """
     global _waiting, _queue
     for owner, name, replacement in _replacements(cuda):
-        _originals.append((owner, name, own(owner, name)))
+        _originals.append((owner, name, own_attribute(owner, name)))
         setattr(owner, name, replacement)
     _waiting, _queue = gc.isenabled(), background.Queue()
     gc.disable()
@@ -136,13 +136,13 @@ def quickly(cuda: bool = False) -> Iterator[None]:
                 gc.collect(0)
 
 
-def own(owner: object, name: str) -> object:
-    """An attribute of a class, module or object itself, not inherited; None if it has none."""
+def own_attribute(owner: object, name: str) -> object:
+    """An attribute of a class, module or object itself, not inherited; None if it does not exist."""
     return vars(owner).get(name) if hasattr(owner, "__dict__") else getattr(owner, name)  # a slot
 
 
 def forget() -> bool:
-    """Restore Numba's functions, and garbage collection; returns whether that is enabled."""
+    """Restore Numba's functions and garbage collection. Returns whether garbage collection is enabled."""
     global _waiting
     while _originals:
         owner, name, function = _originals.pop()
@@ -204,7 +204,7 @@ def _when_registered(refresh: Callable, otherwise: Callable = lambda self: None)
 
     Numba calls it a hundred times for each function.
     """
-    known: dict[int, int] = {}
+    sizes: dict[int, int] = {}
 
     def size(registries: dict) -> int:
         return sum(
@@ -212,11 +212,11 @@ def _when_registered(refresh: Callable, otherwise: Callable = lambda self: None)
         )
 
     def refreshed(self: object) -> None:
-        if known.get(id(self._registries)) == size(self._registries):
+        if sizes.get(id(self._registries)) == size(self._registries):
             otherwise(self)
         else:
             refresh(self)
-            known[id(self._registries)] = size(self._registries)
+            sizes[id(self._registries)] = size(self._registries)
 
     return refreshed
 
@@ -275,15 +275,15 @@ def _memoized(resolve: Callable) -> Callable:
 
     Numba tries all its typing rules each time, and again when it generates instructions.
     """
-    known: dict[tuple, object] = {}
+    cache: dict[tuple, object] = {}
 
-    def resolved(self: object, context: object, arguments: tuple, named: dict) -> object:
-        if named or getattr(getattr(self, "typing_key", None), "__module__", None) != operator.add.__module__:
-            return resolve(self, context, arguments, named)
+    def resolved(self: object, context: object, arguments: tuple, kwargs: dict) -> object:
+        if kwargs or getattr(getattr(self, "typing_key", None), "__module__", None) != operator.add.__module__:
+            return resolve(self, context, arguments, kwargs)
         key = self, tuple(arguments)
-        if key not in known:
-            known[key] = resolve(self, context, arguments, named)
-        return known[key]
+        if key not in cache:
+            cache[key] = resolve(self, context, arguments, kwargs)
+        return cache[key]
 
     return resolved
 
@@ -293,19 +293,19 @@ def _shared(implementation: Callable, targetconfig: object) -> Callable:
 
     Numba would compile it again for callers with other flags (kernels, helpers).
     """
-    known: dict = {}
+    cache: dict = {}
 
-    def shared(self: object, arguments: tuple, named: dict) -> tuple:
+    def shared(self: object, arguments: tuple, kwargs: dict) -> tuple:
         flags = targetconfig.ConfigStack.top_or_none()
         if flags is None:
-            return implementation(self, arguments, named)
+            return implementation(self, arguments, kwargs)
         key = repr([item for item in flags._values.items() if item[0] not in _NOT_INHERITED])
-        if key not in known:
-            known[key] = flags.copy()
+        if key not in cache:
+            cache[key] = flags.copy()
             for name in _NOT_INHERITED:
-                known[key].discard(name)
-        with targetconfig.ConfigStack().enter(known[key]):
-            return implementation(self, arguments, named)
+                cache[key].discard(name)
+        with targetconfig.ConfigStack().enter(cache[key]):
+            return implementation(self, arguments, kwargs)
 
     return shared
 
@@ -321,9 +321,7 @@ def _defaults(kind: type) -> dict[str, object]:
 
 
 def _variables(ir: object) -> Callable:
-    """The variables in an operand of an IR instruction, dispatched by its exact type: most operands are names and
-    locations, which have none.
-    """
+    """The variables in an operand of an IR instruction, dispatched by its exact type; names and locations have none."""
     kinds: dict[type, Callable] = {}
 
     def variables_of(self: object, value: object) -> list:
@@ -362,17 +360,16 @@ def _when_needed(run: Callable, canonicalize_cfg: Callable) -> Callable:
 
 
 def _cast(original: Callable, types: object) -> Callable:
-    """`cast`, which converts floats to integers as PyTorch does on x86: truncated to int32 or int64, whose lowest bits
-    are the result. Floats out of range, and NaN, become its least number.
+    """`cast` with PyTorch's conversion of floats to integers on x86: to int32 or int64, then truncated to the type.
 
-    Numba uses LLVM's conversion, whose result is undefined for such floats: it differs between vectors and the scalar
-    rest of a loop.
+    Floats out of range and NaN become the least int32 or int64. LLVM's conversion, which Numba uses, is undefined for
+    them: it differs between vectors and the scalar rest of a loop.
     """
 
     def cast(self: object, builder: object, value: object, source: object, target: object) -> object:
         if not (isinstance(source, types.Float) and isinstance(target, types.Integer)):
             return original(self, builder, value, source, target)
-        # for uint8 of float32, int32 gives the same
+        # float32 to uint8 or uint16: int32 has the same result
         unsigned = not target.signed and (source.bitwidth, target.bitwidth) not in ((32, 8), (32, 16))
         return whole_number(builder, value, 64 if unsigned or target.bitwidth > 32 else 32, self.get_value_type(target))
 
@@ -380,7 +377,7 @@ def _cast(original: Callable, types: object) -> Callable:
 
 
 def whole_number(builder: object, value: object, width: int, result: object) -> object:
-    """A float as an integer of type `result`, by way of a signed one of `width` bits."""
+    """Convert a float to a signed integer of `width` bits, then truncate to type `result`."""
     from llvmlite import ir
 
     integer, limit = ir.IntType(width), ir.Constant(value.type, 2.0 ** (width - 1))
@@ -394,13 +391,13 @@ def whole_number(builder: object, value: object, width: int, result: object) -> 
 
 def _known_sizes(measure: Callable) -> Callable:
     """`get_abi_sizeof`, memoized by type: it makes LLVM parse a module to find the size of a type."""
-    known: dict[str, int] = {}
+    cache: dict[str, int] = {}
 
     def sized(self: object, kind: object) -> int:
         key = str(kind)
-        if key not in known:
-            known[key] = measure(self, kind)
-        return known[key]
+        if key not in cache:
+            cache[key] = measure(self, kind)
+        return cache[key]
 
     return sized
 
@@ -450,8 +447,8 @@ def codegen() -> object:
 
 @functools.cache
 def library_class() -> type:
-    """Numba's code library, except that it loads nothing, and optimises, in the background, only what is compiled
-    separately: kernels, and functions that they share.
+    """A subclass of Numba's code library that does not load code, and optimises only separately compiled functions
+    (kernels, and functions that they share), in the background.
 
     For every kernel, Numba would optimise each function that it calls, generate machine code that is never run, and
     optimise the function again as part of the kernel: half of the compile time.
@@ -460,7 +457,7 @@ def library_class() -> type:
     from numba.core.codegen import JITCodeLibrary
 
     class Library(JITCodeLibrary):
-        apart, made = False, None
+        apart, machine_code = False, None
 
         def _optimize_functions(self, module: object) -> None:
             module.data_layout = self._codegen._data_layout
@@ -478,7 +475,7 @@ def library_class() -> type:
             code = emit(part), names
 
             def take() -> None:
-                self._final_module, self.made = module, code
+                self._final_module, self.machine_code = module, code
 
             return take
 
@@ -491,18 +488,16 @@ def library_class() -> type:
 
         def object_file(self) -> tuple[bytes, tuple[str, ...]]:
             """The machine code, and the names of the functions in it; generated now if the background work failed."""
-            if self.made is None:
+            if self.machine_code is None:
                 self._complete(background.copied(self._final_module), target.code_generator())()
-            return self.made
+            return self.machine_code
 
     return Library
 
 
 @functools.cache
 def unoptimised_library_class() -> type:
-    """Numba's code library, except that it optimises nothing: everything that a kernel calls, shared functions
-    included, is linked into its own module (`ahead`).
-    """
+    """A subclass of Numba's code library for `ahead`: it does not optimise, and links a kernel with all its callees."""
     from numba.core.codegen import JITCodeLibrary
 
     class Library(JITCodeLibrary):
@@ -542,8 +537,9 @@ def _library(name: str) -> object:
 
 
 def shared_instructions(name: str, write: Callable[[object], None] | str) -> object:
-    """The library of the shared function `name`, created when it is first called. `write` is its LLVM IR, or a function
-    that appends it to a module.
+    """The library of the shared function `name`, created on first use.
+
+    `write` is its LLVM IR, or a function that appends it to a module.
     """
     if name not in _instructions:
         library = _library(name)
@@ -561,8 +557,8 @@ def shared_instructions(name: str, write: Callable[[object], None] | str) -> obj
 
 
 def machine_code(result: object) -> tuple[tuple[tuple[bytes, tuple[str, ...]], ...], str, str]:
-    """For a function that Numba translated: object files, each with the names of the functions in it; the name of the
-    entry point; and the name of the variable for its environment.
+    """(object files, each with the names of its functions; name of the entry point; name of the environment's variable)
+    of a function that Numba translated.
     """
     objects = tuple(part.object_file() for part in parts(result.library))
     return objects, result.fndesc.llvm_cpython_wrapper_name, result.fndesc.env_name
@@ -571,7 +567,7 @@ def machine_code(result: object) -> tuple[tuple[tuple[bytes, tuple[str, ...]], .
 def entry(
     name: str, module: object, objects: tuple[tuple[bytes, tuple[str, ...]], ...], wrapper: str, variable: str
 ) -> Callable:
-    """The entry point, a Python function, of machine code.
+    """A Python function that calls machine code.
 
     Numba would create a module, a library and a dispatcher, in twice the time. Every kernel's object files include the
     shared functions that it calls, which are loaded once.

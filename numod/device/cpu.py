@@ -41,10 +41,10 @@ def scratch(parts: tuple[tuple[int, np.dtype], ...]) -> list[np.ndarray]:
     total = sum(sizes)
     if total < 1 << 15:
         return [empty(*part) for part in parts]
-    memory, ends = _memory(total)[None], list(itertools.accumulate(sizes))
+    memory, offsets = _memory(total)[None], list(itertools.accumulate(sizes))
     return [
         memory[end - size : end - size + count * dtype.itemsize].view(dtype)
-        for end, size, (count, dtype) in zip(ends, sizes, parts)
+        for end, size, (count, dtype) in zip(offsets, sizes, parts)
     ]
 
 
@@ -241,8 +241,9 @@ def compile(
     cache: object,
     alone: bool = False,
 ) -> Callable:
-    """The native form of the function that `make` returns, for one signature such as `float32[], int64`; from the cache
-    if it has an entry.
+    """The native form of the function that `make` returns, for a signature such as `float32[], int64`.
+
+    It is loaded from the cache if there is an entry.
 
     The result is the compiled entry point: it takes exactly these types, in half the time of Numba's dispatcher. It
     releases the GIL while it runs, unless it must run `alone`. Only machine code is kept: Numba's and LLVM's

@@ -123,8 +123,9 @@ replaying = True
 def graph(
     launches: Sequence[Callable], arguments: Iterable[Sequence], dependencies: Iterable[Sequence[int]]
 ) -> cuda_driver.Graph:
-    """The launches (of `launch_on`) as a CUDA graph, with their arguments; `dependencies`: for each launch the numbers
-    of those that must end before.
+    """A CUDA graph of launches (of `launch_on`) with their arguments.
+
+    `dependencies`: the numbers of the launches that each launch waits for.
     """
     return cuda_driver.Graph(
         driver(), [launch.kernel.node(*launch.shape) for launch in launches], arguments, dependencies, current
@@ -151,9 +152,9 @@ def upload_pinned(host: np.ndarray, wait: bool) -> object:
 
 
 def download(buffer: object) -> np.ndarray:
-    """A host copy of a device buffer; waits for the kernels that write it. Raises what they reported."""
+    """A host copy of a device buffer; waits for the kernels that write it and raises their reported errors."""
     host = buffer.copy_to_host() if current.stream is None else buffer.copy_to_host(stream=current.stream)
-    reports().tell()
+    reports().raise_reported()
     return host
 
 
@@ -224,7 +225,7 @@ def adopt(address: int, count: int, storage_dtype: np.dtype, owner: object) -> o
 def synchronize() -> None:
     """Wait for all kernels. Raises the errors that they reported."""
     pool().source.synchronize()
-    reports().tell()
+    reports().raise_reported()
 
 
 def properties() -> dict[str, object]:
@@ -457,14 +458,15 @@ def choose(make: Callable[[bool], object], work: int, divisible: bool, long: boo
     return launch_on(make(False), shape)
 
 
-def team(n: int, most: int = 256, each: int = 16) -> int:
-    """The number of threads that share a row of n elements: about `each` elements per thread, so that it has several
-    loads in flight. 4 in the simulator.
+def threads_per_row(n: int, most: int = 256, per_thread: int = 16) -> int:
+    """The number of threads that share a row of n elements; 4 in the simulator.
+
+    Each has about `per_thread` elements, so that several loads are in flight.
     """
-    return 4 if config.cuda_simulator() else min(most, max(32, 1 << max(n // each - 1, 0).bit_length()))
+    return 4 if config.cuda_simulator() else min(most, max(32, 1 << max(n // per_thread - 1, 0).bit_length()))
 
 
-def sorted_together() -> int:
+def block_sort_size() -> int:
     """The number of elements that a block sorts in shared memory (24 KiB). 16 in the simulator."""
     return 16 if config.cuda_simulator() else 2048
 

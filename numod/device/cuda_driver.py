@@ -1,8 +1,7 @@
-"""The CUDA driver, by ctypes: its C functions are the same for ever, while Numba and `numba-cuda` wrap them each in
-objects of their own that change.
+"""The CUDA driver API by ctypes. Its C interface is stable; the wrappers of Numba and `numba-cuda` change.
 
-Not the pool of memory, nor what kernels compute. All work is in the device's primary context, which PyTorch, CuPy and
-Numba use too; every thread that comes here is given it. A forked child cannot use it: it is told so.
+The memory pool is in `cuda_memory`, compilation in `cuda`. All work is in the device's primary context, like that of
+PyTorch, CuPy and Numba; it is made current in every thread that calls these functions. In a forked child they raise.
 """
 
 from __future__ import annotations
@@ -48,8 +47,8 @@ _FUNCTIONS = {
 }  # fmt: skip
 OUT_OF_MEMORY, NOT_READY = 2, 600
 _UNKNOWN_VERSION = 222  # CUDA_ERROR_UNSUPPORTED_PTX_VERSION
-_ELSEWHERE = (201, 400)  # what a launch answers where the context is not this thread's: invalid context, invalid handle
-# CUresult: illegal addresses, instructions and the like, and launches that ran too long or failed
+_WRONG_CONTEXT = (201, 400)  # results of a launch if the context is not current: invalid context, invalid handle
+# CUresult: illegal addresses or instructions, launches that failed or timed out
 _OF_KERNELS = (700, 702, 710, 714, 715, 716, 717, 718, 719)
 _MAJOR, _MINOR = 75, 76  # CUdevice_attribute
 _PROPERTIES = {
@@ -64,27 +63,24 @@ ATTRIBUTES = {"registers": 4, "shared": 1, "local": 3}
 
 
 class DriverError(RuntimeError):
-    """What the driver refused: `number` is its CUresult."""
+    """An error of the driver; `number` is its CUresult."""
 
     def __init__(self, number: int, text: str) -> None:
         super().__init__(text)
         self.number = number
 
 
-class _Here(threading.local):
-    ready = False  # whether this thread has the context
+class _ThreadState(threading.local):
+    ready = False  # whether the context is current in this thread
 
 
 class Driver:
-    """The driver's functions on one library:
-
-    `call("cuMemFree_v2", address)`. Raises OSError where the library is missing.
-    """
+    """The functions of the driver library: `call("cuMemFree_v2", address)`. Raises OSError if it is missing."""
 
     def __init__(self, library: object | None = None) -> None:
         self.library = library or _open()
         self._functions = {name: _function(self.library, name, types) for name, types in _FUNCTIONS.items()}
-        self.here, self.forked = _Here(), False
+        self.thread_state, self.forked = _ThreadState(), False
         self.call("cuInit", 0)
         if not self.read(c_int, "cuDeviceGetCount"):
             raise DriverError(100, "CUDA error: no CUDA-capable device is detected")
@@ -93,7 +89,7 @@ class Driver:
             os.register_at_fork(after_in_child=self._enter_child)
 
     def call(self, name: str, *arguments: object) -> None:
-        """Call a function. Raises DriverError for whatever it refuses."""
+        """Call a function. Raises DriverError if it fails."""
         number = self._functions[name](*arguments)
         if number:
             raise self.refused(number, name)
@@ -105,30 +101,27 @@ class Driver:
         return value.value
 
     def activate(self) -> None:
-        """Make the primary context this thread's.
-
-        Another library, at work on another GPU, may have taken it away since.
-        """
+        """Make the primary context current in this thread; another library may have replaced it."""
         if self.forked:
             raise RuntimeError(
                 "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the "
                 "'spawn' start method"
             )
         self.call("cuCtxSetCurrent", self.context)
-        self.here.ready = True
+        self.thread_state.ready = True
 
     def _enter_child(self) -> None:
-        self.here.ready, self.forked = False, True
+        self.thread_state.ready, self.forked = False, True
 
-    def release(self, name: str, what: int) -> None:
-        """Give something back by the function `name`, from any thread.
+    def release(self, name: str, handle: int) -> None:
+        """Free a resource with the function `name`, from any thread.
 
-        Whatever it answers: a process at its end, or a forked one, has nothing to give.
+        Errors are ignored, as at the end of the process; in a forked child nothing is freed.
         """
         if not self.forked:
-            if not self.here.ready:  # a finalizer may be the first that its thread does here
+            if not self.thread_state.ready:  # a finalizer may be the first call of its thread
                 self._functions["cuCtxSetCurrent"](self.context)
-            self._functions[name](what)
+            self._functions[name](handle)
 
     @functools.cached_property
     def context(self) -> int:
@@ -145,10 +138,10 @@ class Driver:
         return self.attribute(_MAJOR), self.attribute(_MINOR)
 
     def properties(self) -> dict[str, object]:
-        """Name and memory of the device, and _PROPERTIES."""
+        """The device's name, memory and _PROPERTIES."""
         name = ctypes.create_string_buffer(256)
         self.call("cuDeviceGetName", name, 256, self.device)
-        numbers = {each: self.attribute(number) for each, number in _PROPERTIES.items()}
+        numbers = {property_: self.attribute(number) for property_, number in _PROPERTIES.items()}
         return {
             "name": name.value.decode(),
             "total_memory": self.read(c_size_t, "cuDeviceTotalMem_v2", self.device),
@@ -156,32 +149,29 @@ class Driver:
         }
 
     def version(self) -> tuple[int, int]:
-        """The CUDA version that the driver is for."""
+        """The CUDA version that the driver supports."""
         number = self.read(c_int, "cuDriverGetVersion")
         return number // 1000, number % 1000 // 10
 
     def load(self, text: str, name: str) -> int:
-        """The handle of the entry `name` of a PTX text. Raises DriverError with what the driver's compiler says."""
+        """The handle of the entry `name` of a PTX text. Raises DriverError with the compiler's log."""
         self.activate()
         log, module = ctypes.create_string_buffer(8192), c_void_p()
         options, values = (c_int * 2)(_ERROR_LOG, _ERROR_LOG_SIZE), (c_void_p * 2)(ctypes.addressof(log), len(log))
         try:
             self.call("cuModuleLoadDataEx", byref(module), text.encode(), 2, options, values)
         except DriverError as error:
-            told = log.value.decode(errors="replace").strip()
+            message = log.value.decode(errors="replace").strip()
             hint = "; install a driver for CUDA 11.8 or newer" if error.number == _UNKNOWN_VERSION else ""
             raise DriverError(
                 error.number,
                 f"{error}; the driver is for CUDA "
-                f"{'.'.join(map(str, self.version()))}{hint}{f': {told}' if told else ''}",
+                f"{'.'.join(map(str, self.version()))}{hint}{f': {message}' if message else ''}",
             ) from None
         return self.read(c_void_p, "cuModuleGetFunction", module, name.encode())
 
     def refused(self, number: int, name: str) -> DriverError:
-        """The error for a CUresult that the function `name` gave.
-
-        What a kernel did wrong is told by whatever is called after it.
-        """
+        """The error for a CUresult that the function `name` returned; errors of kernels appear in later calls."""
         late = number in _OF_KERNELS
         hint = (
             ". A kernel started earlier did this, and the process cannot use the GPU any more; CUDA_LAUNCH_BLOCKING=1 "
@@ -191,11 +181,11 @@ class Driver:
         )
         return DriverError(
             number,
-            f"CUDA error: {self._told('cuGetErrorString', number)} ({self._told('cuGetErrorName', number)} in "
-            f"{name}){hint}",
+            f"CUDA error: {self._error_text('cuGetErrorString', number)} "
+            f"({self._error_text('cuGetErrorName', number)} in {name}){hint}",
         )
 
-    def _told(self, name: str, number: int) -> str:
+    def _error_text(self, name: str, number: int) -> str:
         text = c_char_p()
         self._functions[name](number, byref(text))
         return text.value.decode() if text.value else f"error {number}"
@@ -207,7 +197,7 @@ def _open() -> object:
             return ctypes.CDLL(name)
         except OSError:
             continue
-    raise OSError("libcuda is not there")
+    raise OSError("libcuda not found; install an NVIDIA driver")
 
 
 def _function(library: object, name: str, types: tuple) -> Callable:
@@ -217,16 +207,17 @@ def _function(library: object, name: str, types: tuple) -> Callable:
 
 
 def untyped(function: object) -> Callable:
-    """The function with its arguments passed as they are: numbers that fit an int, and c_void_p.
+    """The function without argument types; arguments are ints that fit a C int, and c_void_p.
 
-    To convert eleven of them takes ctypes longer than all else in a launch.
+    Converting eleven typed arguments takes longer than the rest of a launch.
     """
     return ctypes.CFUNCTYPE(c_int)(ctypes.cast(function, c_void_p).value)
 
 
 class Buffer:
-    """A flat array on the device: an address, a number of elements, their type, and what keeps the memory (None: the
-    array itself does).
+    """A flat array on the device: address, number of elements, their type, and the owner of the memory.
+
+    Without an owner the array owns its memory.
     """
 
     __slots__ = ("address", "size", "dtype", "owner", "driver", "__weakref__")
@@ -268,15 +259,13 @@ class Buffer:
         }
 
     def copy_to_device(self, host: np.ndarray) -> None:
-        """Overwrite with a dense host array of as many elements, which the caller may then change."""
+        """Overwrite with a dense host array of equal size, which may be changed afterwards."""
         self.driver.activate()
         if self.size:
             self.driver.call("cuMemcpyHtoD_v2", self.address, host.ctypes.data, self.nbytes)
 
     def begin_copy(self, source: np.ndarray | Buffer, stream: Stream | None) -> None:
-        """Overwrite the first elements with those of pinned memory or of another buffer, which are read when the stream
-        comes to it.
-        """
+        """Enqueue a copy of pinned memory or of another buffer to the first elements."""
         self.driver.activate()
         if source.size:
             name, start = (
@@ -287,7 +276,7 @@ class Buffer:
             self.driver.call(name, self.address, start, source.nbytes, None if stream is None else stream.handle)
 
     def copy_to_host(self, stream: Stream | None = None) -> np.ndarray:
-        """A host copy, after what the stream was told before."""
+        """A host copy, after the previous work of the stream."""
         self.driver.activate()
         host = np.empty(self.size, self.dtype)
         if self.size and stream is None:
@@ -299,58 +288,58 @@ class Buffer:
 
 
 class Graph:
-    """Launches that the driver keeps, and starts by one call.
+    """A CUDA graph of kernel launches, started by one call on any stream. Starts of one graph do not overlap.
 
-    `nodes` are their functions (`Function.node`), `given` their arguments, `behind` for each the numbers of those that
-    must have ended before. It may be started on any stream, and waits for its last time.
+    `nodes` are the kernels (`Function.node`), `arguments` their arguments, `dependencies` the numbers of the launches
+    that each launch waits for.
     """
 
     def __init__(
         self,
         driver: Driver,
         nodes: Sequence[Callable],
-        given: Iterable[Sequence],
-        behind: Iterable[Sequence[int]],
+        arguments: Iterable[Sequence],
+        dependencies: Iterable[Sequence[int]],
         current: object,
     ) -> None:
         self.driver, self.nodes, self.current, self.handles = driver, nodes, current, []
         driver.activate()
         self.graph = driver.read(c_void_p, "cuGraphCreate", 0)
-        for node, arguments, before in zip(nodes, given, behind):
-            before = (c_void_p * len(before))(*[self.handles[k] for k in before])
+        for node, values, numbers in zip(nodes, arguments, dependencies):
+            handles = (c_void_p * len(numbers))(*[self.handles[k] for k in numbers])
             self.handles.append(
-                driver.read(c_void_p, "cuGraphAddKernelNode", self.graph, before, len(before), node(*arguments))
+                driver.read(c_void_p, "cuGraphAddKernelNode", self.graph, handles, len(handles), node(*values))
             )
         self.handle = driver.read(c_void_p, "cuGraphInstantiateWithFlags", self.graph, 0)
-        self._start, self._what = untyped(driver._functions["cuGraphLaunch"]), c_void_p(self.handle)
+        self._start, self._handle_pointer = untyped(driver._functions["cuGraphLaunch"]), c_void_p(self.handle)
 
-    def change(self, given: dict[int, Sequence]) -> None:
-        """Give launches, by their numbers, other arguments from the next start on."""
+    def change(self, arguments: dict[int, Sequence]) -> None:
+        """Set the arguments of launches, by their numbers, from the next start on."""
         self.driver.activate()
-        for k, arguments in given.items():
-            self.driver.call("cuGraphExecKernelNodeSetParams", self.handle, self.handles[k], self.nodes[k](*arguments))
+        for k, values in arguments.items():
+            self.driver.call("cuGraphExecKernelNodeSetParams", self.handle, self.handles[k], self.nodes[k](*values))
 
     def start(self) -> None:
-        """Start all, and return at once."""
-        if not self.driver.here.ready:
+        """Start all launches; does not wait for them."""
+        if not self.driver.thread_state.ready:
             self.driver.activate()
         stream = self.current.stream
         stream = None if stream is None else c_void_p(stream.handle)
-        number = self._start(self._what, stream)
-        if number in _ELSEWHERE:
+        number = self._start(self._handle_pointer, stream)
+        if number in _WRONG_CONTEXT:
             self.driver.activate()
-            number = self._start(self._what, stream)
+            number = self._start(self._handle_pointer, stream)
         if number:
             raise self.driver.refused(number, "cuGraphLaunch")
 
     def __del__(self) -> None:
-        for name, kept in (("cuGraphExecDestroy", "handle"), ("cuGraphDestroy", "graph")):
-            if kept in vars(self):
-                self.driver.release(name, getattr(self, kept))
+        for name, attribute in (("cuGraphExecDestroy", "handle"), ("cuGraphDestroy", "graph")):
+            if attribute in vars(self):
+                self.driver.release(name, getattr(self, attribute))
 
 
-class _Made:
-    """Base of what the driver makes and is told to destroy when nobody refers to it any more."""
+class _Handle:
+    """Base of objects of the driver that are destroyed when they are no longer referenced."""
 
     make, destroy = "", ""
 
@@ -364,22 +353,22 @@ class _Made:
             self.driver.release(self.destroy, self.handle)
 
 
-class Stream(_Made):
-    """A queue of the driver.
+class Stream(_Handle):
+    """A CUDA stream.
 
-    It waits for the default stream and the default stream for it, as PyTorch's do not; so sharing is never a race.
+    Unlike PyTorch's, it synchronises with the default stream, so sharing tensors between the two is never a race.
     """
 
     make, destroy = "cuStreamCreate", "cuStreamDestroy_v2"
 
     def synchronize(self) -> None:
-        """Wait for all its work."""
+        """Wait for all work of the stream."""
         self.driver.activate()
         self.driver.call("cuStreamSynchronize", self.handle)
 
 
-class Event(_Made):
-    """A mark of the driver's in a stream; None is the default stream."""
+class Event(_Handle):
+    """A CUDA event; stream None is the default stream."""
 
     make, destroy = "cuEventCreate", "cuEventDestroy_v2"
 
@@ -387,17 +376,17 @@ class Event(_Made):
         super().__init__(driver, 0 if timing else _NO_TIMING)
 
     def record(self, stream: Stream | None = None) -> None:
-        """Put it behind what the stream was told."""
+        """Record the event after the previous work of the stream."""
         self.driver.activate()
         self.driver.call("cuEventRecord", self.handle, stream.handle if stream else None)
 
     def wait(self, stream: Stream | None = None) -> None:
-        """Let the stream wait for it."""
+        """Make the stream wait for the event."""
         self.driver.activate()
         self.driver.call("cuStreamWaitEvent", stream.handle if stream else None, self.handle, 0)
 
     def query(self) -> bool:
-        """Whether it is passed."""
+        """Whether the event has completed."""
         self.driver.activate()
         try:
             self.driver.call("cuEventQuery", self.handle)
@@ -408,18 +397,18 @@ class Event(_Made):
         return True
 
     def synchronize(self) -> None:
-        """Wait for it."""
+        """Wait for the event."""
         self.driver.activate()
         self.driver.call("cuEventSynchronize", self.handle)
 
     def elapsed_time(self, other: Event) -> float:
-        """Milliseconds from it to another."""
+        """Milliseconds from this event to another."""
         self.driver.activate()
         return self.driver.read(c_float, "cuEventElapsedTime", self.handle, other.handle)
 
 
 def pinned(driver: Driver, count: int, dtype: np.dtype) -> np.ndarray:
-    """A host array that the device can read by itself."""
+    """A host array in pinned memory."""
     driver.activate()
     size = max(count * dtype.itemsize, 1)
     # CU_MEMHOSTALLOC_PORTABLE
@@ -437,12 +426,12 @@ class _Pinned:
 
 
 class Function:
-    """A kernel on the device, for a signature such as `float32[], int64`:
+    """A kernel on the device, with a signature such as `float32[], int64`.
 
-    `launcher(blocks, threads, current)` gives what launches it, `node` what tells a graph of its launch.
+    `launcher(blocks, threads, current)` returns a function that launches it, `node` one that describes a graph node.
 
-    Numba passes an array as seven words (none of them pointers to anything but its elements), a number as one. They are
-    packed into a block whose places the driver was told once, behind what says where to run; so a launch is one
+    Numba passes an array as seven words (the only pointer is to its elements), a number as one. They are packed into a
+    block of memory after the launch configuration; the driver gets pointers into it. So a launch is one
     `struct.pack_into` and one call of the driver.
     """
 
@@ -459,82 +448,83 @@ class Function:
         return self.driver.read(c_int, "cuFuncGetAttribute", ATTRIBUTES[name], self.handle)
 
     def launcher(self, blocks: int, threads: int, current: object) -> Callable:
-        """A function of the kernel's arguments; it launches on the stream of `current`, and returns at once."""
+        """A function of the kernel's arguments that launches it on the stream of `current`, without waiting."""
         start, handle = untyped(self.driver._functions["cuLaunchKernelEx"]), c_void_p(self.handle)
-        known = {
+        namespace = {
             "current": current,
             "start": start,
             "handle": handle,
-            "here": self.driver.here,
-            "elsewhere": _ELSEWHERE,
+            "thread_state": self.driver.thread_state,
+            "wrong_context": _WRONG_CONTEXT,
         }
-        return self._written(
-            _LAUNCH, blocks, threads, {**known, "activate": self.driver.activate, "refused": self.driver.refused}
+        return self._generated(
+            _LAUNCH, blocks, threads, {**namespace, "activate": self.driver.activate, "refused": self.driver.refused}
         )
 
     def node(self, blocks: int, threads: int) -> Callable:
-        """A function of the kernel's arguments; it gives a launch as graphs are told of it, a CUDA_KERNEL_NODE_PARAMS,
-        which is valid until the next.
-        """
-        return self._written(
+        """A function of the kernel's arguments that returns a CUDA_KERNEL_NODE_PARAMS, valid until its next call."""
+        return self._generated(
             _NODE,
             blocks,
             threads,
-            {"told": functools.partial(struct.pack, "=Q7I4xQQ", self.handle, blocks, 1, 1, threads, 1, 1, 0)},
+            {
+                "node_parameters": functools.partial(
+                    struct.pack, "=Q7I4xQQ", self.handle, blocks, 1, 1, threads, 1, 1, 0
+                )
+            },
         )
 
-    def _written(self, text: str, blocks: int, threads: int, known: dict[str, object]) -> Callable:
-        """A text's function, with the words of this signature written out."""
+    def _generated(self, text: str, blocks: int, threads: int, namespace: dict[str, object]) -> Callable:
+        """The function `run` of a text, specialised for this signature."""
         layout, values = words(self.signature)
         names = ", ".join(f"a{k}" for k in range(len(self.signature)))
-        known.update(pack=layout.pack_into, own=_Told(layout.size, blocks, threads), kept=self.driver)
-        exec(text.format(names=names, values=values, at=_STREAM), known)
-        return known["run"]
+        namespace.update(pack=layout.pack_into, buffer=_LaunchBuffer(layout.size, blocks, threads), driver=self.driver)
+        exec(text.format(names=names, values=values, at=_STREAM), namespace)
+        return namespace["run"]
 
 
-_STREAM, _CONFIGURATION = 32, 56  # bytes: where CUlaunchConfig has the stream, and all of it
+_STREAM, _CONFIGURATION = 32, 56  # CUlaunchConfig: offset of the stream, size in bytes
 _LAUNCH = """\
 def run({names}):
-    if not here.ready:
+    if not thread_state.ready:
         activate()
     stream = current.stream
-    block, configuration, places = own.parts
+    block, configuration, pointers = buffer.parts
     pack(block, {at}, 0 if stream is None else stream.handle, {values})
-    number = start(configuration, handle, places, None)
-    if number in elsewhere:
+    number = start(configuration, handle, pointers, None)
+    if number in wrong_context:
         activate()
-        number = start(configuration, handle, places, None)
+        number = start(configuration, handle, pointers, None)
     if number:
         raise refused(number, "cuLaunchKernelEx")
 """
 _NODE = """\
 def run({names}):
-    block, _, places = own.parts
+    block, _, pointers = buffer.parts
     pack(block, {at}, 0, {values})
-    return told(places.value, 0)
+    return node_parameters(pointers.value, 0)
 """
 
 
-class _Told(threading.local):
-    """What the driver is told of a launch, for each thread its own: two may launch one kernel at once.
+class _LaunchBuffer(threading.local):
+    """The memory for a launch: one per thread, since several threads may launch a kernel at once.
 
-    `parts`: the memory, its address as a CUlaunchConfig (blocks, threads, shared bytes, stream, two words for
-    attributes), and that of pointers to the arguments' words, which lie behind.
+    `parts`: the memory, its address (a CUlaunchConfig: blocks, threads, shared bytes, stream, two words for
+    attributes), and the address of the pointers to the arguments, which follow it in the memory.
     """
 
     def __init__(self, size: int, blocks: int, threads: int) -> None:
         block = ctypes.create_string_buffer(_STREAM + size)
         struct.pack_into("=7I", block, 0, blocks, 1, 1, threads, 1, 1, 0)
         start = ctypes.addressof(block)
-        self._places = (c_void_p * ((_STREAM + size - _CONFIGURATION) // 8))(
+        self._pointers = (c_void_p * ((_STREAM + size - _CONFIGURATION) // 8))(
             *range(start + _CONFIGURATION, start + _STREAM + size, 8)
         )
-        self.parts = block, c_void_p(start), c_void_p(ctypes.addressof(self._places))
+        self.parts = block, c_void_p(start), c_void_p(ctypes.addressof(self._pointers))
 
 
 def words(signature: list[str]) -> tuple[struct.Struct, str]:
-    """How a stream's handle and arguments a0, a1 … lie in words of 8 bytes, two empty ones between, and the text of the
-    arguments' values to pack.
+    """The layout of a stream's handle, two empty words, and arguments a0, a1 ..., and the text of the values to pack.
 
     Numba's flat array: meminfo, parent, size, itemsize, data, shape, stride.
     """

@@ -1,44 +1,43 @@
-"""What kernels on a GPU find wrong, such as an index outside.
+"""Errors that GPU kernels find, such as an index out of range, reported through host memory.
 
-To ask them would be to wait for them: they write it into memory of the host instead.
-
-The host looks there whenever it has waited for the device anyway, and before it starts the next check. Until then
-kernels go on with a place that exists, so that nothing else is harmed, and the process can use the GPU afterwards.
+Reading a result would wait for the kernel, so kernels write errors to memory of the host. The host reads it whenever it
+has waited for the device for another reason, and before it starts the next check. Until then kernels continue with a
+valid index, so nothing else is corrupted and the process can use the GPU afterwards.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-WORDS = 1 << 12  # the first is the word that was written last, the others have what was found
+WORDS = 1 << 12  # the first is the index of the word written last, the others are the values found
 _LATE = (
-    " (a kernel on the GPU found this, started by now or earlier; with CUDA_LAUNCH_BLOCKING=1 it is told where it "
-    "was started)"
+    " (found by a kernel on the GPU that was started earlier; set CUDA_LAUNCH_BLOCKING=1 to see the error where it "
+    "is started)"
 )
 
 
 class Reports:
-    """`words` on the host are `buffer` on the device. A check has a word of its own for what it found."""
+    """`words` on the host are `buffer` on the device. Each check has a word for the value that it found."""
 
     def __init__(self, words: np.ndarray, buffer: object) -> None:
         words[...] = 0
         self.words, self.buffer = words, buffer
-        self._places: dict[tuple, int] = {}
+        self._slots: dict[tuple, int] = {}
         self._errors: list[tuple[type, str]] = [(RuntimeError, "")]
 
-    def place(self, error: type, text: str) -> int:
-        """The word for checks that fail with this error and text, in which `{}` is what was found."""
-        if (error, text) not in self._places:
-            if len(self._errors) == WORDS:  # older checks may be under way; their words are told apart no longer
+    def slot(self, error: type, text: str) -> int:
+        """The word for checks that fail with this error and text; `{}` in the text is the value found."""
+        if (error, text) not in self._slots:
+            if len(self._errors) == WORDS:  # older checks may be running; later ones share a word
                 return WORDS - 1
-            self._places[error, text] = len(self._errors)
+            self._slots[error, text] = len(self._errors)
             self._errors.append((error, text))
-        return self._places[error, text]
+        return self._slots[error, text]
 
-    def tell(self) -> None:
-        """Raise what was reported by now, once."""
-        place = int(self.words[0])
-        if place:
-            found, self.words[0] = int(self.words[place]), 0
-            error, text = self._errors[place]
-            raise error(text.format(found) + _LATE)
+    def raise_reported(self) -> None:
+        """Raise the error reported so far, once."""
+        slot = int(self.words[0])
+        if slot:
+            value, self.words[0] = int(self.words[slot]), 0
+            error, text = self._errors[slot]
+            raise error(text.format(value) + _LATE)

@@ -1,14 +1,14 @@
-"""Tensor cores, for kernels on a GPU: instructions with which a warp of 32 threads multiplies small matrices together,
-and accesses of 16 bytes that feed them.
+"""Tensor-core instructions for CUDA kernels, with which a warp multiplies small matrices, and the 16-byte loads and
+stores that feed them.
 
 `multiply_float16(totals, s, a0, a1, a2, a3, b0, b1)` adds the product of a (16, 16) and b (16, 8) to a matrix (16, 8)
-of float32, of which each thread has four elements, totals[s : s + 4]; `multiply_bfloat16` likewise, and `multiply_tf32`
-that of a (16, 8) and b (8, 8). A thread gives words of 32 bits: two numbers of 16 bits, or one of tf32. With g = lane
+of float32; each thread has four of its elements, totals[s : s + 4]. `multiply_bfloat16` likewise; `multiply_tf32`
+multiplies (16, 8) by (8, 8). A thread passes words of 32 bits: two numbers of 16 bits, or one of tf32. With g = lane
 // 4 and t = lane % 4 (PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type" and "... mma.m16n8k8")
     a0, a1, a2, a3   are words t of rows g and g + 8 of a, and words t + 4 of these,
     b0, b1           words t and t + 4 of column g of b,
     totals           elements 2 t and 2 t + 1 of row g, and of row g + 8.
-Products are exact and summed in float32, in an order that is not told. All threads of a warp must come there together.
+Products are exact and summed in float32, in an unspecified order. All threads of a warp must execute it together.
 """
 
 from __future__ import annotations
@@ -17,22 +17,24 @@ from collections.abc import Callable
 
 from . import cuda_vectors
 
-LEAST = (8, 0)  # the compute capability from which on these shapes are there
+LEAST = (8, 0)  # the lowest compute capability that has these shapes
 _SHAPES = {"float16": ("m16n8k16", "f16"), "bfloat16": ("m16n8k16", "bf16"), "tf32": ("m16n8k8", "tf32")}
 
 
 def intrinsics() -> dict[str, Callable]:
     """The functions for kernels.
 
-    Of `near`, an array in shared memory whose elements are of 16 bytes: `store_words(near, k, ...)` writes four words
-    to the k-th. `load_matrices(near, k)`, to which all threads of a warp come, gives thread (g, t) a word of each of
-    four matrices of 8 rows of 16 bytes, word t of row g; row i of the j-th is at the k of thread 8 j + i.
-    `load_turned(near, k)` gives it 16-bit numbers (2 t, g) and (2 t + 1, g). `copy_run(near, k, x, from, count)` begins
-    to copy `count` elements from x[from] on, 0 for the rest of 16 bytes, where `begins_run(x, from)`: 16 bytes may
-    begin there. `await_copies()` waits until those have landed that the thread began before it last came there; the
-    other threads see them behind a barrier. `load_run(x, k)` gives 16 bytes from x[k] on as four words.
-    `tf32_bits(bits)` gives the bits of the nearest tf32 to a float32, `rounded_float16(x)` and `rounded_bfloat16(x)`
-    those of the nearest such number.
+    `shared` is an array in shared memory with elements of 16 bytes.
+    - `store_words(shared, k, a, b, c, d)` writes four words to element k.
+    - `load_matrices(shared, k)` loads four matrices of 8 rows of 16 bytes. All threads of a warp execute it; row i of
+      matrix j is at the k of thread 8 j + i. Thread (g, t) receives word t of row g of each matrix.
+    - `load_transposed(shared, k)`: the thread receives the 16-bit numbers (2 t, g) and (2 t + 1, g) instead.
+    - `copy_run(shared, k, x, from, count)` starts to copy `count` elements from x[from] on and fills the rest of 16
+      bytes with 0. Requires `begins_run(x, from)`: the address is a multiple of 16.
+    - `await_copies()` waits for the copies that the thread started before its last call; other threads see them after a
+      barrier.
+    - `load_run(x, k)` returns 16 bytes from x[k] on as four words.
+    - `tf32_bits(bits)`, `rounded_float16(x)`, `rounded_bfloat16(x)` return the bits of the nearest such number.
     """
     from llvmlite import ir
     from numba import types
@@ -60,54 +62,61 @@ def intrinsics() -> dict[str, Callable]:
             first = builder.gep(data(context, builder, x, values[0]), [values[1]])
             with builder.if_else(aligned(builder, first)) as (then, otherwise):
                 with then:
-                    together, here = builder.load(builder.bitcast(first, words.as_pointer()), align=16), builder.block
+                    vector, vector_block = (
+                        builder.load(builder.bitcast(first, words.as_pointer()), align=16),
+                        builder.block,
+                    )
                 with otherwise:
-                    apart = ir.Constant(ir.VectorType(first.type.pointee, count), ir.Undefined)
+                    by_element = ir.Constant(ir.VectorType(first.type.pointee, count), ir.Undefined)
                     for j in range(count):
-                        apart = builder.insert_element(
-                            apart, builder.load(builder.gep(first, [ir.Constant(word, j)])), ir.Constant(word, j)
+                        by_element = builder.insert_element(
+                            by_element, builder.load(builder.gep(first, [ir.Constant(word, j)])), ir.Constant(word, j)
                         )
-                    apart, there = builder.bitcast(apart, words), builder.block
-            found = builder.phi(words)
-            found.add_incoming(together, here)
-            found.add_incoming(apart, there)
-            return cgutils.pack_array(builder, lanes(builder, found))
+                    by_element, element_block = builder.bitcast(by_element, words), builder.block
+            loaded = builder.phi(words)
+            loaded.add_incoming(vector, vector_block)
+            loaded.add_incoming(by_element, element_block)
+            return cgutils.pack_array(builder, lanes(builder, loaded))
 
         return types.UniTuple(types.uint32, 4)(x, types.uintp), generate
 
-    def place(context: object, builder: object, array: object, values: list) -> object:
+    def element_pointer(context: object, builder: object, array: object, values: list) -> object:
         return builder.bitcast(builder.gep(data(context, builder, array, values[0]), [values[1]]), words.as_pointer())
 
-    def shared(context: object, builder: object, array: object, values: list) -> object:
+    def shared_address(context: object, builder: object, array: object, values: list) -> object:
         """The address of an element within shared memory."""
-        near = ir.PointerType(words, addrspace=3)
-        return builder.ptrtoint(builder.addrspacecast(place(context, builder, array, values), near), word)
+        shared_pointer = ir.PointerType(words, addrspace=3)
+        return builder.ptrtoint(
+            builder.addrspacecast(element_pointer(context, builder, array, values), shared_pointer), word
+        )
 
-    def loading(turned: str) -> Callable:
+    def loading(transposition: str) -> Callable:
         form = ir.FunctionType(ir.LiteralStructType([word] * 4), [word])
-        text = f"ldmatrix.sync.aligned.m8n8.x4{turned}.shared.b16 {{$0, $1, $2, $3}}, [$4];"
-        together = ir.InlineAsm(form, text, "=r,=r,=r,=r,r,~{memory}", side_effect=True)
+        text = f"ldmatrix.sync.aligned.m8n8.x4{transposition}.shared.b16 {{$0, $1, $2, $3}}, [$4];"
+        instruction = ir.InlineAsm(form, text, "=r,=r,=r,=r,r,~{memory}", side_effect=True)
 
         @extending.intrinsic
-        def load(context: object, near: object, k: object) -> tuple:
+        def load(context: object, shared: object, k: object) -> tuple:
             def generate(context: object, builder: object, signature: object, values: list) -> object:
-                found = builder.call(together, [shared(context, builder, near, values)], attrs=("convergent",))
-                return cgutils.pack_array(builder, [builder.extract_value(found, j) for j in range(4)])
+                loaded = builder.call(
+                    instruction, [shared_address(context, builder, shared, values)], attrs=("convergent",)
+                )
+                return cgutils.pack_array(builder, [builder.extract_value(loaded, j) for j in range(4)])
 
-            return types.UniTuple(types.uint32, 4)(near, types.uintp), generate
+            return types.UniTuple(types.uint32, 4)(shared, types.uintp), generate
 
         return load
 
     @extending.intrinsic
-    def store_words(context: object, near: object, k: object, a: object, b: object, c: object, d: object) -> tuple:
+    def store_words(context: object, shared: object, k: object, a: object, b: object, c: object, d: object) -> tuple:
         def generate(context: object, builder: object, signature: object, values: list) -> object:
             whole = ir.Constant(words, ir.Undefined)
             for j, value in enumerate(values[2:]):
                 whole = builder.insert_element(whole, value, ir.Constant(word, j))
-            builder.store(whole, place(context, builder, near, values), align=16)
+            builder.store(whole, element_pointer(context, builder, shared, values), align=16)
             return context.get_dummy_value()
 
-        return types.void(near, types.uintp, *[types.uint32] * 4), generate
+        return types.void(shared, types.uintp, *[types.uint32] * 4), generate
 
     @extending.intrinsic
     def begins_run(context: object, x: object, k: object) -> tuple:
@@ -117,20 +126,20 @@ def intrinsics() -> dict[str, Callable]:
         return types.boolean(x, types.uintp), generate
 
     @extending.intrinsic
-    def copy_run(context: object, near: object, k: object, x: object, from_: object, count: object) -> tuple:
+    def copy_run(context: object, shared: object, k: object, x: object, from_: object, count: object) -> tuple:
         form = ir.FunctionType(ir.VoidType(), [word, ir.IntType(64), word])
         begin = ir.InlineAsm(form, "cp.async.cg.shared.global [$0], [$1], 16, $2;", "r,l,r,~{memory}", side_effect=True)
 
         def generate(context: object, builder: object, signature: object, values: list) -> object:
             first = builder.gep(data(context, builder, x, values[2]), [values[3]])
-            far = builder.ptrtoint(
+            source = builder.ptrtoint(
                 builder.addrspacecast(first, ir.PointerType(first.type.pointee, addrspace=1)), ir.IntType(64)
             )
             size = builder.mul(values[4], ir.Constant(word, x.dtype.bitwidth // 8))
-            builder.call(begin, [shared(context, builder, near, values[:2]), far, size])
+            builder.call(begin, [shared_address(context, builder, shared, values[:2]), source, size])
             return context.get_dummy_value()
 
-        return types.void(near, types.uintp, x, types.uintp, types.int32), generate
+        return types.void(shared, types.uintp, x, types.uintp, types.int32), generate
 
     @extending.intrinsic
     def await_copies(context: object) -> tuple:
@@ -170,7 +179,7 @@ def intrinsics() -> dict[str, Callable]:
             f"$9}}, {{$10, $11, $12, $13}};"
         )
         form = ir.FunctionType(ir.LiteralStructType([number] * 4), [word] * 6 + [number] * 4)
-        together = ir.InlineAsm(form, text, "=f,=f,=f,=f,r,r,r,r,r,r,f,f,f,f")
+        instruction = ir.InlineAsm(form, text, "=f,=f,=f,=f,r,r,r,r,r,r,f,f,f,f")
 
         @extending.intrinsic
         def multiply(
@@ -186,22 +195,22 @@ def intrinsics() -> dict[str, Callable]:
         ) -> tuple:
             def generate(context: object, builder: object, signature: object, values: list) -> object:
                 first = data(context, builder, totals, values[0])
-                places = [
+                pointers = [
                     builder.gep(first, [builder.add(values[1], ir.Constant(values[1].type, j))]) for j in range(4)
                 ]
-                found = builder.call(together, [*values[2:], *map(builder.load, places)], attrs=("convergent",))
-                for j, place in enumerate(places):
-                    builder.store(builder.extract_value(found, j), place)
+                sums = builder.call(instruction, [*values[2:], *map(builder.load, pointers)], attrs=("convergent",))
+                for j, pointer in enumerate(pointers):
+                    builder.store(builder.extract_value(sums, j), pointer)
                 return context.get_dummy_value()
 
             return types.void(totals, types.uintp, *[types.uint32] * 6), generate
 
         return multiply
 
-    found = {
+    functions = {
         "load_run": load_run,
         "load_matrices": loading(""),
-        "load_turned": loading(".trans"),
+        "load_transposed": loading(".trans"),
         "store_words": store_words,
         "begins_run": begins_run,
         "copy_run": copy_run,
@@ -210,4 +219,4 @@ def intrinsics() -> dict[str, Callable]:
         "rounded_float16": rounding("f16"),
         "rounded_bfloat16": rounding("bf16"),
     }
-    return {**found, **{f"multiply_{name}": multiplication(*shape) for name, shape in _SHAPES.items()}}
+    return {**functions, **{f"multiply_{name}": multiplication(*shape) for name, shape in _SHAPES.items()}}

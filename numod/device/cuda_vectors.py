@@ -1,8 +1,9 @@
-"""Four neighbouring elements at once, for kernels on a GPU: a warp's loads of 16 bytes a thread are a quarter of the
-instructions, and four times the bytes in flight.
+"""Loads and stores of four neighbouring elements for GPU kernels.
 
-`load_four(x, k)` gives x[k : k + 4] as a tuple, and `store_four(x, k, a, b, c, d)` writes it. An array that begins
-where such accesses may not, as a view can, is read and written one element after the other.
+A warp's loads of 16 bytes a thread need a quarter of the instructions, with four times the bytes in flight.
+
+`load_four(x, k)` returns x[k : k + 4] as a tuple, `store_four(x, k, a, b, c, d)` writes it. Unaligned arrays, such as
+some views, are accessed element by element.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def simulated() -> dict[str, Callable]:
 
 
 def extending() -> ModuleType:
-    """Where the package has what extends its compiler."""
+    """The module that extends the compiler's types and functions."""
     try:
         return importlib.import_module("numba.cuda.extending")
     except ImportError:
@@ -39,17 +40,18 @@ def intrinsics() -> dict[str, Callable]:
     from numba.core import cgutils
 
     def fours(context: object, builder: object, array: object, value: object, k: object) -> tuple:
-        """Pointers to the elements and to all of them as a vector, its alignment, and whether the array has that; None
-        where there is no such vector.
+        """(pointers to the elements, pointer to all of them as a vector, its alignment, whether the array is aligned).
+
+        The last three are None, 0, None if there is no such vector.
         """
         data = context.make_array(array)(context, builder, value).data
-        places = [builder.gep(data, [builder.add(k, ir.Constant(k.type, j))]) for j in range(4)]
+        pointers = [builder.gep(data, [builder.add(k, ir.Constant(k.type, j))]) for j in range(4)]
         if isinstance(array.dtype, types.Complex):
-            return places, None, 0, None
+            return pointers, None, 0, None
         align = min(4 * array.dtype.bitwidth // 8, _WIDEST)
-        rest = builder.and_(builder.ptrtoint(places[0], ir.IntType(64)), ir.Constant(ir.IntType(64), align - 1))
-        vector = builder.bitcast(places[0], ir.VectorType(context.get_data_type(array.dtype), 4).as_pointer())
-        return places, vector, align, builder.icmp_unsigned("==", rest, ir.Constant(rest.type, 0))
+        rest = builder.and_(builder.ptrtoint(pointers[0], ir.IntType(64)), ir.Constant(ir.IntType(64), align - 1))
+        vector = builder.bitcast(pointers[0], ir.VectorType(context.get_data_type(array.dtype), 4).as_pointer())
+        return pointers, vector, align, builder.icmp_unsigned("==", rest, ir.Constant(rest.type, 0))
 
     def lane(j: int) -> object:
         return ir.Constant(ir.IntType(32), j)
@@ -57,31 +59,31 @@ def intrinsics() -> dict[str, Callable]:
     @extending().intrinsic
     def load_four(context: object, x: object, k: object) -> tuple:
         def generate(context: object, builder: object, signature: object, values: list) -> object:
-            places, vector, align, aligned = fours(context, builder, x, *values)
+            pointers, vector, align, aligned = fours(context, builder, x, *values)
             if vector is None:
-                return cgutils.pack_array(builder, [builder.load(place) for place in places])
+                return cgutils.pack_array(builder, [builder.load(pointer) for pointer in pointers])
             with builder.if_else(aligned) as (then, otherwise):
                 with then:
                     whole = builder.load(vector, align=align)
                     together, first = [builder.extract_element(whole, lane(j)) for j in range(4)], builder.block
                 with otherwise:
-                    alone, second = [builder.load(place) for place in places], builder.block
-            found = []
-            for pair in zip(together, alone):
-                found.append(builder.phi(pair[0].type))
+                    scalars, second = [builder.load(pointer) for pointer in pointers], builder.block
+            merged = []
+            for pair in zip(together, scalars):
+                merged.append(builder.phi(pair[0].type))
                 for value, block in zip(pair, (first, second)):
-                    found[-1].add_incoming(value, block)
-            return cgutils.pack_array(builder, found)
+                    merged[-1].add_incoming(value, block)
+            return cgutils.pack_array(builder, merged)
 
         return types.UniTuple(x.dtype, 4)(x, types.uintp), generate
 
     @extending().intrinsic
     def store_four(context: object, x: object, k: object, a: object, b: object, c: object, d: object) -> tuple:
         def generate(context: object, builder: object, signature: object, values: list) -> object:
-            places, vector, align, aligned = fours(context, builder, x, *values[:2])
+            pointers, vector, align, aligned = fours(context, builder, x, *values[:2])
             if vector is None:
-                for value, place in zip(values[2:], places):
-                    builder.store(value, place)
+                for value, pointer in zip(values[2:], pointers):
+                    builder.store(value, pointer)
                 return context.get_dummy_value()
             with builder.if_else(aligned) as (then, otherwise):
                 with then:
@@ -90,8 +92,8 @@ def intrinsics() -> dict[str, Callable]:
                         whole = builder.insert_element(whole, value, lane(j))
                     builder.store(whole, vector, align=align)
                 with otherwise:
-                    for value, place in zip(values[2:], places):
-                        builder.store(value, place)
+                    for value, pointer in zip(values[2:], pointers):
+                        builder.store(value, pointer)
             return context.get_dummy_value()
 
         return types.void(x, types.uintp, *[x.dtype] * 4), generate

@@ -38,8 +38,8 @@ class Device:
     def __new__(cls, type: str | int | Device = "cpu", index: int | None = None) -> Device:
         if isinstance(type, Device):
             return type
-        known = _known.get((type, index))
-        return known if known is not None else cls._create(*_parse(type, index))
+        device = _known.get((type, index))
+        return device if device is not None else cls._create(*_parse(type, index))
 
     @classmethod
     def _create(cls, kind: str, index: int | None) -> Device:
@@ -85,9 +85,9 @@ class Device:
         """As a decorator: new tensors of every call are made here."""
 
         @functools.wraps(function)
-        def wrapped(*arguments: object, **named: object) -> object:
+        def wrapped(*arguments: object, **kwargs: object) -> object:
             with self:
-                return function(*arguments, **named)
+                return function(*arguments, **kwargs)
 
         return wrapped
 

@@ -1,5 +1,6 @@
-"""`divide`, of which kernels make their parallel loops: a function over a range of turns, called once for all of them,
-or by threads for a share each (`workers`).
+"""`divide`, which runs kernels' parallel loops: a function over a range of iterations.
+
+It is called once for all of them, or by threads for a share each (`workers`).
 """
 
 from __future__ import annotations
@@ -10,23 +11,23 @@ from functools import cache
 from . import compiler, workers
 from .target import HALF_REGISTERS
 
-MARK = "part_of_a_loop"  # what marks the loops' functions, and what their names begin with
+MARK = "part_of_a_loop"  # the prefix of the names of the loops' functions
 
 
 def prepare(namespace: dict[str, object]) -> list[object]:
-    """New dispatchers of a kernel's loops, to be compiled with it. They take fastmath and the error model from it."""
+    """New dispatchers of a kernel's loops, to be compiled with it. Fastmath and the error model are the kernel's."""
     from numba import njit
 
-    own = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, pipeline_class=compiler.pipeline())
+    jit = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, pipeline_class=compiler.pipeline())
     for name, function in namespace.items():
         if name.startswith(MARK):
-            namespace[name] = own(getattr(function, "py_func", function))
-    return [each for name, each in namespace.items() if name.startswith(MARK)]
+            namespace[name] = jit(getattr(function, "py_func", function))
+    return [loop for name, loop in namespace.items() if name.startswith(MARK)]
 
 
 @cache
 def divide() -> Callable:
-    """divide(part, n, threads, arguments): part(0, n, *arguments), its turns shared out to so many threads."""
+    """divide(part, n, threads, arguments): part(0, n, *arguments), with its iterations divided among threads."""
     from numba import types
     from numba.extending import intrinsic
 
@@ -35,15 +36,13 @@ def divide() -> Callable:
         kinds = (types.int64, types.int64, *map(types.unliteral, arguments))
         part.get_call_type(context, kinds, {})  # compiles it
         compiled = part.dispatcher.overloads[kinds]
-        return types.void(part, types.int64, types.int64, arguments), lambda *given: _divide(compiled, *given)
+        return types.void(part, types.int64, types.int64, arguments), lambda *lowering: _divide(compiled, *lowering)
 
     return divide
 
 
 def _divide(compiled: object, context: object, builder: object, signature: object, values: list) -> object:
-    """Code that calls the compiled part directly for one thread or turn, and else has the threads call `_share` for
-    each of their shares.
-    """
+    """Code that calls the compiled part directly for one thread or iteration; else the threads call `_share`."""
     from llvmlite import ir
     from numba.core import cgutils
 
@@ -56,19 +55,19 @@ def _divide(compiled: object, context: object, builder: object, signature: objec
     set.update(builder.function.attributes, half)  # LLVM inlines the part into both
     _, n, threads, arguments = values
     sources, targets = signature.args[3], compiled.signature.args[2:]
-    given = [
-        context.cast(builder, each, *kinds)
-        for each, *kinds in zip(cgutils.unpack_tuple(builder, arguments), sources, targets)
+    captured = [
+        context.cast(builder, value, *kinds)
+        for value, *kinds in zip(cgutils.unpack_tuple(builder, arguments), sources, targets)
     ]
     integer, pointer = ir.IntType(64), ir.IntType(8).as_pointer()
     shares = builder.mul(threads, integer(workers.SHARES))
     shares = builder.select(builder.icmp_signed("<", n, shares), n, shares)
-    one = [builder.icmp_signed("<=", each, integer(1)) for each in (threads, n)]
+    one = [builder.icmp_signed("<=", count, integer(1)) for count in (threads, n)]
     with builder.if_else(builder.or_(*one)) as (alone, shared):
         with alone:
-            context.call_internal_no_propagate(builder, compiled.fndesc, compiled.signature, [integer(0), n, *given])
+            context.call_internal_no_propagate(builder, compiled.fndesc, compiled.signature, [integer(0), n, *captured])
         with shared:
-            data = cgutils.alloca_once_value(builder, cgutils.pack_struct(builder, [n, shares, *given]))
+            data = cgutils.alloca_once_value(builder, cgutils.pack_struct(builder, [n, shares, *captured]))
             kind = ir.FunctionType(ir.VoidType(), [pointer, pointer, integer, integer])
             launch = cgutils.get_or_insert_function(builder.module, kind, "numod_divide")
             share = _share(compiled, context, builder.module, data.type)
@@ -78,7 +77,7 @@ def _divide(compiled: object, context: object, builder: object, signature: objec
 
 
 def _share(compiled: object, context: object, module: object, data: object) -> object:
-    """What threads call: share `k` of the turns."""
+    """The function that threads call: share `k` of the iterations."""
     from llvmlite import ir
     from numba.core import cgutils
 
@@ -89,8 +88,8 @@ def _share(compiled: object, context: object, module: object, data: object) -> o
     function.linkage = "internal"
     builder = ir.IRBuilder(function.append_basic_block())
     k = function.args[1]
-    n, shares, *given = cgutils.unpack_tuple(builder, builder.load(builder.bitcast(function.args[0], data)))
-    ends = [builder.sdiv(builder.mul(n, each), shares) for each in (k, builder.add(k, integer(1)))]
-    context.call_internal_no_propagate(builder, compiled.fndesc, compiled.signature, [*ends, *given])
+    n, shares, *captured = cgutils.unpack_tuple(builder, builder.load(builder.bitcast(function.args[0], data)))
+    bounds = [builder.sdiv(builder.mul(n, number), shares) for number in (k, builder.add(k, integer(1)))]
+    context.call_internal_no_propagate(builder, compiled.fndesc, compiled.signature, [*bounds, *captured])
     builder.ret_void()
     return function

@@ -1,9 +1,9 @@
-"""Functions that LLVM's code calls where a processor has no instruction: a compiler's run-time library would have them.
+"""Functions that LLVM's code calls for missing instructions, as a compiler's run-time library provides them.
 
-Also memory's, where no C library is.
+Also memory functions, for targets without a C library.
 
-They are weak and hidden: a program's own are taken, and none is visible outside of a shared library. Floating point for
-processors without it is in `soft_float`.
+They are weak and hidden: a program's own definitions take precedence, and none is visible outside of a shared library.
+Software floating point is in `soft_float`.
 """
 
 from __future__ import annotations
@@ -12,18 +12,20 @@ import re
 import struct
 from collections.abc import Callable
 
-from . import soft_float
+from . import bare_math, soft_float
 
-_LOOP = '"no-builtins"'  # or LLVM makes a call of memset of the loop that is memset
+_LOOP = '"no-builtins"'  # otherwise LLVM would replace the loop in memset by a call of memset
 
 
 def text_of(name: str, bits: int) -> str | None:
-    """LLVM's text that defines a helper, and those that it calls; None if there is none of this name.
+    """The LLVM text of a helper and the helpers that it calls; None if the name is unknown.
 
     `bits`: size of an address.
     """
     make = _BY_NAME.get(name)
-    return soft_float.text_of(name) if make is None else make(name, f"i{bits}")
+    if make is not None:
+        return make(name, f"i{bits}")
+    return soft_float.text_of(name) or bare_math.text_of(name)
 
 
 def _set(name: str, size: str) -> str:
@@ -132,17 +134,17 @@ def _division(kind: str, signed: bool, parts: str) -> Callable[[str, str], str]:
             f"\n  %a = add {kind} %x, 0\n  %b = add {kind} %y, 0",
             f"\n  %quotient = add {kind} %q, 0\n  %rest = add {kind} %r, 0",
         )
-    given = {"quotient": (kind, "%quotient"), "rest": (kind, "%rest"), "both": (pair, "%both")}[parts]
+    result = {"quotient": (kind, "%quotient"), "rest": (kind, "%rest"), "both": (pair, "%both")}[parts]
 
     def make(name: str, size: str) -> str:
         return f"""{_divided(kind)}
-define weak hidden {given[0]} @{name}({kind} %x, {kind} %y) nounwind {{{before}
+define weak hidden {result[0]} @{name}({kind} %x, {kind} %y) nounwind {{{before}
   %made = call {pair} @numod_divmod_{kind}({kind} %a, {kind} %b)
   %q = extractvalue {pair} %made, 0
   %r = extractvalue {pair} %made, 1{after}
   %first = insertvalue {pair} poison, {kind} %quotient, 0
   %both = insertvalue {pair} %first, {kind} %rest, 1
-  ret {given[0]} {given[1]}
+  ret {result[0]} {result[1]}
 }}
 """
 
@@ -206,8 +208,9 @@ define weak hidden float @fmaf(float %x, float %y, float %z) nounwind {
 
 
 def _fused_double(name: str, size: str) -> str:
-    """fma: the product and the sum, each with its error. Dekker, A floating-point technique for extending the available
-    precision, 1971. Not for products that overflow.
+    """fma as the product and the sum, each with its rounding error; not for products that overflow.
+
+    Dekker, A floating-point technique for extending the available precision, 1971.
     """
 
     def split(x: str) -> str:
@@ -244,9 +247,9 @@ define weak hidden double @fma(double %x, double %y, double %z) nounwind {{
 
 
 def written_as_code(result: str, name: str, arguments: str, code: str, marks: str = "hidden") -> str:
-    """LLVM's text of a function whose machine code is given, in hexadecimal digits."""
+    """The LLVM text of a function with the given machine code, in hexadecimal digits."""
     data = bytes.fromhex(code)
-    text = "".join(f"\\{each:02x}" for each in data)
+    text = "".join(f"\\{byte:02x}" for byte in data)
     return f"""
 define {marks} {result} @{name}({arguments}) naked noinline nounwind {"comdat " if "odr" in marks else ""}\
 prologue [{len(data)} x i8] c"{text}" {{
@@ -283,20 +286,25 @@ _BY_NAME: dict[str, Callable[[str, str], str]] = {
     **dict.fromkeys((f"__aeabi_unwind_cpp_pr{k}" for k in range(3)), _nothing),
 }  # fmt: skip
 MEMORY = frozenset({"memcpy", "memmove", "memset"})  # what a C library has
-MATH = frozenset({"fma", "fmaf", "sqrt", "sqrtf"})  # likewise
+_ROUNDING = {
+    f"{name}{end}" for name in ("rint", "nearbyint", "roundeven", "floor", "ceil", "trunc") for end in ("", "f")
+}
+MATH = frozenset({"fma", "fmaf", "sqrt", "sqrtf", *_ROUNDING, "sin", "sinf", "cos", "cosf", "tan", "tanf"})  # likewise
 
 
 def undefined_symbols(code: bytes) -> set[str]:
-    """The names that an ELF or COFF object file needs from others. Of other formats none are told."""
+    """The undefined symbols of an ELF, COFF or WebAssembly object file; empty for other formats."""
     if code[:2] == b"\x64\x86":
         return _undefined_in_coff(code)
+    if code[:4] == b"\0asm":
+        return _undefined_in_wasm(code)
     if code[:4] != b"\x7fELF":
         return set()
     wide = code[4] == 2
     start = struct.unpack_from("<Q" if wide else "<I", code, 40 if wide else 32)[0]
     entry, count = struct.unpack_from("<HH", code, 58 if wide else 46)
     headers = [struct.unpack_from("<IIQQQQIIQQ" if wide else "<10I", code, start + k * entry) for k in range(count)]
-    found = set()
+    symbols = set()
     for _, kind, _, _, offset, size, link, _, _, step in headers:
         if kind == 2:  # the table of symbols
             names = headers[link][4]
@@ -306,18 +314,60 @@ def undefined_symbols(code: bytes) -> set[str]:
                     struct.unpack_from("<H", code, at + (6 if wide else 14))[0],
                 )
                 if name and section == 0:
-                    found.add(code[names + name : code.index(b"\0", names + name)].decode())
+                    symbols.add(code[names + name : code.index(b"\0", names + name)].decode())
+    return symbols
+
+
+def _undefined_in_wasm(code: bytes) -> set[str]:
+    """The functions in the section of imports."""
+    place, found = 8, set()
+
+    def number() -> int:
+        nonlocal place
+        value = shift = 0
+        while True:
+            byte = code[place]
+            place += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+
+    def text() -> str:
+        nonlocal place
+        length = number()
+        place += length
+        return code[place - length : place].decode()
+
+    while place < len(code):
+        section, length = number(), number()
+        if section != 2:
+            place += length
+            continue
+        for _ in range(number()):
+            _, name, kind = text(), text(), number()
+            if kind == 0:
+                found.add(name)
+                number()
+            elif kind == 3:  # a global: type and mutability
+                place += 2
+            else:  # a table, whose type comes first, or a memory: limits
+                place += kind == 1
+                number_of_limits = 2 if number() & 1 else 1
+                for _ in range(number_of_limits):
+                    number()
+        break
     return found
 
 
 def _undefined_in_coff(code: bytes) -> set[str]:
     start, count = struct.unpack_from("<II", code, 8)
-    names, found, number = start + 18 * count, set(), 0
+    names, symbols, number = start + 18 * count, set(), 0
     while number < count:
         short, value, section, _, kind, further = struct.unpack_from("<8sIhHBB", code, start + 18 * number)
         if not (section or value) and kind == 2:
             begin = names + struct.unpack("<I", short[4:])[0]
             name = short.rstrip(b"\0") if short[:4] != b"\0\0\0\0" else code[begin : code.index(b"\0", begin)]
-            found.add(name.decode())
+            symbols.add(name.decode())
         number += 1 + further
-    return found
+    return symbols

@@ -59,8 +59,8 @@ class Pool:
     `reach` bytes are allocated by NumPy.
     """
 
-    def __init__(self, reach: int) -> None:
-        self.most, self.reach, self._used = reach, reach, 0
+    def __init__(self, most: int) -> None:
+        self.most, self.reach, self._used = most, most, 0
         self._arena: _Arena | None = None
         # (start, end) of free places, in order; the last one goes on to the end of the arena
         self._free: list[tuple[int, int]] = []
@@ -149,9 +149,9 @@ class Pool:
 
     def _open(self) -> None:
         """Reserve addresses; if they are limited, at most a quarter of the limit and half of the rest."""
-        limit, left = room.address_limit(), room.addresses_left()
-        if left is not None:
-            self.reach = min(self.most, limit // 4, left // 2) // mmap.PAGESIZE * mmap.PAGESIZE
+        limit, available = room.address_limit(), room.addresses_left()
+        if available is not None:
+            self.reach = min(self.most, limit // 4, available // 2) // mmap.PAGESIZE * mmap.PAGESIZE
         try:
             self._arena = _Arena(
                 -1, self.reach + _HUGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
@@ -214,9 +214,9 @@ def by_numpy(count: int, dtype: np.dtype) -> np.ndarray:
 
 def _checked(count: int, dtype: np.dtype) -> np.ndarray:
     size = count * dtype.itemsize
-    left = room.group_left() if size >= _CHECKED else None
-    if left is not None and left < size:
-        raise MemoryError(f"The control group (container) has {left} bytes left of its limit")
+    available = room.group_left() if size >= _CHECKED else None
+    if available is not None and available < size:
+        raise MemoryError(f"The control group (container) has {available} bytes left of its limit")
     return np.empty(count, dtype)
 
 

@@ -66,7 +66,7 @@ class Layout:
         "shape", "strides", "dtype", "device", "ndim", "size", "dense", "packed", "storage", "overlapping", "extent",
         "__weakref__",
     )  # fmt: skip
-    batch = None  # the batch of which the tensor stands for one example: see `func.examples`
+    batch = None  # the vmap batch that the tensor belongs to (see `func.examples`)
 
     def __init__(self, shape: Size, strides: tuple[int, ...], dtype: DType, device: Device) -> None:
         self.shape, self.strides, self.dtype, self.device = shape, strides, dtype, device
@@ -115,13 +115,13 @@ def ordered_strides(shape: tuple[int, ...], *strides: tuple[int, ...]) -> tuple[
     return tuple(result)
 
 
-def _compared(shape: tuple[int, ...], strides: tuple[tuple[int, ...], ...], near: int, far: int) -> int:
+def _compared(shape: tuple[int, ...], strides: tuple[tuple[int, ...], ...], inner: int, outer: int) -> int:
     """-1 if dimension `near` should have the smaller stride, 1 if `far` should, 0 if no tensor decides."""
     for stride in strides:
-        if stride[near] and stride[far]:
-            if stride[near] != stride[far]:
-                return -1 if stride[near] < stride[far] else 1
-            if shape[near] > shape[far]:
+        if stride[inner] and stride[outer]:
+            if stride[inner] != stride[outer]:
+                return -1 if stride[inner] < stride[outer] else 1
+            if shape[inner] > shape[outer]:
                 return 1
     return 0
 

@@ -29,9 +29,7 @@ define internal i64 @now() alwaysinline {
 
 
 def build(text: str) -> object:
-    """The engine that owns the compiled functions of `text`, which may call `now()`, nanoseconds, and the functions of
-    Python's own interface.
-    """
+    """The engine with the compiled functions of `text`, which may call `now()` (nanoseconds) and Python's C API."""
     with room.compiling(room.COMPILE // 2, "compile native functions"):
         return _engine(text)
 

@@ -1,5 +1,4 @@
-"""How much memory this process may still take: limits on its address space (`ulimit -v`) and on its control group
-(containers). Not who holds it.
+"""Memory limits of this process: of its address space (`ulimit -v`) and its control group (containers).
 
 LLVM aborts the process when an allocation fails, so the room for a compilation is checked before it begins, and some of
 a limited address space is kept free for it: tensors cannot take that.
@@ -68,8 +67,9 @@ def _groups() -> Iterator[tuple[int, int]]:
 
 @cache
 def _group_folders() -> list[tuple[str, str, str, tuple[str, ...]]]:
-    """(folder, file of the limit, file of the memory in use, statistics of what can be dropped) of the groups around
-    this process, version 2 or 1.
+    """(folder, limit file, usage file, statistics of reclaimable memory) of the control groups around this process.
+
+    Version 2 or 1.
     """
     for line in (_read("/proc/self/cgroup") or "").splitlines():
         number, kinds, path = line.split(":", 2)
@@ -88,9 +88,9 @@ def _group_folders() -> list[tuple[str, str, str, tuple[str, ...]]]:
         # a container may see its own group as the root
         parts = [part for part in path.split("/") if part not in ("", "..")]
         folders = ["/".join([root, *parts[:k]]) for k in range(len(parts), -1, -1)]
-        found = [(folder, *names) for folder in folders if os.path.exists(f"{folder}/{names[0]}")]
-        if found:
-            return found
+        group_folders = [(folder, *names) for folder in folders if os.path.exists(f"{folder}/{names[0]}")]
+        if group_folders:
+            return group_folders
     return []
 
 
@@ -103,7 +103,7 @@ def _read(path: str) -> str | None:
 
 
 def on_shortage(release: Callable[[], None]) -> None:
-    """Have a function called when memory is short, to give back what it keeps for later."""
+    """Register a function to call when memory is short; it frees caches."""
     _releases.append(release)
 
 
@@ -162,9 +162,9 @@ def compiling(size: int, purpose: str) -> Iterator[None]:
         require(size, purpose)
         yield
     except Exception as error:
-        if isinstance(error, OutOfMemoryError) or not any(isinstance(each, MemoryError) for each in _chain(error)):
+        if isinstance(error, OutOfMemoryError) or not any(isinstance(cause, MemoryError) for cause in _chain(error)):
             raise
-        # Numba wraps what is raised while it compiles
+        # Numba wraps exceptions raised while it compiles
         raise OutOfMemoryError(f"not enough memory to {purpose}") from error
     finally:
         _compiling -= 1

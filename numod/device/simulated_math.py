@@ -1,6 +1,4 @@
-"""Python's `math` with GPU semantics, for kernels in Numba's simulator: undefined results are an infinity or NaN, where
-`math` raises.
-"""
+"""Python's `math` with GPU semantics, for Numba's simulator: an infinity or NaN where `math` raises."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Floating point for processors without it, of integer instructions: the functions that LLVM's code then calls, by the
-names that the ABIs of ARM and RISC-V give them.
+"""Software floating point for processors without an FPU: the functions that LLVM calls, as the ARM and RISC-V ABIs name
+them.
 
-Numbers are IEEE's, of 32 and 64 bits, with subnormal ones; results are rounded to nearest, ties to even. All functions
-take and return the bits as integers, which is how both ABIs pass them.
+Numbers are IEEE's float32 and float64, with subnormals. Results are rounded to nearest, ties to even. All functions
+take and return the bits as integers, as both ABIs pass them.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from functools import cached_property, partial
 
 @dataclass(frozen=True)
 class Format:
-    """A format of floats: bits in all, and of the stored mantissa."""
+    """A floating-point format: the number of bits, and of stored mantissa bits."""
 
     width: int
     mantissa: int
 
     @property
     def greatest(self) -> int:
-        """The exponent of infinity, as it is stored."""
+        """The stored exponent of infinity."""
         return (1 << (self.width - 1 - self.mantissa)) - 1
 
     @property
     def bias(self) -> int:
-        """The exponent of 1, as it is stored."""
+        """The stored exponent of 1."""
         return self.greatest >> 1
 
     @property
@@ -42,22 +42,22 @@ class Format:
 
 
 SINGLE, DOUBLE = Format(32, 23), Format(64, 52)
-_GUARD = 3  # bits below the mantissa that decide how it is rounded; the last one is set if any below it was
+_GUARD = 3  # bits below the mantissa for rounding; the last one is sticky
 
 
 class Bits:
-    """An unsigned integer of a function that is being written, with Python's operators."""
+    """An unsigned integer in a function being generated, with Python's operators."""
 
     def __init__(self, builder: object, value: object) -> None:
         self.builder, self.value = builder, value
 
     @cached_property
     def width(self) -> int:
-        """How many bits it has."""
+        """The number of bits."""
         return self.value.type.width
 
     def constant(self, number: int) -> Bits:
-        """A number of the same width."""
+        """A constant of this width."""
         return Bits(self.builder, self.value.type(number & ((1 << self.width) - 1)))
 
     def _with(self, other: Bits | int, method: str) -> Bits:
@@ -103,15 +103,15 @@ class Bits:
         return self._compare(other, ">=")
 
     def equals(self, other: Bits | int) -> Bits:
-        """Whether both are the same."""
+        """Whether both are equal."""
         return self._compare(other, "==")
 
     def below(self, other: Bits | int) -> Bits:
-        """Whether it is less, as a signed number."""
+        """Whether it is less, compared as signed integers."""
         return self._compare(other, "<", True)
 
     def differs(self, other: Bits | int) -> Bits:
-        """Whether it is another number."""
+        """Whether the two are not equal."""
         return self._compare(other, "!=")
 
     def choose(self, yes: Bits, no: Bits | int) -> Bits:
@@ -120,7 +120,7 @@ class Bits:
         return Bits(self.builder, self.builder.select(self.value, yes.value, no.value))
 
     def to(self, width: int) -> Bits:
-        """With so many bits: zeros added, or the upper ones left out."""
+        """Zero-extended or truncated to `width` bits."""
         from llvmlite import ir
 
         if width == self.width:
@@ -129,20 +129,20 @@ class Bits:
         return Bits(self.builder, change(self.value, ir.IntType(width)))
 
     def zeros(self) -> Bits:
-        """How many leading bits are 0."""
+        """The number of leading zero bits."""
         from llvmlite import ir
 
         return Bits(self.builder, self.builder.ctlz(self.value, ir.IntType(1)(0)))
 
     def sticky(self, shift: Bits) -> Bits:
-        """Shifted to the right by less than its width; the last bit is set if any that was lost was."""
+        """Shifted right by less than its width; the last bit is set if any lost bit was."""
         lost = (self & ((self.constant(1) << shift) - 1)).differs(0)
         return (self >> shift) | lost.to(self.width)
 
 
 @dataclass
 class _Number:
-    """A number in parts: `exponent` as stored, but at least 1; `mantissa` with its leading bit."""
+    """The parts of a number: `exponent` as stored, but at least 1; `mantissa` with its leading bit."""
 
     sign: Bits
     exponent: Bits
@@ -159,15 +159,16 @@ def _parts(form: Format, x: Bits) -> _Number:
 
 
 def _normal(form: Format, x: _Number) -> _Number:
-    """With the mantissa's leading bit in its place, also for subnormal numbers; the exponent may become negative."""
+    """Normalise the mantissa of subnormal numbers too; the exponent may become negative."""
     shift = x.mantissa.zeros() - (form.width - 1 - form.mantissa)
     shift = x.mantissa.equals(0).choose(shift.constant(0), shift)
     return _Number(x.sign, x.exponent - shift, x.mantissa << shift, x.magnitude)
 
 
-def _finish(form: Format, sign: Bits, exponent: Bits, mantissa: Bits) -> Bits:
-    """The number of these parts, rounded. The mantissa's leading bit is `_GUARD` bits above its place, or one more, or
-    anywhere below where the exponent is 1.
+def _rounded(form: Format, sign: Bits, exponent: Bits, mantissa: Bits) -> Bits:
+    """The rounded number with these parts.
+
+    The mantissa has `_GUARD` extra bits. Its leading bit may be one bit higher, or lower if the exponent is 1.
     """
     carry = (mantissa >> (form.mantissa + _GUARD + 1)) & 1
     mantissa, exponent = (mantissa >> carry) | (mantissa & carry), exponent + carry
@@ -175,10 +176,10 @@ def _finish(form: Format, sign: Bits, exponent: Bits, mantissa: Bits) -> Bits:
     far = small.choose(exponent.constant(1) - exponent, 0)
     far = far.below(form.width - 1).choose(far, form.width - 1)
     mantissa, exponent = mantissa.sticky(far), small.choose(exponent.constant(1), exponent)
-    rest, kept = mantissa & ((1 << _GUARD) - 1), mantissa >> _GUARD
+    remainder, rounded_down = mantissa & ((1 << _GUARD) - 1), mantissa >> _GUARD
     half = 1 << (_GUARD - 1)
-    up = (rest > half) | (rest.equals(half) & (kept & 1).differs(0))
-    bits = ((exponent - 1) << form.mantissa) + kept + up.to(form.width)
+    up = (remainder > half) | (remainder.equals(half) & (rounded_down & 1).differs(0))
+    bits = ((exponent - 1) << form.mantissa) + rounded_down + up.to(form.width)
     return sign | exponent.below(form.greatest).choose(bits, form.infinity)
 
 
@@ -197,14 +198,14 @@ def _add(form: Format, x: Bits, y: Bits) -> Bits:
     same = a.sign.equals(b.sign)
     total = same.choose(high + low, high - low)
     shift = total.zeros() - (form.width - 1 - form.mantissa - _GUARD)
-    most = a.exponent - 1
+    max_shift = a.exponent - 1
     shift = shift.below(0).choose(shift.constant(0), shift)
-    shift = (shift < most).choose(shift, most)
-    result = _finish(form, a.sign, a.exponent - shift, total << shift)
+    shift = (shift < max_shift).choose(shift, max_shift)
+    result = _rounded(form, a.sign, a.exponent - shift, total << shift)
     result = total.equals(0).choose(same.choose(a.sign, 0), result)
-    strange = _is_nan(form, a) | (a.magnitude.equals(form.infinity) & b.magnitude.equals(form.infinity) & (same ^ 1))
-    infinite = a.magnitude.equals(form.infinity)
-    return strange.choose(x.constant(form.nan), infinite.choose(x, result))
+    is_nan = _is_nan(form, a) | (a.magnitude.equals(form.infinity) & b.magnitude.equals(form.infinity) & (same ^ 1))
+    is_infinite = a.magnitude.equals(form.infinity)
+    return is_nan.choose(x.constant(form.nan), is_infinite.choose(x, result))
 
 
 def _subtract(form: Format, x: Bits, y: Bits) -> Bits:
@@ -212,17 +213,17 @@ def _subtract(form: Format, x: Bits, y: Bits) -> Bits:
 
 
 def _high_product(x: Bits, y: Bits) -> Bits:
-    """The upper half of a product, its last bit set if the lower half is not 0."""
+    """The upper half of a product; its last bit is set if the lower half is not 0."""
     if x.width == 32:
         wide = x.to(64) * y.to(64)
         high, low = (wide >> 32).to(32), wide.to(32)
     else:
         mask = (1 << 32) - 1
         a, b, c, d = x >> 32, x & mask, y >> 32, y & mask
-        least, first, second = b * d, a * d, b * c
-        middle = (least >> 32) + (first & mask) + (second & mask)
+        low_product, first, second = b * d, a * d, b * c
+        middle = (low_product >> 32) + (first & mask) + (second & mask)
         high = a * c + (first >> 32) + (second >> 32) + (middle >> 32)
-        low = (middle << 32) | (least & mask)
+        low = (middle << 32) | (low_product & mask)
     return high | low.differs(0).to(x.width)
 
 
@@ -231,86 +232,86 @@ def _multiply(form: Format, x: Bits, y: Bits) -> Bits:
     sign = a.sign ^ b.sign
     shift = form.width + _GUARD - form.mantissa  # of both mantissas together
     product = _high_product(a.mantissa << shift // 2, b.mantissa << (shift - shift // 2))
-    result = _finish(form, sign, a.exponent + b.exponent - form.bias, product)
-    zero = a.magnitude.equals(0) | b.magnitude.equals(0)
-    infinite = a.magnitude.equals(form.infinity) | b.magnitude.equals(form.infinity)
-    strange = _is_nan(form, a) | _is_nan(form, b) | (zero & infinite)
-    result = infinite.choose(sign | form.infinity, zero.choose(sign, result))
-    return strange.choose(x.constant(form.nan), result)
+    result = _rounded(form, sign, a.exponent + b.exponent - form.bias, product)
+    is_zero = a.magnitude.equals(0) | b.magnitude.equals(0)
+    is_infinite = a.magnitude.equals(form.infinity) | b.magnitude.equals(form.infinity)
+    is_nan = _is_nan(form, a) | _is_nan(form, b) | (is_zero & is_infinite)
+    result = is_infinite.choose(sign | form.infinity, is_zero.choose(sign, result))
+    return is_nan.choose(x.constant(form.nan), result)
 
 
-def _loop(count: int, begin: list[Bits], turn: Callable[[list[Bits]], list[Bits]]) -> list[Bits]:
-    """Values after `turn` was applied `count` times."""
+def _loop(count: int, initial: list[Bits], step: Callable[[list[Bits]], list[Bits]]) -> list[Bits]:
+    """The values after `count` applications of `step`."""
     from llvmlite import ir
 
-    builder = begin[0].builder
+    builder = initial[0].builder
     before, body = builder.block, builder.append_basic_block()
     after = builder.append_basic_block()
     builder.branch(body)
     builder.position_at_end(body)
-    kinds = [each.value.type for each in begin]
+    kinds = [value.value.type for value in initial]
     phis = [builder.phi(kind) for kind in kinds]
     number = builder.phi(ir.IntType(32))
-    for phi, each in zip(phis, begin):
-        phi.add_incoming(each.value, before)
+    for phi, value in zip(phis, initial):
+        phi.add_incoming(value.value, before)
     number.add_incoming(ir.IntType(32)(0), before)
-    following = turn([Bits(builder, phi) for phi in phis])
-    for phi, each in zip(phis, following):
-        phi.add_incoming(each.value, body)
+    updated = step([Bits(builder, phi) for phi in phis])
+    for phi, value in zip(phis, updated):
+        phi.add_incoming(value.value, body)
     next_number = builder.add(number, ir.IntType(32)(1))
     number.add_incoming(next_number, body)
     builder.cbranch(builder.icmp_unsigned("<", next_number, ir.IntType(32)(count)), body, after)
     builder.position_at_end(after)
-    return following
+    return updated
 
 
 def _divide(form: Format, x: Bits, y: Bits) -> Bits:
     a, b = _normal(form, _parts(form, x)), _normal(form, _parts(form, y))
     sign = a.sign ^ b.sign
-    less = a.mantissa < b.mantissa
-    rest = a.mantissa << less.to(form.width)
+    a_is_less = a.mantissa < b.mantissa
+    remainder = a.mantissa << a_is_less.to(form.width)
 
-    def turn(state: list[Bits]) -> list[Bits]:
-        rest, quotient = state
-        takes = rest >= b.mantissa
-        left = takes.choose(rest - b.mantissa, rest)
-        return [left << 1, (quotient << 1) | takes.to(form.width)]
+    def step(state: list[Bits]) -> list[Bits]:
+        remainder, quotient = state
+        fits = remainder >= b.mantissa
+        rest_after = fits.choose(remainder - b.mantissa, remainder)
+        return [rest_after << 1, (quotient << 1) | fits.to(form.width)]
 
-    rest, quotient = _loop(form.mantissa + _GUARD + 1, [rest, x.constant(0)], turn)
-    exponent = a.exponent - b.exponent + form.bias - less.to(form.width)
-    result = _finish(form, sign, exponent, quotient | rest.differs(0).to(form.width))
-    none, by_none = a.magnitude.equals(0), b.magnitude.equals(0)
-    infinite, by_infinite = a.magnitude.equals(form.infinity), b.magnitude.equals(form.infinity)
-    strange = _is_nan(form, a) | _is_nan(form, b) | (none & by_none) | (infinite & by_infinite)
-    result = (infinite | by_none).choose(sign | form.infinity, (none | by_infinite).choose(sign, result))
-    return strange.choose(x.constant(form.nan), result)
+    remainder, quotient = _loop(form.mantissa + _GUARD + 1, [remainder, x.constant(0)], step)
+    exponent = a.exponent - b.exponent + form.bias - a_is_less.to(form.width)
+    result = _rounded(form, sign, exponent, quotient | remainder.differs(0).to(form.width))
+    x_is_zero, y_is_zero = a.magnitude.equals(0), b.magnitude.equals(0)
+    x_is_infinite, y_is_infinite = a.magnitude.equals(form.infinity), b.magnitude.equals(form.infinity)
+    is_nan = _is_nan(form, a) | _is_nan(form, b) | (x_is_zero & y_is_zero) | (x_is_infinite & y_is_infinite)
+    result = (x_is_infinite | y_is_zero).choose(sign | form.infinity, (x_is_zero | y_is_infinite).choose(sign, result))
+    return is_nan.choose(x.constant(form.nan), result)
 
 
 def _root(form: Format, x: Bits) -> Bits:
     a = _normal(form, _parts(form, x))
     distance = a.exponent - form.bias  # of a signed number
     odd = distance & 1
-    places = form.mantissa + _GUARD + 1
+    digit_count = form.mantissa + _GUARD + 1
     mantissa = a.mantissa << odd
 
-    def turn(state: list[Bits]) -> list[Bits]:  # a digit at a time; two bits of the mantissa come in
-        rest, root, left = state
-        rest = (rest << 2) | (left >> (form.width - 2))
-        try_ = (root << 2) | 1
-        takes = rest >= try_
-        return [takes.choose(rest - try_, rest), (root << 1) | takes.to(form.width), left << 2]
+    def step(state: list[Bits]) -> list[Bits]:  # one digit of the root, from two bits of the mantissa
+        remainder, root, digits = state
+        remainder = (remainder << 2) | (digits >> (form.width - 2))
+        trial = (root << 2) | 1
+        fits = remainder >= trial
+        return [fits.choose(remainder - trial, remainder), (root << 1) | fits.to(form.width), digits << 2]
 
-    begin = mantissa << (form.width - 2 - form.mantissa)
-    rest, root, _ = _loop(places, [x.constant(0), x.constant(0), begin], turn)
+    aligned = mantissa << (form.width - 2 - form.mantissa)
+    remainder, root, _ = _loop(digit_count, [x.constant(0), x.constant(0), aligned], step)
     half = Bits(x.builder, x.builder.ashr((distance - odd).value, x.value.type(1)))
-    result = _finish(form, x.constant(0), half + form.bias, root | rest.differs(0).to(form.width))
-    strange = _is_nan(form, a) | (a.sign.differs(0) & a.magnitude.differs(0))
-    same = a.magnitude.equals(0) | x.equals(form.infinity)
-    return strange.choose(x.constant(form.nan), same.choose(x, result))
+    result = _rounded(form, x.constant(0), half + form.bias, root | remainder.differs(0).to(form.width))
+    is_nan = _is_nan(form, a) | (a.sign.differs(0) & a.magnitude.differs(0))
+    is_unchanged = a.magnitude.equals(0) | x.equals(form.infinity)
+    return is_nan.choose(x.constant(form.nan), is_unchanged.choose(x, result))
 
 
 def _order(form: Format, x: Bits) -> Bits:
-    """An integer in the order of the numbers."""
+    """A signed integer that orders like the number."""
     a = _parts(form, x)
     return a.sign.differs(0).choose(x.constant(0) - a.magnitude, a.magnitude)
 
@@ -320,22 +321,22 @@ def _unordered(form: Format, x: Bits, y: Bits) -> Bits:
 
 
 def _compared(form: Format, x: Bits, y: Bits, kind: str) -> Bits:
-    """1 where x is equal to, less than ... y, or either is NaN, by `kind`; else 0."""
-    a, b, strange = _order(form, x), _order(form, y), _unordered(form, x, y)
+    """1 if `kind` holds of x and y ("eq", "lt", ..., or "un": either is NaN), else 0."""
+    a, b, is_nan = _order(form, x), _order(form, y), _unordered(form, x, y)
     if kind == "un":
-        return strange.to(32)
-    found = {"eq": a.equals(b), "lt": a.below(b), "gt": b.below(a)}.get(kind)
-    if found is None:
-        found = (b.below(a) if kind == "le" else a.below(b)) ^ 1
-    return (found & (strange ^ 1)).to(32)
+        return is_nan.to(32)
+    result = {"eq": a.equals(b), "lt": a.below(b), "gt": b.below(a)}.get(kind)
+    if result is None:
+        result = (b.below(a) if kind == "le" else a.below(b)) ^ 1
+    return (result & (is_nan ^ 1)).to(32)
 
 
-def _sign_of_difference(form: Format, x: Bits, y: Bits, strange: int) -> Bits:
-    """Below 0, 0 or above 0, as libgcc's comparisons; `strange` where either is NaN."""
+def _sign_of_difference(form: Format, x: Bits, y: Bits, if_nan: int) -> Bits:
+    """Below 0, 0 or above 0, as libgcc's comparisons; `if_nan` if either is NaN."""
     a, b = _order(form, x), _order(form, y)
     one = a.constant(0).to(32) + 1
-    found = a.below(b).choose(one - 2, b.below(a).choose(one, 0))
-    return _unordered(form, x, y).choose(one + (strange - 1), found)
+    sign = a.below(b).choose(one - 2, b.below(a).choose(one, 0))
+    return _unordered(form, x, y).choose(one + (if_nan - 1), sign)
 
 
 def _from_integer(form: Format, x: Bits, signed: bool) -> Bits:
@@ -343,10 +344,10 @@ def _from_integer(form: Format, x: Bits, signed: bool) -> Bits:
     size = negative.choose(x.constant(0) - x, x).to(64)
     shift = size.zeros()
     shift = (shift < 63).choose(shift, 63)
-    moved = (size << shift).sticky(size.constant(63 - form.mantissa - _GUARD)).to(form.width)
+    mantissa = (size << shift).sticky(size.constant(63 - form.mantissa - _GUARD)).to(form.width)
     exponent = shift.constant(form.bias + 63) - shift
     sign = negative.to(form.width) << (form.width - 1)
-    return size.equals(0).choose(moved.constant(0), _finish(form, sign, exponent.to(form.width), moved))
+    return size.equals(0).choose(mantissa.constant(0), _rounded(form, sign, exponent.to(form.width), mantissa))
 
 
 def _to_integer(form: Format, x: Bits, width: int, signed: bool) -> Bits:
@@ -355,11 +356,11 @@ def _to_integer(form: Format, x: Bits, width: int, signed: bool) -> Bits:
     mantissa = a.mantissa.to(64)
     far = distance.below(63).choose(distance, 63)
     left, right = far - form.mantissa, far.constant(form.mantissa) - far
-    moved = left.below(0).choose(mantissa >> (right & 63), mantissa << (left & 63))
-    found = distance.below(0).choose(moved.constant(0), moved)
+    magnitude = left.below(0).choose(mantissa >> (right & 63), mantissa << (left & 63))
+    result = distance.below(0).choose(magnitude.constant(0), magnitude)
     if signed:
-        found = a.sign.differs(0).choose(found.constant(0) - found, found)
-    return found.to(width)
+        result = a.sign.differs(0).choose(result.constant(0) - result, result)
+    return result.to(width)
 
 
 def _extended(x: Bits) -> Bits:
@@ -383,13 +384,13 @@ def _narrowed(x: Bits) -> Bits:
     sign = (a.sign >> 32).to(32)
     mantissa = a.mantissa.sticky(a.mantissa.constant(DOUBLE.mantissa - SINGLE.mantissa - _GUARD)).to(32)
     exponent = (a.exponent - (DOUBLE.bias - SINGLE.bias)).to(32)
-    result = _finish(SINGLE, sign, exponent, mantissa)
+    result = _rounded(SINGLE, sign, exponent, mantissa)
     result = a.magnitude.equals(DOUBLE.infinity).choose(sign | SINGLE.infinity, result)
     return _is_nan(DOUBLE, a).choose(result.constant(SINGLE.nan), result)
 
 
 def _product(x: Bits, y: Bits) -> Bits:
-    """x * y of 64 bits, by products of 16 bits: for processors that multiply 32 bits only."""
+    """x * y of 64 bits by products of 16 bits, for processors that multiply 32 bits only."""
     x_low, y_low = x.to(32), y.to(32)
     x_high, y_high = (x >> 32).to(32), (y >> 32).to(32)
     a, b, c, d = x_low >> 16, x_low & 0xFFFF, y_low >> 16, y_low & 0xFFFF
@@ -419,7 +420,7 @@ def _shifted(x: Bits, count: Bits, kind: str) -> Bits:
 
 
 def _leading_zeros(x: Bits) -> Bits:
-    """Those of 32 bits, by halves."""
+    """The number of leading zeros of 32 bits, by bisection."""
     count = x.constant(0)
     for half in (16, 8, 4, 2, 1):
         none = (x >> (32 - half)).equals(0)
@@ -428,54 +429,62 @@ def _leading_zeros(x: Bits) -> Bits:
 
 
 def text_of(name: str) -> str | None:
-    """LLVM's text that defines a function; None if there is none of this name."""
+    """The LLVM text of a function; None if the name is unknown."""
     from llvmlite import ir
 
     if name not in _BY_NAME:
         return None
-    kinds, result, write = _BY_NAME[name]
+    widths, result, write = _BY_NAME[name]
     module = ir.Module()
-    function = ir.Function(module, ir.FunctionType(ir.IntType(result), [ir.IntType(kind) for kind in kinds]), name)
+    function = ir.Function(module, ir.FunctionType(ir.IntType(result), [ir.IntType(kind) for kind in widths]), name)
     builder = ir.IRBuilder(function.append_basic_block())
-    builder.ret(write(*[Bits(builder, each) for each in function.args]).value)
+    builder.ret(write(*[Bits(builder, argument) for argument in function.args]).value)
     function.linkage = "weak"
     text = re.sub(r"^(target .*|; Module.*)$", "", str(module), flags=re.M)
     return text.replace("define weak ", "define weak hidden ").replace(")\n{", ") nounwind noinline {")
 
 
 def _table() -> dict[str, tuple]:
-    found: dict[str, tuple] = {}
+    functions: dict[str, tuple] = {}
     arithmetic = {"add": _add, "sub": _subtract, "mul": _multiply, "div": _divide}
     for form, arm, gnu in ((SINGLE, "f", "sf"), (DOUBLE, "d", "df")):
         width = form.width
         for word, write in arithmetic.items():
-            found[f"__aeabi_{arm}{word}"] = found[f"__{word}{gnu}3"] = (width, width), width, partial(write, form)
+            functions[f"__aeabi_{arm}{word}"] = functions[f"__{word}{gnu}3"] = (
+                (width, width),
+                width,
+                partial(write, form),
+            )
         for kind in ("eq", "lt", "le", "ge", "gt", "un"):
-            found[f"__aeabi_{arm}cmp{kind}"] = (width, width), 32, partial(_compared, form, kind=kind)
+            functions[f"__aeabi_{arm}cmp{kind}"] = (width, width), 32, partial(_compared, form, kind=kind)
         for kind in ("eq", "ne", "lt", "le"):
-            found[f"__{kind}{gnu}2"] = (width, width), 32, partial(_sign_of_difference, form, strange=1)
+            functions[f"__{kind}{gnu}2"] = (width, width), 32, partial(_sign_of_difference, form, if_nan=1)
         for kind in ("gt", "ge"):
-            found[f"__{kind}{gnu}2"] = (width, width), 32, partial(_sign_of_difference, form, strange=-1)
-        found[f"__unord{gnu}2"] = (width, width), 32, partial(_compared, form, kind="un")
+            functions[f"__{kind}{gnu}2"] = (width, width), 32, partial(_sign_of_difference, form, if_nan=-1)
+        functions[f"__unord{gnu}2"] = (width, width), 32, partial(_compared, form, kind="un")
         for size, letter, suffix in ((32, "i", "si"), (64, "l", "di")):
             for signed in (True, False):
                 to = partial(_to_integer, form, width=size, signed=signed)
                 come = partial(_from_integer, form, signed=signed)
                 u, uns = ("", "") if signed else ("u", "uns")
                 unsigned = "un" if not signed else ""
-                found[f"__aeabi_{arm}2{u}{letter}z"] = found[f"__fix{uns}{gnu}{suffix}"] = (width,), size, to
-                found[f"__aeabi_{u}{letter}2{arm}"] = found[f"__float{unsigned}{suffix}{gnu}"] = (size,), width, come
-    found["__aeabi_f2d"] = found["__extendsfdf2"] = (32,), 64, _widened
-    found["__aeabi_d2f"] = found["__truncdfsf2"] = (64,), 32, _narrowed
-    found["__clzsi2"] = (32,), 32, _leading_zeros
-    found["__aeabi_lmul"] = found["__muldi3"] = (64, 64), 64, _product
+                functions[f"__aeabi_{arm}2{u}{letter}z"] = functions[f"__fix{uns}{gnu}{suffix}"] = (width,), size, to
+                functions[f"__aeabi_{u}{letter}2{arm}"] = functions[f"__float{unsigned}{suffix}{gnu}"] = (
+                    (size,),
+                    width,
+                    come,
+                )
+    functions["__aeabi_f2d"] = functions["__extendsfdf2"] = (32,), 64, _widened
+    functions["__aeabi_d2f"] = functions["__truncdfsf2"] = (64,), 32, _narrowed
+    functions["__clzsi2"] = (32,), 32, _leading_zeros
+    functions["__aeabi_lmul"] = functions["__muldi3"] = (64, 64), 64, _product
     for arm, gnu, kind in (("llsl", "ashl", "left"), ("llsr", "lshr", "right"), ("lasr", "ashr", "signed")):
-        found[f"__aeabi_{arm}"] = found[f"__{gnu}di3"] = (64, 32), 64, partial(_shifted, kind=kind)
-    found["numod_root_f32"], found["numod_root_f64"] = (
+        functions[f"__aeabi_{arm}"] = functions[f"__{gnu}di3"] = (64, 32), 64, partial(_shifted, kind=kind)
+    functions["numod_root_f32"], functions["numod_root_f64"] = (
         ((32,), 32, partial(_root, SINGLE)),
         ((64,), 64, partial(_root, DOUBLE)),
     )
-    return found
+    return functions
 
 
 _BY_NAME = _table()

@@ -1,9 +1,7 @@
-"""What Python calls to launch a kernel: machine code that takes flat arrays and numbers out of a tuple.
+"""The machine code that Python calls to launch a kernel: it unpacks flat arrays and numbers from a tuple.
 
-Not what the kernel does with them.
-
-Numba's own wrapper has a page of instructions for each argument, which took a sixth of the time that kernels need to
-compile. Here one function that all kernels share takes the arguments out, told their kinds by a string of bytes.
+Numba's wrapper has a page of instructions for each argument, which took a sixth of the compile time of kernels. Here
+one function, shared by all kernels, unpacks the arguments; a byte string describes their kinds.
 """
 
 from __future__ import annotations
@@ -121,7 +119,7 @@ def text(name: str, function: str, environment: str, arguments: tuple, result: o
     returned = f"i32 {callconv.RETCODE_OK.constant}, label %end i32 {callconv.RETCODE_NONE.constant}, label %end"
     if result not in (types.none, types.int64):
         return None
-    n, kinds, lines, given = len(arguments), [], [], []
+    n, kinds, lines, parameters_text = len(arguments), [], [], []
     for k, argument in enumerate(arguments):
         first, second = f"%first{k}", f"%second{k}"
         lines += [
@@ -133,7 +131,7 @@ def text(name: str, function: str, environment: str, arguments: tuple, result: o
             kinds.append(_ARRAY + size)
             lines += [f"  {first} = load ptr, ptr %place{k}", f"  {second} = load i64, ptr %after{k}"]
             # without an owner
-            given += [
+            parameters_text += [
                 "ptr null",
                 "ptr null",
                 f"i64 {second}",
@@ -146,14 +144,14 @@ def text(name: str, function: str, environment: str, arguments: tuple, result: o
             kind = "i64" if argument == types.int64 else "double"
             kinds.append(_INTEGER if argument == types.int64 else _FLOAT)
             lines.append(f"  {first} = load {kind}, ptr %place{k}")
-            given.append(f"{kind} {first}")
+            parameters_text.append(f"{kind} {first}")
         elif argument == types.complex128:
             kinds.append(_COMPLEX)
             lines += [f"  {first} = load double, ptr %place{k}", f"  {second} = load double, ptr %after{k}"]
-            given += [f"double {first}", f"double {second}"]
+            parameters_text += [f"double {first}", f"double {second}"]
         else:
             return None
-    taken = ", ".join(["ptr", "ptr", *(each.split()[0] for each in given)])
+    parameter_types = ", ".join(["ptr", "ptr", *(parameter.split()[0] for parameter in parameters_text)])
     before, after = (
         ("%thread = call ptr @PyEval_SaveThread()", "call void @PyEval_RestoreThread(ptr %thread)")
         if releases
@@ -167,13 +165,13 @@ def text(name: str, function: str, environment: str, arguments: tuple, result: o
     )
     loads = "\n".join(lines)
     return f"""
-@kinds = private constant [{n} x i8] [{", ".join(f"i8 {each}" for each in kinds)}]
+@kinds = private constant [{n} x i8] [{", ".join(f"i8 {parameter}" for parameter in kinds)}]
 @failure = private constant [16 x i8] c"a kernel failed\\00"
 @"{environment}" = common global ptr null
 @_Py_NoneStruct = external global i8
 @PyExc_RuntimeError = external global i8
 declare i32 @{TAKE}(ptr, i64, ptr, ptr)
-declare i32 @"{function}"({taken})
+declare i32 @"{function}"({parameter_types})
 declare ptr @PyEval_SaveThread()
 declare void @PyEval_RestoreThread(ptr)
 declare ptr @PyLong_FromLongLong(i64)
@@ -192,7 +190,7 @@ define ptr @"{name}"(ptr %closure, ptr %arguments, ptr %named) {{
 run:
 {loads}
   {before}
-  %status = call i32 @"{function}"({", ".join(["ptr %result", "ptr %raised", *given])}) noinline
+  %status = call i32 @"{function}"({", ".join(["ptr %result", "ptr %raised", *parameters_text])}) noinline
   {after}
   switch i32 %status, label %fail [ {returned} ]
 end:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..core import Tensor, functions as f
+from ..ops.density import beta_log_density
 from . import constraints as c
 from .dirichlet import Dirichlet
 from .distribution import Distribution
@@ -41,7 +42,7 @@ class Beta(Distribution):
 
     def log_prob(self, value: Tensor) -> Tensor:
         self._validate_sample(value)
-        return self._dirichlet.log_prob(f.stack([value, 1.0 - value], -1))
+        return beta_log_density(value, self.concentration1, self.concentration0)
 
     def entropy(self) -> Tensor:
         return self._dirichlet.entropy()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..core import Tensor, functions as f
 from ..core.create.sampling import standard_gamma
 from ..dtypes import finfo
+from ..ops.density import gamma_log_density
 from ..core.math.special import gammainc
 from . import constraints as c
 from .distribution import Distribution
@@ -40,8 +41,7 @@ class Gamma(Distribution):
     def log_prob(self, value: Tensor) -> Tensor:
         value = value if isinstance(value, Tensor) else self.rate.new_full((), float(value))
         self._validate_sample(value)
-        a, b = self.concentration, self.rate
-        return a.xlogy(b) + (a - 1).xlogy(value) - b * value - a.lgamma()
+        return gamma_log_density(value, self.concentration, self.rate)
 
     def cdf(self, value: Tensor) -> Tensor:
         self._validate_sample(value)

@@ -21,7 +21,7 @@ from .exp_family import ExponentialFamily
 from .exponential import Exponential
 from .gamma import Gamma
 from .geometric import Geometric
-from .gumbel import EULER, Gumbel
+from .gumbel import Gumbel
 from .half_normal import HalfNormal
 from .independent import Independent
 from .laplace import Laplace
@@ -94,10 +94,7 @@ def _cauchy(p: Cauchy, q: Cauchy) -> Tensor:
 
 @register_kl(Gumbel, Gumbel)
 def _gumbel(p: Gumbel, q: Gumbel) -> Tensor:
-    ratio, widening, shift = p.scale / q.scale, (p.scale - q.scale) / q.scale, (p.loc - q.loc) / q.scale
-    # log gamma(1 + ratio) less its tangent at 2
-    curve = d.lgamma_divergence(ratio.new_full((), 2.0), 1 + ratio, widening)
-    return d.itakura_saito(p.scale, q.scale) + d.exp_excess(curve + (1 - EULER) * widening - shift) + curve
+    return d.gumbel_divergence(p.loc - q.loc, p.scale, q.scale)
 
 
 @register_kl(Uniform, Uniform)

@@ -6,6 +6,7 @@ from typing import Any
 
 from ..core import Tensor
 from ..core.create.sampling import poisson
+from ..ops.density import gamma_log_density
 from . import constraints as c
 from .distribution import Distribution
 from .utils import broadcast_all
@@ -38,4 +39,4 @@ class Poisson(Distribution):
     def log_prob(self, value: Tensor) -> Tensor:
         self._validate_sample(value)
         rate, value = broadcast_all(self.rate, value)
-        return value.xlogy(rate) - rate - (value + 1).lgamma()
+        return gamma_log_density(rate, value + 1, rate.new_ones(()))

@@ -6,6 +6,7 @@ import math
 
 from ..core import Tensor, functions as f
 from ..core.create.random import randn
+from ..ops.density import student_log_density
 from . import constraints as c
 from .chi2 import Chi2
 from .distribution import Distribution
@@ -51,15 +52,7 @@ class StudentT(Distribution):
 
     def log_prob(self, value: Tensor) -> Tensor:
         self._validate_sample(value)
-        y = (value - self.loc) / self.scale
-        z = (
-            self.scale.log()
-            + 0.5 * self.df.log()
-            + 0.5 * math.log(math.pi)
-            + (0.5 * self.df).lgamma()
-            - (0.5 * (self.df + 1)).lgamma()
-        )
-        return -0.5 * (self.df + 1) * (y**2 / self.df).log1p() - z
+        return student_log_density((value - self.loc) / self.scale, self.df) - self.scale.log()
 
     def entropy(self) -> Tensor:
         half = 0.5 * self.df

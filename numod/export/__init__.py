@@ -13,10 +13,12 @@ from __future__ import annotations
 
 from .ahead_of_time import Artifact, ExportError, aot_compile
 from .capture import export
+from .dimensions import Dim, dims
 from .loader import load_native
 from .program import ExportedProgram, load, save
 from .state_file import read_state
 
 __all__ = [
-    "Artifact", "ExportError", "ExportedProgram", "aot_compile", "export", "load", "load_native", "read_state", "save",
+    "Artifact", "Dim", "ExportError", "ExportedProgram", "aot_compile", "dims", "export", "load", "load_native",
+    "read_state", "save",
 ]  # fmt: skip

@@ -6,37 +6,23 @@ Each target is compiled by a process of its own, several at a time.
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import io
 import json
 import os
 import re
-import subprocess
-import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from ..core.create.random import _signed, default_generator, get_rng_state, set_rng_state
-from ..core.tensor import Tensor
-from ..device import ahead, helpers
-from ..graph.backend.executable import Executable
-from ..graph.values.pytree import replace
-from ..serialization import save_file
-from ..serialization.program import load_program
-from . import browser, header, levels, libraries, loader, targets
-from .entry import Data, Entry
-from .interface import VERSION, Interface, Port, Weight
-from .module import Planned, planned, weights_of
-from .outputs import outputs_of
+from ..device import helpers
+from . import browser, header, libraries, loader, targets
+from .interface import VERSION, Arena
+from .job import Job, bytes_of, header_of
 from .problems import ExportError, problems
-from .program import ExportedProgram, save
-from .state_file import STATE
+from .program import ExportedProgram
 from .targets import Target
+from .variants import unbounded
 
 _WEIGHTS = ("embedded", "file")
 _GOALS = ("speed", "size")
@@ -68,7 +54,7 @@ class Artifact:
 
 
 def aot_compile(
-    program: ExportedProgram,
+    program: ExportedProgram | Mapping[str, ExportedProgram],
     folder: str | os.PathLike,
     *,
     name: str = "net",
@@ -82,6 +68,9 @@ def aot_compile(
     `program` comes from `export`, or `numod.jit.trace`. `NAME.h` declares the functions, `NAME.json` describes them,
     `example.c` calls them.
 
+    A dict of programs, `{"encode": a, "step": b}`, makes one library with NAME_encode_run, NAME_step_run and so on.
+    The programs share the weights: tensors with the same memory are there once.
+
     - `targets`: names of `numod.export.targets`, such as "native", "x86-64-v3", "aarch64", "cortex-m4", "wasm".
     - `weights`: "embedded" in the code, or in a "file" NAME.safetensors, whose data the caller passes in. Their layout
       is the same for all targets.
@@ -90,12 +79,16 @@ def aot_compile(
     Raises ExportError, before anything is written, with a list of all that cannot be exported.
     """
     rows = _checked(program, name, targets, weights, optimize)
-    exported = getattr(program, "_exported", program)
-    wrong = problems(exported.program)
+    programs = {entry: getattr(each, "_exported", each) for entry, each in _programs(program).items()}
+    wrong = [
+        f"{entry}: {line}" if entry else line
+        for entry, each in programs.items()
+        for line in [*problems(each.program), *unbounded(each.dynamic)]
+    ]
     if wrong:
         raise ExportError(wrong)
     with tempfile.TemporaryDirectory() as scratch:
-        job = _Job(Path(scratch), exported, name, weights == "embedded", optimize == "size")
+        job = Job(Path(scratch), programs, name, weights == "embedded", optimize == "size")
         with ThreadPoolExecutor(max(min(len(rows), os.cpu_count() or 1), 1)) as pool:
             made = [*pool.map(job.compile, rows)]
     home = Path(folder)
@@ -103,13 +96,23 @@ def aot_compile(
     return _written(home, job, rows, made, weights)
 
 
+def _programs(program: Any) -> dict[str, Any]:
+    """The programs by the names of their entry points; the name of the only one is ""."""
+    return dict(program) if isinstance(program, Mapping) else {"": program}
+
+
 def _checked(program: Any, name: str, names: Sequence[str], weights: str, optimize: str) -> list[Target]:
     """The targets. Raises TypeError or ValueError for arguments that are none."""
-    if not isinstance(getattr(program, "_exported", program), ExportedProgram):
-        raise TypeError(
-            f"aot_compile: expected an ExportedProgram, got {type(program).__name__}; make one with "
-            "numod.export.export(module, (example,))"
-        )
+    programs = _programs(program)
+    for each in programs.values():
+        if not isinstance(getattr(each, "_exported", each), ExportedProgram):
+            raise TypeError(
+                f"aot_compile: expected an ExportedProgram, got {type(each).__name__}; make one with "
+                "numod.export.export(module, (example,))"
+            )
+    wrong = [entry for entry in programs if entry and not re.fullmatch(r"[A-Za-z]\w*", entry, re.A)]
+    if wrong or not programs or (isinstance(program, Mapping) and "" in programs):
+        raise ValueError(f"aot_compile: names of entry points must be identifiers of C, got {list(programs)}")
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z]\w*", name, re.A):
         raise ValueError(f"aot_compile: name must be an identifier of C, got {name!r}")
     if weights not in _WEIGHTS or optimize not in _GOALS:
@@ -122,192 +125,74 @@ def _checked(program: Any, name: str, names: Sequence[str], weights: str, optimi
     return [targets.target(name) for name in dict.fromkeys(names)]
 
 
-class _Job:
-    """The folder from which workers read, and what the targets have in common."""
-
-    def __init__(self, home: Path, exported: ExportedProgram, name: str, embedded: bool, size: bool) -> None:
-        self.home, self.examples, self.about = home, exported.examples, exported.state
-        save(exported, home / "program")
-        program = load_program(home / "program")  # what the workers read: it may have further checks and constants
-        self.stream = _signed(default_generator._seed), default_generator._offset
-        self.plan = planned(program, self.stream)
-        self.weights = weights_of(self.plan, exported.names)
-        self.interface = _interface(self.plan, exported, name, self.weights, embedded)
-        self.hash = hashlib.sha256((home / "program").read_bytes()).hexdigest()
-        self.abi = int(
-            hashlib.sha256(repr(dataclasses.replace(self.interface, embedded=False)).encode()).hexdigest()[:7], 16
-        )
-        inputs, outputs = [*map(_bytes, exported.examples)], self._results()
-        for kind, samples in (("input", inputs), ("output", outputs)):
-            for k, sample in enumerate(samples):
-                (home / f"{kind}{k}").write_bytes(sample)
-        self.samples = tuple(inputs), tuple(outputs)
-        self.scales = scales = [_scale(output, port) for output, port in zip(outputs, self.interface.outputs)]
-        (home / "header").write_bytes(_header(self.weights, exported.state) if self.interface.stateful else b"")
-        names = {str(value.number): name for value, name in exported.names.items()}
-        job = {
-            "interface": dataclasses.asdict(self.interface),
-            "names": names,
-            "scales": scales,
-            "abi": self.abi,
-            "size": size,
-            "stream": self.stream,
-        }
-        (home / "job.json").write_text(json.dumps(job))
-
-    def _results(self) -> list[bytes]:
-        """The outputs for the example inputs, of a program of its own: a run may write to what it holds."""
-        program = load_program(self.home / "program")
-        stream = get_rng_state()
-        default_generator._restart(*self.stream)
-        try:
-            results = Executable(program, "sample")(*[example.clone() for example in self.examples])
-        finally:
-            set_rng_state(stream)
-        found: list[Tensor] = []
-        replace(results, lambda each: found.append(each) if isinstance(each, Tensor) else None)
-        return [*map(_bytes, found)]
-
-    def compile(self, row: Target) -> tuple[dict, bytes]:
-        """What the workers say of a target, and the object file."""
-        if not row.levels:
-            return self._worked(row)
-        names = [f"kernel_{each.replace('-', '_')}" for each in row.levels]
-        made = [self._worked(targets.target(each), name) for each, name in zip(row.levels, names)]
-        embedded = self.interface.weights if self.interface.embedded else ()
-        data = Data(
-            b"".join(_bytes(self.weights[weight.name]) for weight in embedded),
-            (), *self.samples, tuple(self.scales), self.abi, (self.home / "header").read_bytes(),
-        )  # fmt: skip
-        entry = Entry(self.interface, row.machine, levels.ROOM + max(told["arena"] for told, _ in made), data)
-        ports = len(self.interface.inputs) + len(self.interface.outputs)
-        text = entry.text().replace(entry.declaration, levels.dispatcher(names, ports))
-        code = ahead.merged(
-            [*(each.decode() for _, each in made), levels.instructions()], text, entry.exported, row.machine
-        )
-        return {"arena": entry.arena}, code
-
-    def _worked(self, row: Target, level: str = "") -> tuple[dict, bytes]:
-        root = str(Path(__file__).parents[2])
-        code = f"import sys; sys.path.insert(0, {root!r}); from numod.export.worker import main; main(*sys.argv[1:])"
-        command = [sys.executable, "-c", code, str(self.home), json.dumps(dataclasses.asdict(row.machine)), level]
-        done = subprocess.run(
-            command, capture_output=True, env={**os.environ, "PYTHONHASHSEED": "0", "NUMOD_CACHE_DIR": ""}
-        )
-        if done.returncode:
-            last = done.stderr.decode(errors="replace").strip()
-            raise RuntimeError(
-                f"aot_compile: compiling for {row.name} failed: "
-                f"{last or f'the process ended with code {done.returncode}'}"
-            )
-        told, _, code = done.stdout.partition(b"\n")
-        return json.loads(told), code
-
-
-def _interface(
-    plan: Planned, exported: ExportedProgram, name: str, weights: dict[str, Tensor], embedded: bool
-) -> Interface:
-    layouts = plan.program.layouts
-    written, stateful = plan.written
-    inputs = tuple(
-        [
-            dataclasses.replace(_port(c_name, layouts[value]), written=k in written)
-            for k, (c_name, value) in enumerate(zip(_c_names(exported.input_names, "input"), plan.program.inputs))
-        ]
-    )
-    values = outputs_of(plan.program)
-    outputs = tuple(
-        [_port("output" if len(values) == 1 else f"output{k}", layouts[value]) for k, value in enumerate(values)]
-    )
-    placed, offset = [], 0
-    # the order of safetensors, in which all are aligned
-    for key in sorted(weights, key=lambda key: (-weights[key].dtype.itemsize, key)):
-        each = weights[key]
-        nbytes = each.numel() * each.dtype.itemsize
-        placed.append(Weight(key, each.dtype.name, tuple(each.shape), offset, nbytes))
-        offset += nbytes
-    return Interface(name, inputs, outputs, tuple(placed), tuple(plan.checks), embedded, stateful)
-
-
-def _c_names(names: Sequence[str], fallback: str) -> list[str]:
-    """Names that C allows, all different."""
-    found: list[str] = []
-    for k, each in enumerate(names):
-        each = re.sub(r"\W", "_", each, flags=re.A)
-        valid = re.fullmatch(r"[A-Za-z]\w*", each) and each not in header.RESERVED
-        found.append(each if valid and each not in found else f"{fallback}{k}")
-    return found
-
-
-def _port(name: str, layout: Any) -> Port:
-    return Port(name, layout.dtype.name, tuple(layout.shape), layout.storage.name, layout.storage.itemsize)
-
-
-def _header(state: dict[str, Tensor], about: dict) -> bytes:
-    """What stands before the data in a safetensors file of the state."""
-    file = io.BytesIO()
-    save_file(state, file, {STATE: json.dumps(about)} if about else None)
-    data = file.getvalue()
-    return data[: 8 + int.from_bytes(data[:8], "little")]
-
-
-def _bytes(tensor: Tensor) -> bytes:
-    return tensor._storage.data[tensor._offset : tensor._offset + tensor._layout.extent].tobytes()
-
-
-def _scale(data: bytes, port: Port) -> float:
-    """The largest finite absolute value among floats."""
-    if port.storage not in ("float32", "float64", "complex64", "complex128"):
-        return 0.0
-    numbers = np.abs(np.frombuffer(data, port.storage))
-    return float(np.max(numbers[np.isfinite(numbers)], initial=0.0))
-
-
-def _written(home: Path, job: _Job, rows: list[Target], made: list[tuple[dict, bytes]], weights: str) -> Artifact:
+def _written(home: Path, job: Job, rows: list[Target], made: list[tuple[list[Arena], bytes]], weights: str) -> Artifact:
     """Write all files, and link."""
-    interface, files, notes = job.interface, [], []
-    arena = max(told["arena"] for told, _ in made)
+    library, files, notes, parts = job.interface, [], [], job.parts
+    name = library.name
+    needs = [  # of each part, on any target
+        max(arenas[k].most(part.interface) for arenas, _ in made) for k, part in enumerate(parts)
+    ]
+    samples = [
+        max(arenas[k].bytes([size.size for size in part.interface.sizes]) for arenas, _ in made)
+        for k, part in enumerate(parts)
+    ]
 
     def put(name: str, content: str | bytes) -> None:
         (home / name).write_bytes(content.encode() if isinstance(content, str) else content)
         files.append(name)
 
     for row, (_, code) in zip(rows, made):
-        put(f"{interface.name}-{row.name}{row.object}", code)
+        put(f"{name}-{row.name}{row.object}", code)
         missing = helpers.undefined_symbols(code) - helpers.MEMORY if row.bare else set()
         if missing:
             notes.append(f"{files[-1]} needs a compiler's run-time library (libgcc) for {', '.join(sorted(missing))}")
     if weights == "file":
-        data = b"".join(_bytes(job.weights[weight.name]) for weight in interface.weights)
-        header_bytes = _header(job.weights, job.about) if interface.stateful else _header(job.weights, {})
-        (home / f"{interface.name}.safetensors").write_bytes(header_bytes + data)
-        files.append(f"{interface.name}.safetensors")
-    put(f"{interface.name}.h", header.header(interface, arena, job.abi))
+        data = b"".join(bytes_of(job.weights[weight.name]) for weight in library.weights)
+        put(f"{name}.safetensors", header_of(job.weights, job.about if library.stateful else {}) + data)
+    described = [*zip([part.interface for part in parts], needs, samples)]
+    put(f"{name}.h", header.header(library, described, job.abi))
     for row in rows:
         if row.library is not None:
-            problem = libraries.link(home, interface, row)
-            files += [] if problem else [f"{interface.name}-{row.name}{row.library}"]
+            problem = libraries.link(home, name, job.symbols, row)
+            files += [] if problem else [f"{name}-{row.name}{row.library}"]
             notes += [problem] if problem else []
-    flops = job.plan.flops()
-    about = {
-        "version": VERSION, "hash": job.hash, "abi": job.abi, "arena_bytes": arena,
-        "weights_bytes": interface.weights_bytes, "flops": flops,
-        **dataclasses.asdict(interface),
-        "targets": {row.name: {"triple": row.machine.triple, "cpu": row.machine.processor,
-            "arena_bytes": told["arena"], **loader.where_it_runs(row)} for row, (told, _) in zip(rows, made)},
-    }  # fmt: skip
-    put(f"{interface.name}.json", json.dumps(about, indent=1))
-    put(f"{interface.name}.py", loader.python_file(about))
+    flops = [part.plan.flops() for part in parts]
+    about = _about(job, rows, [arenas for arenas, _ in made], needs, flops)
+    put(f"{name}.json", json.dumps(about, indent=1))
+    put(f"{name}.py", loader.python_file(about))
     files += browser.write(home, about)
-    put("example.c", header.example(interface))
-    put("README", header.readme(interface, [row.name for row in rows], arena))
+    put("example.c", header.example(library, [part.interface for part in parts]))
+    put("README", header.readme(library, [part.interface for part in parts], [row.name for row in rows], max(needs)))
     return Artifact(
         home,
-        interface.name,
+        name,
         tuple(row.name for row in rows),
         tuple(files),
-        arena,
-        interface.weights_bytes,
-        flops,
+        max(needs),
+        library.weights_bytes,
+        sum(flops),
         tuple(dict.fromkeys(notes)),
     )
+
+
+def _about(job: Job, rows: list[Target], arenas: list[list[Arena]], needs: list[int], flops: list[int]) -> dict:
+    """The content of NAME.json. Of several entry points, `entries` has the inputs and outputs of each."""
+    library, parts = job.interface, job.parts
+    entries = {
+        part.entry: {"inputs": each["inputs"], "outputs": each["outputs"], "sizes": each["sizes"],
+            "arena_bytes": need, "flops": count}
+        for part, need, count in zip(parts, needs, flops)
+        for each in [dataclasses.asdict(part.interface)]
+    }  # fmt: skip
+    one = entries.get("", {})
+    fields = dataclasses.asdict(library)
+    return {
+        "version": VERSION, "hash": job.hash, "abi": job.abi, "arena_bytes": max(needs),
+        "weights_bytes": library.weights_bytes, "flops": sum(flops), "name": library.name,
+        "inputs": one.get("inputs", []), "outputs": one.get("outputs", []), "sizes": one.get("sizes", []),
+        "entries": {} if one else entries,
+        **{key: fields[key] for key in ("weights", "checks", "embedded", "stateful")},
+        "targets": {row.name: {"triple": row.machine.triple, "cpu": row.machine.processor,
+            "arena_bytes": max(each.most(part.interface) for part, each in zip(parts, of_parts)),
+            **loader.where_it_runs(row)} for row, of_parts in zip(rows, arenas)},
+    }  # fmt: skip

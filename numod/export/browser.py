@@ -24,6 +24,8 @@ def write(folder: Path, about: dict) -> list[str]:
         return []
     (folder / f"{name}.wasm").write_bytes(code)
     (folder / f"{name}.js").write_text(module(about), encoding="utf-8", newline="\n")
+    if about["entries"]:  # what a page would show is not known
+        return [f"{name}.wasm", f"{name}.js"]
     (folder / f"{name}.html").write_text(page(folder, about), encoding="utf-8", newline="\n")
     return [f"{name}.wasm", f"{name}.js", f"{name}.html"]
 
@@ -36,7 +38,18 @@ def _made(folder: Path, about: dict) -> list[str]:
 
 def module(about: dict) -> str:
     """NAME.js."""
-    kept = ("name", "abi", "arena_bytes", "weights_bytes", "embedded", "stateful", "inputs", "outputs")
+    kept = (
+        "name",
+        "abi",
+        "arena_bytes",
+        "weights_bytes",
+        "embedded",
+        "stateful",
+        "inputs",
+        "outputs",
+        "sizes",
+        "entries",
+    )
     text = json.dumps({key: about[key] for key in kept if key in about}, separators=(",", ":"))
     source = _read("network.js").replace("NAME.", f"{about['name']}.")
     return source.replace("const DESCRIPTION = null;", f"const DESCRIPTION = {text};")

@@ -4,6 +4,7 @@ code.
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -13,10 +14,12 @@ from ..autograd import no_grad
 from ..core.tensor import Tensor
 from ..graph.values.kinds import is_simple
 from ..graph.ir.program import Program, Value
-from ..graph.capture.recorder import trace
+from ..graph.capture.trace import trace
 from ..nn import Module
+from . import dimensions
 from .outputs import with_own_outputs
 from .program import ExportedProgram
+from .sizes import Dynamic, Violation, generalised
 from .state import State, state_of, with_numbers
 
 _PLAIN = (tuple, list, dict)
@@ -36,42 +39,78 @@ def export(
     Tensors among the arguments, also in tuples, lists and dicts, are the program's inputs; numbers and texts are
     constants. A module is run without gradients. Its state is as it was before.
 
-    - `dynamic_shapes`: sizes that may vary are not supported yet; None, or a structure of None.
+    - `dynamic_shapes`: which sizes may vary, as PyTorch's: a dict by argument name, or a tuple like the arguments, of
+      dicts by dimension, tuples or None; a dimension is a `Dim`, `Dim.AUTO`, `Dim.DYNAMIC`, or None. The function is
+      run at several sizes, with the examples' elements.
     - `strict`, `preserve_module_call_signature`: taken for PyTorch's sake; the capture is the same.
 
     Raises TypeError for arguments that are no tuple, RuntimeError with the line of user code for what a program cannot
-    repeat, such as a branch on a value.
+    repeat, such as a branch on a value, and for a dimension that the function does not treat as dynamic.
     """
     if not isinstance(args, tuple):
         raise TypeError(f"Expecting `args` to be a tuple of example positional inputs, got {type(args)}")
     if not callable(mod):
         raise TypeError(f"export: expected a Module or a function, got {type(mod).__name__}")
-    if not _is_static(dynamic_shapes):
-        raise NotImplementedError("export: dynamic_shapes is not supported yet; export one program for each size")
     arguments = [tuple(args), dict(kwargs or {})]
     tensors: list[Tensor] = []
     spec = _spec(arguments, tensors, "args")
     examples = [tensor.detach().contiguous().clone() for tensor in tensors]
-    state = state_of(mod)
-    program, known, about = _traced(mod, state, spec, examples)
-    names, parameters = _names(program, state, known)
+    recording = _Recording(mod, state_of(mod), spec)
+    extents = (
+        [] if dynamic_shapes is None else dimensions.read(dynamic_shapes, *arguments, _argument_names(mod, *arguments))
+    )
+    dynamic, program = _dynamic(recording.record, examples, extents)
+    names, parameters = recording.names(program)
     return ExportedProgram(
-        with_own_outputs(program),
+        program,
         spec,
         _input_names(mod, arguments),
         names,
         parameters,
         tuple(examples),
         _title(mod),
-        about,
+        recording.about,
+        dynamic,
     )
 
 
-def _is_static(shapes: Any) -> bool:
-    """Whether nothing in `dynamic_shapes` asks for a size that may vary."""
-    if isinstance(shapes, Mapping):
-        shapes = list(shapes.values())
-    return shapes is None or (isinstance(shapes, (list, tuple)) and all(map(_is_static, shapes)))
+def _dynamic(
+    record: Callable, examples: list[Tensor], extents: list[dict[int, dimensions.Extent]]
+) -> tuple[Dynamic | None, Program]:
+    """(the program for all sizes, None if there is one size, and the program of the examples).
+
+    Dimensions that are `Dim.AUTO` are equal where their examples are, if the function can be recorded so. Those that it
+    does not treat as dynamic are static.
+    """
+    automatic = dict.fromkeys(e.symbol for each in extents for e in each.values() if e.symbol.hint == "AUTO")
+    if not any(extents):
+        return None, record(examples)
+    try:
+        return generalised(record, examples, _joined(extents))
+    except Violation:
+        if not automatic:
+            raise
+    for symbol in automatic:
+        alone = [{k: extent for k, extent in each.items() if extent.symbol is symbol} for each in extents]
+        try:
+            generalised(record, examples, alone)
+        except Violation:
+            extents = [{k: extent for k, extent in each.items() if extent.symbol is not symbol} for each in extents]
+    return generalised(record, examples, extents) if any(extents) else (None, record(examples))
+
+
+def _joined(extents: list[dict[int, dimensions.Extent]]) -> list[dict[int, dimensions.Extent]]:
+    """The extents, where automatic dimensions with equal examples have one symbol."""
+    first: dict[int, dimensions.Symbol] = {}
+    return [
+        {
+            index: dataclasses.replace(extent, symbol=first.setdefault(extent.symbol.size, extent.symbol))
+            if extent.symbol.hint == "AUTO"
+            else extent
+            for index, extent in each.items()
+        }
+        for each in extents
+    ]
 
 
 def _spec(each: Any, tensors: list[Tensor], where: str) -> Any:
@@ -100,46 +139,62 @@ def filled(spec: Any, tensors: Sequence[Tensor]) -> Any:
     return {key: filled(each, tensors) for key, each in spec.items()} if type(spec) is dict else spec
 
 
-def _traced(mod: Callable, state: State, spec: Any, examples: list[Tensor]) -> tuple[Program, dict[int, str], dict]:
-    """(the program of the call, the names of tensors that it holds, by their ids, what `state_file` must know).
+class _Recording:
+    """Records a function, any number of times, and leaves its state as it was."""
 
-    State that the call writes is restored.
-    """
+    def __init__(self, mod: Callable, state: State, spec: Any) -> None:
+        self.mod, self.state, self.spec = mod, state, spec
+        self.known: dict[int, str] = {}  # names of tensors that the last program holds, by their ids
+        self.about: dict[str, Any] = {}  # what `state_file` must know
 
-    def run(*tensors: Tensor) -> Any:
-        args, kwargs = filled(spec, tensors)
-        return mod(*args, **kwargs)
+    def run(self, *tensors: Tensor) -> Any:
+        """Call the function."""
+        args, kwargs = filled(self.spec, tensors)
+        return self.mod(*args, **kwargs)
 
-    inputs = [example.clone() for example in examples]
-    with state.kept() as rewind:
-        with no_grad() if isinstance(mod, Module) else nullcontext():
-            if state.optimizers:  # their state begins with a step, and gradients must be there
-                for each in state.parameters:
-                    each._grad = None
-                run(*[example.clone() for example in examples])
+    def record(self, examples: list[Tensor]) -> Program:
+        """The program of a call, whose outputs have memory of their own. State that the call writes is restored."""
+        inputs, state = [example.clone() for example in examples], self.state
+        with state.kept() as rewind:
+            with no_grad() if isinstance(self.mod, Module) else nullcontext():
+                if state.optimizers:  # their state begins with a step, and gradients must be there
+                    for each in state.parameters:
+                        each._grad = None
+                    self.run(*[example.clone() for example in examples])
+                    rewind()
+                gradients = {id(each._grad) for each in state.parameters if each._grad is not None}
+                program = trace(self.run, *inputs)
+            if any(id(tensor) in gradients for tensor in program.held.values()):
+                raise RuntimeError(
+                    "export: gradients of an earlier call take part, which add up from call to call; call "
+                    "optimizer.zero_grad() in the function, before backward()"
+                )
+            if state.optimizers:
+                program.gradients = {}
                 rewind()
-            gradients = {id(each._grad) for each in state.parameters if each._grad is not None}
-            program = trace(run, *inputs)
-        if any(id(tensor) in gradients for tensor in program.held.values()):
-            raise RuntimeError(
-                "export: gradients of an earlier call take part, which add up from call to call; call "
-                "optimizer.zero_grad() in the function, before backward()"
-            )
-        if state.optimizers:
-            program.gradients = {}
-            rewind()
-        known = state.names
-        return with_numbers(program, state, known), known, state.description()
+            self.known, self.about = state.names, state.description()
+            return with_own_outputs(with_numbers(program, state, self.known))
+
+    def names(self, program: Program) -> tuple[dict[Value, str], tuple[str, ...]]:
+        """(the names of the tensors that a program holds, those of them that are parameters).
+
+        Tensors that no module and no optimizer names are constants, which have none.
+        """
+        known = self.known
+        names = {value: known[id(tensor)] for value, tensor in program.held.items() if id(tensor) in known}
+        parameters = {known[id(each)]: None for each in self.state.parameters if id(each) in known}
+        return names, tuple(parameter for parameter in parameters if parameter in names.values())
 
 
-def _names(program: Program, state: State, known: dict[int, str]) -> tuple[dict[Value, str], tuple[str, ...]]:
-    """(the names of the tensors that a program holds, those of them that are parameters).
-
-    Tensors that no module and no optimizer names are constants, which have none.
-    """
-    names = {value: known[id(tensor)] for value, tensor in program.held.items() if id(tensor) in known}
-    parameters = {known[id(each)]: None for each in state.parameters if id(each) in known}
-    return names, tuple(parameter for parameter in parameters if parameter in names.values())
+def _argument_names(mod: Any, args: tuple, kwargs: dict[str, Any]) -> list[str]:
+    """The names of positional arguments."""
+    function = mod.forward if isinstance(mod, Module) else mod
+    try:
+        bound = inspect.signature(function).bind(*args, **kwargs).arguments
+    except (TypeError, ValueError):
+        return [f"args_{k}" for k in range(len(args))]
+    names = [name for name in bound if name not in kwargs and name != "kwargs"]
+    return names[: len(args)] if len(names) >= len(args) else [f"args_{k}" for k in range(len(args))]
 
 
 def _input_names(mod: Any, arguments: list) -> tuple[str, ...]:

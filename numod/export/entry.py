@@ -7,12 +7,14 @@ Each function and each constant has a section of its own, so that a linker can l
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..device.cpu import CONSTANTS
 from ..device.target import Machine
-from .interface import ABI, ALIGNMENT, CHECK, MISALIGNED, NULL, SELFTEST, SMALL, UNKNOWN, Interface, Port, aligned
+from .interface import ABI, ALIGNMENT, BATCH, CHECK, MISALIGNED, NULL, SELFTEST, SMALL, UNKNOWN, Arena, Interface, Port
+from .interface import aligned
 
 _TOLERANCE = {
     "float32": 1e-3,
@@ -38,14 +40,54 @@ class Data:
     header: bytes = b""  # of the state's safetensors file
 
 
-class Entry:
-    """Writes the functions of an interface for a machine. `arena`: bytes of local memory that the kernel needs."""
+def _block(data: bytes) -> tuple[str, int]:
+    """(bytes as LLVM writes them, their alignment)."""
+    escaped = "".join(f"\\{each:02x}" for each in data or b"\0")
+    return f'[{len(data) or 1} x i8] c"{escaped}"', 64 if len(data) >= 512 else ALIGNMENT
 
-    def __init__(self, interface: Interface, machine: Machine, arena: int, data: Data, sections: bool = True) -> None:
+
+def declared_once(texts: Sequence[str]) -> str:
+    """Texts as one, without declarations of what is declared before, or defined."""
+    text = "\n".join(texts)
+    defined = {
+        *re.findall(r"^define .*?(@[\w.]+)\(", text, re.M),
+        *re.findall(r"^(@[\w.]+) = (?!external)", text, re.M),
+    }
+    kept, seen = [], set()
+    for line in text.split("\n"):
+        if line.startswith("declare ") or " = external" in line:
+            name = re.search(r"@[\w.]+", line)[0]
+            if name in defined or name in seen:
+                continue
+            seen.add(name)
+        kept.append(line)
+    return "\n".join(kept)
+
+
+class Entry:
+    """Writes the functions of an interface for a machine. `arena`: bytes of local memory that the kernel needs.
+
+    `kernel`: the name of its function; `entry`: that of the entry point, where there are several.
+    """
+
+    def __init__(
+        self,
+        interface: Interface,
+        machine: Machine,
+        arena: Arena,
+        data: Data,
+        sections: bool = True,
+        kernel: str = "kernel",
+        entry: str = "",
+    ) -> None:
+        self.kernel, self.samples = kernel, f"sample_{entry}_" if entry else "sample_"
         self.interface, self.machine, self.data, self.sections = interface, machine, data, sections
         self.size, self.name = f"i{machine.bits}", interface.name
-        slack = max(machine.alignment - ALIGNMENT, 0) if arena else 0
-        self.inner, self.arena = arena, aligned(arena + slack) if arena else 0
+        used = arena.fixed or arena.unit
+        slack = max(machine.alignment - ALIGNMENT, 0) if used else 0
+        self.arena = Arena(aligned(arena.fixed + slack), aligned(arena.unit))
+        self.sample_arena = self.arena.bytes([size.size for size in interface.sizes])
+        self.sizes = [f"size{k}" for k in range(len(interface.sizes))]
         self.ports = [
             *((f"input{k}", input) for k, input in enumerate(interface.inputs)),
             *((f"output{k}", output) for k, output in enumerate(interface.outputs)),
@@ -59,46 +101,42 @@ class Entry:
 
     def text(self) -> str:
         """The module."""
-        return "\n".join(
-            [self._constants(), self._run(), self._error(), self._arena_bytes(), self._check(), self._selftest()]
-            + ([self._state_init(), self._state_header()] if self.interface.stateful else [])
-        )
+        return "\n".join([self._constants(), *(getattr(self, f"_{each}")() for each in self.interface.functions)])
 
     @property
     def declaration(self) -> str:
         """That of the kernel."""
-        kinds = ", ".join(["ptr", "ptr", *["i64"] * (2 + len(self.ports))])
-        return f"declare i32 @kernel({kinds})\n"
+        kinds = ", ".join(["ptr", "ptr", *["i64"] * (2 + len(self.sizes) + len(self.ports))])
+        return f"declare i32 @{self.kernel}({kinds})\n"
 
     # ---- constants
 
     def _constants(self) -> str:
         lines = (
             ["$_fltused = comdat any\n@_fltused = weak_odr constant i32 0, comdat"]
-            if "windows" in self.machine.triple
+            if "windows" in self.machine.triple and "check" in self.interface.parts
             else []
         )
         lines.append(self.table())
-        if self.interface.embedded:
-            lines.append(self._bytes("weights", self.data.weights))
+        if self.interface.embedded and "check" in self.interface.parts:
+            lines.append(self._array("numod_weights", *_block(self.data.weights), ""))
+        elif self.interface.embedded:
+            lines.append("@numod_weights = external constant i8")
         for kind, samples in (("input", self.data.inputs), ("output", self.data.outputs)):
-            lines += [self._bytes(f"sample_{kind}{k}", sample) for k, sample in enumerate(samples)]
+            lines += [self._bytes(f"{self.samples}{kind}{k}", sample) for k, sample in enumerate(samples)]
         return "\n".join(lines)
 
     def table(self) -> str:
-        """The constant array that the kernel reads."""
+        """The constant array that the kernel reads. It is visible until the modules are linked."""
         numbers = ", ".join(f"i64 {each}" for each in self.data.table)
-        return self._array(CONSTANTS, f"[{len(self.data.table)} x i64] [{numbers}]", 8) if numbers else ""
+        return self._array(CONSTANTS, f"[{len(self.data.table)} x i64] [{numbers}]", 8, "") if numbers else ""
 
     def _bytes(self, name: str, data: bytes) -> str:
-        escaped = "".join(f"\\{each:02x}" for each in data or b"\0")
-        return self._array(
-            f"numod_{name}", f'[{len(data) or 1} x i8] c"{escaped}"', 64 if len(data) >= 512 else ALIGNMENT
-        )
+        return self._array(f"numod_{name}", *_block(data))
 
-    def _array(self, name: str, value: str, alignment: int) -> str:
+    def _array(self, name: str, value: str, alignment: int, linkage: str = "internal") -> str:
         section = f', section ".rodata.{name}"' if self.sections else ""
-        return f"@{name} = internal constant {value}{section}, align {alignment}"
+        return f"@{name} = {linkage} constant {value}{section}, align {alignment}"
 
     def _define(self, name: str, result: str, arguments: Sequence[str], body: str) -> str:
         section = f' section ".text.{self.name}_{name}"' if self.sections else ""
@@ -112,7 +150,7 @@ class Entry:
         pointers = [name for name, each in self.ports if each.count]
         needed = [
             *pointers,
-            *(["arena"] if self.arena else []),
+            *(["arena"] if self.arena != Arena(0) else []),
             *([] if not self.interface.weights or (embedded and not self.interface.stateful) else ["weights"]),
         ]
         lines = ["  %null0 = or i1 false, false"]
@@ -129,20 +167,49 @@ class Entry:
                 f"  %rest{k} = and {size} %number{k}, {alignments[each] - 1}",
                 f"  %odd{k + 1} = or {size} %odd{k}, %rest{k}",
             ]
+        last, out_of_range = ("fitting", f", [ {BATCH}, %aligned ]") if self.sizes else ("aligned", "")
         lines += [
             f"  %even = icmp eq {size} %odd{len(checked)}, 0",
             "  br i1 %even, label %aligned, label %bad",
             "aligned:",
-            f"  %small = icmp ult {size} %arena_bytes, {self.arena}",
+            *self._ranges(),
+            *self._needed(),
+            f"  %small = icmp ult {size} %arena_bytes, %needed",
             "  br i1 %small, label %bad, label %good",
             "good:",
             *self._call(),
             "bad:",
-            f"  %code = phi i32 [ {NULL}, %0 ], [ {MISALIGNED}, %there ], [ {SMALL}, %aligned ]",
+            f"  %code = phi i32 [ {NULL}, %0 ], [ {MISALIGNED}, %there ], [ {SMALL}, %{last} ]{out_of_range}",
             "  ret i32 %code",
         ]
-        arguments = ["ptr %weights", "ptr %arena", f"{size} %arena_bytes", *(f"ptr %{name}" for name, _ in self.ports)]
+        arguments = ["ptr %weights", "ptr %arena", f"{size} %arena_bytes"]
+        arguments += [*(f"i64 %{name}" for name in self.sizes), *(f"ptr %{name}" for name, _ in self.ports)]
         return self.declaration + self._define("run", "i32", arguments, "\n".join(lines))
+
+    def _ranges(self) -> list[str]:
+        """Lines that check the sizes, and begin the block `fitting`."""
+        if not self.sizes:
+            return []
+        lines = ["  %beyond0 = or i1 false, false"]
+        for k, (name, size) in enumerate(zip(self.sizes, self.interface.sizes)):
+            lines += [
+                f"  %past{k} = sub i64 %{name}, {size.low}",
+                f"  %out{k} = icmp ugt i64 %past{k}, {size.high - size.low}",
+                f"  %beyond{k + 1} = or i1 %beyond{k}, %out{k}",
+            ]
+        return [*lines, f"  br i1 %beyond{len(self.sizes)}, label %bad, label %fitting", "fitting:"]
+
+    def _needed(self) -> list[str]:
+        """Lines that compute the bytes of arena for the first size."""
+        size, fixed = self.size, self.arena.fixed
+        if not self.arena.unit:
+            return [f"  %needed = add {size} {fixed}, 0"]
+        narrow = "bitcast" if size == "i64" else "trunc"
+        return [
+            f"  %rows = {narrow} i64 %size0 to {size}",
+            f"  %grown = mul {size} %rows, {self.arena.unit}",
+            f"  %needed = add {size} %grown, {fixed}",
+        ]
 
     def _call(self) -> list[str]:
         """The call of the kernel, whose arguments are addresses of 64 bits."""
@@ -171,10 +238,11 @@ class Entry:
                 "ptr %exception",
                 "i64 %weights_at",
                 "i64 %arena_at",
+                *(f"i64 %{name}" for name in self.sizes),
                 *(f"i64 %{name}_at" for name, _ in self.ports),
             ]
         )
-        lines.append(f"  %status = call i32 @kernel({given})")
+        lines.append(f"  %status = call i32 @{self.kernel}({given})")
         if not self.interface.checks:
             return [*lines, f"  ret i32 {0}"]
         return [
@@ -182,7 +250,7 @@ class Entry:
             "  %failed = load i64, ptr %result",
             "  %fine = icmp eq i64 %failed, 0",
             "  %short = trunc i64 %failed to i32",
-            f"  %shifted = add i32 %short, {CHECK - 1}",
+            f"  %shifted = add i32 %short, {CHECK - 1 + self.interface.first_check}",
             "  %final = select i1 %fine, i32 0, i32 %shifted",
             "  ret i32 %final",
         ]
@@ -210,7 +278,18 @@ class Entry:
         return self._bytes("messages", blob) + "\n" + self._define("error", "ptr", ["i32 %code"], "\n".join(lines))
 
     def _arena_bytes(self) -> str:
-        return self._define("arena_bytes", self.size, ["i64 %batch"], f"  ret {self.size} {self.arena}")
+        """net_arena_bytes: a batch out of range is taken as the nearest one in it."""
+        lines, arguments = [], ["i64 %batch"]
+        if self.sizes:
+            low, high = self.interface.sizes[0].low, self.interface.sizes[0].high
+            lines = [
+                f"  %less = icmp slt i64 %batch, {low}",
+                f"  %raised = select i1 %less, i64 {low}, i64 %batch",
+                f"  %more = icmp sgt i64 %raised, {high}",
+                f"  %size0 = select i1 %more, i64 {high}, i64 %raised",
+            ]
+        lines += [*self._needed(), f"  ret {self.size} %needed"]
+        return self._define("arena_bytes", self.size, arguments, "\n".join(lines))
 
     def _check(self) -> str:
         """net_check: whether the header belongs to this library."""
@@ -229,15 +308,15 @@ class Entry:
             f"  ret i32 {NULL}",
             "there:",
         ]
-        lines += [f"  %small = icmp ult {size} %arena_bytes, {self.arena + self.interface.sample_bytes}"]
+        lines += [f"  %small = icmp ult {size} %arena_bytes, {self.sample_arena + self.interface.sample_bytes}"]
         lines += ["  br i1 %small, label %less, label %enough", "less:", f"  ret i32 {SMALL}", "enough:"]
-        place = self.arena
+        place = self.sample_arena
         for k, output in enumerate(self.interface.outputs):
             lines.append(f"  %output{k} = getelementptr i8, ptr %arena, {size} {place}")
             place += aligned(output.nbytes)
         samples = []
         for k, each in enumerate(self.interface.inputs):
-            samples.append(f"@numod_sample_input{k}")
+            samples.append(f"@numod_{self.samples}input{k}")
             if each.written:
                 lines += self._copied(f"input{k}", place, samples[-1], each.nbytes)
                 samples[-1] = f"%input{k}"
@@ -247,7 +326,8 @@ class Entry:
             block = "@numod_weights" if embedded else "%weights"
             lines += self._copied("state", place, block, self.interface.weights_bytes)
             weights = "%state"
-        given = [f"ptr {weights}", "ptr %arena", f"{size} {self.arena}"]
+        given = [f"ptr {weights}", "ptr %arena", f"{size} {self.sample_arena}"]
+        given += [f"i64 {each.size}" for each in self.interface.sizes]
         given += [f"ptr {sample}" for sample in samples]
         given += [f"ptr %output{k}" for k in range(len(self.interface.outputs))]
         lines += [f"  %code = call i32 @{self.name}_run({', '.join(given)})", "  %good = icmp eq i32 %code, 0"]
@@ -310,7 +390,7 @@ class Entry:
             f"  %i{k} = phi {self.size} [ 0, %compare{k} ], [ %next{k}, %same{k} ]",
             f"  %got_at{k} = getelementptr {kind}, ptr %output{k}, {self.size} %i{k}",
             f"  %got{k} = load {kind}, ptr %got_at{k}",
-            f"  %want_at{k} = getelementptr {kind}, ptr @numod_sample_output{k}, {self.size} %i{k}",
+            f"  %want_at{k} = getelementptr {kind}, ptr @numod_{self.samples}output{k}, {self.size} %i{k}",
             f"  %want{k} = load {kind}, ptr %want_at{k}",
             *(self._close(k, kind, port, scale) if inexact else [f"  %close{k} = icmp eq {kind} %got{k}, %want{k}"]),
             f"  br i1 %close{k}, label %same{k}, label %other", f"same{k}:", f"  %next{k} = add {self.size} %i{k}, 1",

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import re
 
-from .interface import ALIGNMENT, CHECK, CODES, Interface, Port
+from . import polynomial
+from .interface import ALIGNMENT, CHECK, CODES, Interface, Port, Size
 
 RESERVED = frozenset(
     "auto break case char const continue default do double else enum extern float for goto if inline int long "
@@ -16,34 +17,21 @@ RESERVED = frozenset(
 )
 
 
-def header(interface: Interface, arena: int, abi: int) -> str:
+Described = tuple[Interface, int, int]  # an entry point, bytes of arena that any call needs, and its self-test's
+
+
+def header(library: Interface, parts: Sequence[Described], abi: int) -> str:
     """NAME.h."""
-    name, upper = interface.name, interface.name.upper()
-    weights = (
-        "NULL for the embedded ones" if interface.embedded else f"the data of {name}.safetensors, {upper}_WEIGHTS_BYTES"
-    )
+    name, upper = library.name, library.name.upper()
     codes = "\n".join(f"#define {upper}_{key:<16} {code:>2}  /* {text} */" for key, (code, text) in CODES.items())
     checks = "".join(
         f"#define {upper}_ERROR_INDEX{k:<5} {CHECK + k:>2}  /* index out of range, {_in_comment(check)} */\n"
-        for k, check in enumerate(interface.checks)
+        for k, check in enumerate(library.checks)
     )
-    block, const = "weights", "const "
-    if interface.stateful:
-        block, const = "state", ""
-        weights = (
-            f"{upper}_STATE_BYTES of the caller's, which {name}_state_init begins; aligned to {ALIGNMENT} bytes. A "
-            "run writes to them"
-            if interface.embedded
-            else f"{upper}_STATE_BYTES of the caller's, which begin as the data of {name}.safetensors; aligned to "
-            f"{ALIGNMENT} bytes. A run writes to them"
-        )
-    selftest = (
-        f"int {name}_selftest({'' if interface.embedded else f'const void *{block}, '}void *arena, size_t arena_bytes);"
+    most = max(ALIGNMENT, *(need for _, need, _ in parts))
+    several = (
+        "" if parts[0][0].name == name else f"#define {upper}_ARENA_BYTES    {most}  /* enough for each function */\n"
     )
-    arrays = "".join(_described(array) for array in (*interface.inputs, *interface.outputs))
-    parameters = "".join(
-        f", {'' if array.written else 'const '}{array.c_type} *{array.name}" for array in interface.inputs
-    ) + "".join(f", {array.c_type} *{array.name}" for array in interface.outputs)
     return f"""\
 /* {name}.h: a network exported by numod. No allocation, no I/O, no globals: threads may share the weights, each with
    an arena of its own. */
@@ -58,36 +46,65 @@ extern "C" {{
 #endif
 
 #define {upper}_ABI            {abi}
-/* working memory of a call, aligned to {ALIGNMENT} bytes; its contents need not be kept */
-#define {upper}_ARENA_BYTES    {max(arena, ALIGNMENT)}
-#define {upper}_WEIGHTS_BYTES  {interface.weights_bytes}
-#define {upper}_SELFTEST_BYTES {max(arena, ALIGNMENT) + interface.sample_bytes}  /* arena of {name}_selftest */
-
+#define {upper}_WEIGHTS_BYTES  {library.weights_bytes}
+{several}
 {codes}
 {checks}
-{"".join(_size(upper, each) for each in (*interface.inputs, *interface.outputs))}{_places(interface)}
-/* Run the network once. Returns {upper}_OK or a code.
-   {block}: {weights}.
-{arrays}   Arrays are row-major, without gaps; they may not overlap. */
-int {name}_run({const}void *{block}, void *arena, size_t arena_bytes{parameters});
-
+{_places(library)}{"".join(_part(library, *part) for part in parts)}
 /* What a code means. */
 const char *{name}_error(int code);
-
-/* Bytes of arena that this machine's code needs for a batch; at most {upper}_ARENA_BYTES. */
-size_t {name}_arena_bytes(int64_t batch);
 
 /* {upper}_OK if this header belongs to the library: {name}_check({upper}_ABI). */
 int {name}_check(int abi);
 
-{_state_functions(interface)}/* Run an embedded sample and compare with the results recorded at export. */
-{selftest}
-
-#ifdef __cplusplus
+{_state_functions(library)}#ifdef __cplusplus
 }}
 #endif
 #endif
 """
+
+
+def _part(library: Interface, interface: Interface, arena: int, sample_arena: int) -> str:
+    """The functions of an entry point."""
+    name, upper = interface.name, interface.name.upper()
+    block, const, weights = _weights(library)
+    selftest_arena = max(arena, sample_arena, ALIGNMENT) + interface.sample_bytes
+    arrays = "".join(_ranged(size) for size in interface.sizes)
+    arrays += "".join(_described(interface, array) for array in (*interface.inputs, *interface.outputs))
+    parameters = "".join(f", int64_t {size.name}" for size in interface.sizes)
+    parameters += "".join(
+        f", {'' if array.written else 'const '}{array.c_type} *{array.name}" for array in interface.inputs
+    ) + "".join(f", {array.c_type} *{array.name}" for array in interface.outputs)
+    given = "" if interface.embedded else f"const void *{block}, "
+    return f"""\
+/* working memory of a call, aligned to {ALIGNMENT} bytes; its contents need not be kept */
+#define {upper}_ARENA_BYTES    {max(arena, ALIGNMENT)}
+#define {upper}_SELFTEST_BYTES {selftest_arena}  /* arena of {name}_selftest */
+{"".join(_range(upper, each) for each in interface.sizes)}\
+{"".join(_size(interface, each) for each in (*interface.inputs, *interface.outputs))}
+/* Run the network once. Returns {library.name.upper()}_OK or a code.
+   {block}: {weights}.
+{arrays}   Arrays are row-major, without gaps; they may not overlap. */
+int {name}_run({const}void *{block}, void *arena, size_t arena_bytes{parameters});
+
+/* Bytes of arena that this machine's code needs for {_what(interface)}; at most {upper}_ARENA_BYTES. */
+size_t {name}_arena_bytes(int64_t {interface.sizes[0].name if interface.sizes else "batch"});
+
+/* Run an embedded sample and compare with the results recorded at export. */
+int {name}_selftest({given}void *arena, size_t arena_bytes);
+
+"""
+
+
+def _weights(library: Interface) -> tuple[str, str, str]:
+    """(the name of the block of weights, its qualifier, what it is)."""
+    name, upper = library.name, library.name.upper()
+    if not library.stateful:
+        other = f"the data of {name}.safetensors, {upper}_WEIGHTS_BYTES"
+        return "weights", "const ", "NULL for the embedded ones" if library.embedded else other
+    begin = f"which {name}_state_init begins" if library.embedded else f"which begin as the data of {name}.safetensors"
+    text = f"{upper}_STATE_BYTES of the caller's, {begin}; aligned to {ALIGNMENT} bytes. A run writes to them"
+    return "state", "", text
 
 
 def _places(interface: Interface) -> str:
@@ -128,34 +145,75 @@ def _in_comment(text: str) -> str:
     return text.replace("*/", "* /")
 
 
-def _size(upper: str, port: Port) -> str:
-    return f"#define {upper}_{port.name.upper()}_COUNT {port.c_count}\n"
+def _range(upper: str, size: Size) -> str:
+    name = f"{upper}_{size.name.upper()}"
+    return f"#define {name}_MIN {size.low}\n#define {name}_MAX {size.high}\n"
 
 
-def _described(port: Port) -> str:
+def _ranged(size: Size) -> str:
+    return f"   {size.name}: from {size.low} to {size.high}.\n"
+
+
+def _what(interface: Interface) -> str:
+    if len(interface.sizes) < 2:
+        return "a batch"
+    others = ", ".join(size.name for size in interface.sizes[1:])
+    return f"a {interface.sizes[0].name}, whatever {others} {'is' if len(interface.sizes) == 2 else 'are'}"
+
+
+def _size(interface: Interface, port: Port) -> str:
+    """How many elements of the C type a port has: a macro of the sizes where it has dynamic dimensions."""
+    name = f"{interface.name.upper()}_{port.name.upper()}_COUNT"
+    if not _is_dynamic(port):
+        return f"#define {name} {port.c_count}\n"
+    factors = [f"({each})" if " " in each else each for each in _dims(port, _in_macro(interface)) if each != "1"]
+    factors += ["2"] if port.c_count != port.count else []
+    return f"#define {name}({_names(interface)}) ({' * '.join(factors)})\n"
+
+
+def _is_dynamic(port: Port) -> bool:
+    return any(any(powers) for terms in port.dims for _, powers in terms)
+
+
+def _names(interface: Interface) -> str:
+    return ", ".join(size.name for size in interface.sizes)
+
+
+def _in_macro(interface: Interface) -> list[str]:
+    return [f"(size_t)({size.name})" for size in interface.sizes]
+
+
+def _dims(port: Port, names: Sequence[str]) -> list[str]:
+    """The sizes of a port as expressions of its dynamic dimensions."""
+    if not port.dims:
+        return [*map(str, port.shape)]
+    return [polynomial.text(terms, names) for terms in port.dims]
+
+
+def _described(interface: Interface, port: Port) -> str:
     note = "" if port.storage == port.dtype else f", stored as {port.c_type}"
-    return f"   {port.name}: {port.dtype}{list(port.shape)}{note}\n"
+    shape = ", ".join(_dims(port, [size.name for size in interface.sizes]))
+    return f"   {port.name}: {port.dtype}[{shape}]{note}\n"
 
 
-def example(interface: Interface) -> str:
+def _most(interface: Interface, port: Port) -> str:
+    """The largest number of elements of a port, in C."""
+    upper = interface.name.upper()
+    name = f"{upper}_{port.name.upper()}_COUNT"
+    most = ", ".join(f"{upper}_{size.name.upper()}_MAX" for size in interface.sizes)
+    return f"{name}({most})" if _is_dynamic(port) else name
+
+
+def example(library: Interface, parts: Sequence[Interface]) -> str:
     """example.c."""
-    name, upper = interface.name, interface.name.upper()
-    ports = [*interface.inputs, *interface.outputs]
-    arrays = "\n".join(f"static {port.c_type} {port.name}[{upper}_{port.name.upper()}_COUNT + 1];" for port in ports)
-    given = "".join(f", {port.name}" for port in ports)
-    shown = interface.outputs[0] if interface.outputs else None
-    show = (
-        ""
-        if shown is None
-        else f"""\
-    for (size_t k = 0; k < {upper}_{shown.name.upper()}_COUNT && k < 10; k++)
-        printf("{shown.name}[%zu] = %g\\n", k, (double){shown.name}[k]);
-"""
-    )
-    weights = "NULL" if interface.embedded else "weights"
+    name, upper = library.name, library.name.upper()
+    embedded = library.embedded and not library.stateful
+    weights = "NULL" if embedded else "weights"
     read = (
-        ""
-        if interface.embedded
+        f"    {name}_state_init(weights);\n"
+        if library.stateful and library.embedded
+        else ""
+        if embedded
         else f"""\
     /* the data of a safetensors file begins behind its header, whose length the first eight bytes say */
     FILE *file = fopen("{name}.safetensors", "rb");
@@ -168,45 +226,79 @@ def example(interface: Interface) -> str:
     fclose(file);
 """
     )
-    if interface.stateful:
-        weights = "weights"
-        read = f"    {name}_state_init(weights);\n" if interface.embedded else read
-    block = "" if weights == "NULL" else f"static _Alignas(64) unsigned char weights[{upper}_WEIGHTS_BYTES + 1];\n"
-    test = "arena" if interface.embedded else "weights, arena"
+    block = "" if embedded else f"static _Alignas(64) unsigned char weights[{upper}_WEIGHTS_BYTES + 1];\n"
+    calls = "".join(_example_call(library, part, weights) for part in parts)
+    arrays = "\n".join(
+        f"static {port.c_type} {_variable(library, part, port)}[{_most(part, port)} + 1];"
+        for part in parts
+        for port in (*part.inputs, *part.outputs)
+    )
+    room = "".join(f"static _Alignas(64) unsigned char {_arena(library, part)}[{part.name.upper()}_SELFTEST_BYTES];\n"
+        for part in parts)  # fmt: skip
     return f"""\
 /* cc -O2 example.c {name}-native.o -lm -o example && ./example */
 #include <stdio.h>
 #include "{name}.h"
 
-static _Alignas(64) unsigned char arena[{upper}_SELFTEST_BYTES];
-{block}{arrays}
+{room}{block}{arrays}
 
 int main(void)
 {{
-{read}    int code = {name}_selftest({test}, sizeof arena);
-    if (code == {upper}_OK)
-        code = {name}_run({weights}, arena, sizeof arena{given});
-    if (code != {upper}_OK) {{
-        fprintf(stderr, "{name}: %s\\n", {name}_error(code));
-        return 1;
-    }}
-{show}    return 0;
+    int code;
+{read}{calls}    return 0;
 }}
 """
 
 
-def readme(interface: Interface, targets: Sequence[str], arena: int) -> str:
+def _variable(library: Interface, part: Interface, port: Port) -> str:
+    return f"{part.name.removeprefix(library.name)}_{port.name}".strip("_")
+
+
+def _arena(library: Interface, part: Interface) -> str:
+    return f"{part.name.removeprefix(library.name)}_arena".strip("_")
+
+
+def _example_call(library: Interface, part: Interface, weights: str) -> str:
+    """The statements of an example that test and call an entry point."""
+    name, arena = part.name, _arena(library, part)
+    ports = [*part.inputs, *part.outputs]
+    given = "".join(f", {name.upper()}_{size.name.upper()}_MAX" for size in part.sizes)
+    given += "".join(f", {_variable(library, part, port)}" for port in ports)
+    shown = part.outputs[0] if part.outputs else None
+    show = (
+        ""
+        if shown is None
+        else f"""\
+    for (size_t k = 0; k < {_most(part, shown)} && k < 10; k++)
+        printf("{shown.name}[%zu] = %g\\n", k, (double){_variable(library, part, shown)}[k]);
+"""
+    )
+    test = arena if library.embedded else f"weights, {arena}"
+    return f"""\
+    code = {name}_selftest({test}, sizeof {arena});
+    if (code == {library.name.upper()}_OK)
+        code = {name}_run({weights}, {arena}, sizeof {arena}{given});
+    if (code != {library.name.upper()}_OK) {{
+        fprintf(stderr, "{name}: %s\\n", {library.name}_error(code));
+        return 1;
+    }}
+{show}"""
+
+
+def readme(library: Interface, parts: Sequence[Interface], targets: Sequence[str], arena: int) -> str:
     """README."""
-    name = interface.name
-    kept = "embedded in the code" if interface.embedded else f"in {name}.safetensors"
+    name = library.name
+    kept = "embedded in the code" if library.embedded else f"in {name}.safetensors"
+    functions = ", ".join(f"{part.name}_run, {part.name}_selftest, {part.name}_arena_bytes" for part in parts)
+    call = ".run(x)" if parts[0].name == name else f".{parts[0].name.removeprefix(name + '_')}(x)"
     return f"""\
 {name}: a network exported by numod for {", ".join(targets)}.
-It needs {arena} bytes of working memory and {interface.weights_bytes} bytes of weights, {kept}.
+It needs {arena} bytes of working memory and {library.weights_bytes} bytes of weights, {kept}.
 
-{name}.h        the functions: {name}_run, {name}_error, {name}_selftest, {name}_arena_bytes, {name}_check
+{name}.h        the functions: {functions}, {name}_error, {name}_check
 {name}-TARGET.* an object file for each target, and a shared library where a linker was at hand
 {name}.json     inputs, outputs, weights, memory and targets
-{name}.py       runs it from Python: import {name}; {name}.load().run(x)
+{name}.py       runs it from Python: import {name}; {name}.load(){call}
 example.c       a program that calls it: cc -O2 example.c {name}-native.o -lm -o example
 
 The code allocates nothing, does no I/O and has no globals. Threads may share the weights, each with an arena of its

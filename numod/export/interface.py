@@ -5,8 +5,11 @@ The same for every target.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
+
+from .polynomial import Terms
 
 STREAM = "generator"  # the entry of the state with seed and offset of random numbers
 VERSION = 1  # of the interface and of the files beside it
@@ -20,7 +23,7 @@ CODES = {
         "the arena or the weights are not aligned to 8 bytes, or an input or output not to its elements",
     ),
     "ERROR_ARENA": (SMALL, "the arena is too small"),
-    "ERROR_BATCH": (BATCH, "the batch is out of range"),
+    "ERROR_BATCH": (BATCH, "the batch, or another size, is out of range"),
     "ERROR_ABI": (ABI, "the header belongs to another version of this library"),
     "ERROR_SELFTEST": (
         SELFTEST,
@@ -28,7 +31,7 @@ CODES = {
     ),
 }
 UNKNOWN = "unknown code"
-FUNCTIONS = ("run", "error", "arena_bytes", "selftest", "check")
+NETWORK, LIBRARY = ("run", "arena_bytes", "selftest"), ("error", "check")  # functions of an entry point, and of all
 STATE_FUNCTIONS = ("state_init", "state_header")
 _C_TYPES = {
     "float32": "float", "float64": "double", "int8": "int8_t", "int16": "int16_t", "int32": "int32_t",
@@ -50,6 +53,7 @@ class Port:
     storage: str
     itemsize: int
     written: bool = False  # whether a run writes to this input
+    dims: tuple[Terms, ...] = ()  # of one with dynamic dimensions, its sizes as polynomials of them
 
     @property
     def count(self) -> int:
@@ -70,6 +74,23 @@ class Port:
     def c_count(self) -> int:
         """How many elements of the C type it has."""
         return self.count * (2 if self.storage.startswith("complex") else 1)
+
+
+@dataclass(frozen=True)
+class Size:
+    """A dynamic dimension: an argument of the functions. `size`: that of the sample, with which ports are described.
+
+    The dimension `index` of an input is `factor` times it plus `offset`.
+    """
+
+    name: str
+    low: int
+    high: int
+    size: int
+    input: int
+    index: int
+    factor: int
+    offset: int
 
 
 @dataclass(frozen=True)
@@ -98,6 +119,9 @@ class Interface:
     checks: tuple[str, ...]
     embedded: bool
     stateful: bool = False
+    sizes: tuple[Size, ...] = ()
+    first_check: int = 0  # the number of its first check among those of all entry points
+    parts: tuple[str, ...] = NETWORK + LIBRARY  # the functions that it has
 
     @property
     def weights_bytes(self) -> int:
@@ -107,7 +131,7 @@ class Interface:
     @property
     def functions(self) -> tuple[str, ...]:
         """The functions of the library, without the name before them."""
-        return (*FUNCTIONS, *(STATE_FUNCTIONS if self.stateful else ()))
+        return (*self.parts, *(STATE_FUNCTIONS if self.stateful and "check" in self.parts else ()))
 
     @property
     def sample_bytes(self) -> int:
@@ -121,6 +145,26 @@ class Interface:
         return found | {
             CHECK + k: f"an index is out of range ({check or 'unknown line'})" for k, check in enumerate(self.checks)
         }
+
+
+@dataclass(frozen=True)
+class Arena:
+    """Bytes of local memory: some for every call, and some for each unit of the first dynamic dimension."""
+
+    fixed: int
+    unit: int = 0
+
+    def bytes(self, sizes: Sequence[int] = ()) -> int:
+        """What a call with these sizes needs."""
+        return self.fixed + self.unit * sizes[0] if self.unit else self.fixed
+
+    def most(self, interface: Interface) -> int:
+        """What any call needs."""
+        return self.bytes([size.high for size in interface.sizes])
+
+    def joined(self, other: Arena) -> Arena:
+        """Enough for both."""
+        return Arena(max(self.fixed, other.fixed), max(self.unit, other.unit))
 
 
 def aligned(size: int, alignment: int = ALIGNMENT) -> int:

@@ -19,8 +19,8 @@ _CPUID = "53 89f0 31c9 0fa2 8907 895f04 894f08 89570c 5b c3"
 _XGETBV = "31c9 0f01d0 c3"
 
 
-def dispatcher(names: Sequence[str], ports: int) -> str:
-    """LLVM's text of `@kernel`, which calls the kernel of the level that the processor has. `names`: of v2, v3, v4."""
+def dispatcher(kernel: str, names: Sequence[str], ports: int) -> str:
+    """LLVM's text of a kernel, which calls the kernel of the level that the processor has. `names`: of v2, v3, v4."""
     arguments = [
         "ptr %result",
         "ptr %exception",
@@ -37,7 +37,7 @@ def dispatcher(names: Sequence[str], ports: int) -> str:
     cases = " ".join(f"i64 {_MARK + k}, label %level{k}" for k in range(1, len(names)))
     return f"""
 {declared}
-define i32 @kernel({", ".join(arguments)}) noinline nounwind {{
+define i32 @{kernel}({", ".join(arguments)}) noinline nounwind {{
   %inner = add i64 %arena, {ROOM}
   %place = inttoptr i64 %arena to ptr
   %kept = load i64, ptr %place
@@ -54,11 +54,12 @@ choose:
   switch i64 %found, label %level0 [ {cases} ]
 {calls}
 }}
-{_level()}"""
+declare i64 @numod_level()
+"""
 
 
-def _level() -> str:
-    """@numod_level: 0, 1 or 2 for v2, v3 and v4."""
+def level() -> str:
+    """LLVM's text of @numod_level: 0, 1 or 2 for v2, v3 and v4."""
 
     def asked(name: str, leaf: str) -> str:
         parts = "".join(
@@ -82,7 +83,7 @@ def _level() -> str:
     return f"""
 declare void @numod_cpuid(ptr, i32)
 declare i32 @numod_xgetbv()
-define internal i64 @numod_level() noinline nounwind {{
+define i64 @numod_level() noinline nounwind {{
   %words = alloca [4 x i32]
 {asked("most", "0")}  %long = icmp uge i32 %most_a, 7
   br i1 %long, label %more, label %least

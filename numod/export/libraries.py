@@ -9,17 +9,20 @@ import platform
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
-from .interface import Interface
 from .targets import Target
 
 _SMALL = ("-Wl,--gc-sections", "-s", "-Wl,-z,noseparate-code", "-Wl,--build-id=none")
 
 
-def link(home: Path, interface: Interface, row: Target) -> str:
-    """Make the shared library of a target in the folder. Returns "", or a sentence saying what to install."""
-    name, command = interface.name, _command(interface, row)
+def link(home: Path, name: str, symbols: Sequence[str], row: Target) -> str:
+    """Make the shared library of a target in the folder, with the `symbols` visible.
+
+    Returns "", or a sentence saying what to install.
+    """
+    command = _command(symbols, row)
     if command is None:
         return (
             f"no linker for {row.name}: install {'a C compiler (cc)' if row.name == 'native' else _wanted(row)}, "
@@ -39,18 +42,14 @@ def _wanted(row: Target) -> str:
     return f"{cross}lld, or ziglang (pip install ziglang)"
 
 
-def _command(interface: Interface, row: Target) -> list[str] | None:
+def _command(symbols: Sequence[str], row: Target) -> list[str] | None:
     """The command that links, but for its files."""
     if row.library == ".wasm":
-        return _for_wasm(interface)
+        return _for_wasm(symbols)
     here = row.name == "native" or (
         row.library == ".so" and sys.platform == "linux" and row.linker.split("-")[0] == platform.machine()
     )
-    options = (
-        []
-        if row.library != ".so"
-        else [*_SMALL, *(f"-Wl,-u,{interface.name}_{function}" for function in interface.functions)]
-    )
+    options = [] if row.library != ".so" else [*_SMALL, *(f"-Wl,-u,{symbol}" for symbol in symbols)]
     if here and shutil.which("cc"):
         return ["cc", "-shared", *options]
     if row.library == ".so" and shutil.which(f"{row.linker}-gcc"):
@@ -61,8 +60,8 @@ def _command(interface: Interface, row: Target) -> list[str] | None:
     return None
 
 
-def _for_wasm(interface: Interface) -> list[str] | None:
-    exports = [f"--export={interface.name}_{function}" for function in interface.functions]
+def _for_wasm(symbols: Sequence[str]) -> list[str] | None:
+    exports = [f"--export={symbol}" for symbol in symbols]
     options = ["--no-entry", *exports, "--export=__heap_base", "--gc-sections", "--strip-all"]
     if shutil.which("wasm-ld"):
         return ["wasm-ld", *options]

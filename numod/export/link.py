@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..graph.backend.link import Linker
-from ..graph.backend.lower import Buffer, Call, Integer, Number, Test
+from ..graph.backend.lower import Buffer, Call, CheckCall, Integer, Number
 from ..kernel import bind
 
 _OFFSETS = (1 << 63) - 1  # a generator's offset wraps there
@@ -41,7 +41,7 @@ class Stream:
 
 
 def main_function(
-    calls: Sequence[Call | Test],
+    calls: Sequence[Call | CheckCall],
     places: dict[Buffer, int],
     names: dict[Buffer, str],
     order: Sequence[str],
@@ -55,10 +55,12 @@ def main_function(
     `order`: the arguments. The result is 0 or the number of a failed check. `apart`: what one kernel writes is not
     known to be what another one reads, as in functions of `numod.compile`, so that both round alike.
     """
-    return _Linker(places, names, stream, apart).main(calls, order)
+    return MainLinker(places, names, stream, apart).main(calls, order)
 
 
-class _Linker(Linker):
+class MainLinker(Linker):
+    """Writes calls over addresses that are arguments."""
+
     first = 0
 
     def __init__(self, places: dict[Buffer, int], names: dict[Buffer, str], stream: Stream | None, apart: bool) -> None:
@@ -66,12 +68,12 @@ class _Linker(Linker):
         self.names, self.stream, self.apart = names, stream, apart
         self.bases: dict[object, str] = {}  # of one call: names of addresses, by what they are the address of
 
-    def main(self, calls: Sequence[Call | Test], order: Sequence[str]) -> Main:
+    def main(self, calls: Sequence[Call | CheckCall], order: Sequence[str]) -> Main:
         lines = self._lines(calls)
         head = f"    table = view_int64(constant_address(), {len(self.slots)})\n" if self.slots else ""
         if self.stream is not None:
             head += f"    stream = view_int64(weights + {self.stream.place}, 2)\n"
-            lines.append(f"    stream[1] = (stream[1] + {self.stream.count}) & {_OFFSETS}")
+        lines += self._advance()
         backend = next(call.kernel.device.backend for call in calls if isinstance(call, Call))
         return Main(
             bind.headed(self._text(order, head, lines), backend),
@@ -79,6 +81,10 @@ class _Linker(Linker):
             tuple(self.slots),
             tuple(self.functions.values()),
         )
+
+    def _advance(self) -> list[str]:
+        """The statement that counts the random numbers of a run."""
+        return [] if self.stream is None else [f"    stream[1] = (stream[1] + {self.stream.count}) & {_OFFSETS}"]
 
     def _argument(self, each: object) -> str:
         if not isinstance(each, (Number, Integer)):
@@ -88,7 +94,7 @@ class _Linker(Linker):
     def _call(self, call: Call, arguments: list[str], indent: str) -> list[str]:
         return [*self._bases(indent), *super()._call(call, arguments, indent)]
 
-    def _test(self, test: Test, number: int) -> list[str]:
+    def _test(self, test: CheckCall, number: int) -> list[str]:
         lines = super()._test(test, number)
         return [*self._bases("    "), *lines]
 

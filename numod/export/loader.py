@@ -45,6 +45,8 @@ def _description(path: Path) -> dict | None:
 def python_file(about: dict) -> str:
     """NAME.py."""
     source = Path(native.__file__).read_text(encoding="utf-8").replace("\n\n\n", "\n\n")
+    source = re.sub(r"(?<=\w)\nimport ", ", ", source)
+    source = re.sub(r"\n\n( *def |class |DESC|import |network )", r"\n\1", source)  # one file of at most 200 lines
     about = {key: value for key, value in about.items() if key not in ("weights", "checks", "hash", "flops")}
     about["targets"] = {name: row for name, row in about["targets"].items() if row["system"][0]}
     return re.sub(r"^DESCRIPTION = None.*$", lambda _: f"DESCRIPTION = {about!r}", source, count=1, flags=re.M)

@@ -4,8 +4,10 @@ and compiled.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import count
+from typing import TYPE_CHECKING
 
 from ..core.create.values import tensor
 from ..core.tensor import Tensor
@@ -14,15 +16,18 @@ from ..device import ahead
 from ..device.device import Device
 from ..device.target import Machine
 from ..graph.backend import memory_plan, schedule
-from ..graph.backend.lower import Buffer, Call, Lowered, Test, lower
+from ..graph.backend.lower import Buffer, Call, CheckCall, Lowered, lower
 from ..graph.passes.pipeline import optimise
 from ..graph.ir.program import Program, Value
 from ..graph.backend.section import small
 from ..kernel import build
 from .entry import Data, Entry
-from .interface import STREAM, Interface
+from .interface import STREAM, Arena, Interface
 from .link import Stream, main_function
 from .outputs import outputs_of
+
+if TYPE_CHECKING:
+    from .variants import Variants
 
 
 @dataclass(frozen=True)
@@ -59,7 +64,7 @@ class Planned:
     @property
     def held(self) -> list[Buffer]:
         """The buffers of tensors that the program holds and its calls use."""
-        spans = [call.span for call in self.lowered.calls if isinstance(call, Test)]
+        spans = [call.span for call in self.lowered.calls if isinstance(call, CheckCall)]
         spans += [
             part
             for call in self.lowered.calls
@@ -73,7 +78,7 @@ class Planned:
     @property
     def checks(self) -> list[str]:
         """The lines of the checks, in the order of their codes."""
-        return [call.where for call in self.lowered.calls if isinstance(call, Test)]
+        return [call.location for call in self.lowered.calls if isinstance(call, CheckCall)]
 
     def flops(self) -> int:
         """Floating-point operations of a run."""
@@ -102,10 +107,13 @@ def _stream(seed: int, offset: int) -> Buffer:
     return Buffer("held", 2, state._layout.storage, state.device, state)
 
 
-def weights_of(plan: Planned, names: dict[Value, str]) -> dict[str, Tensor]:
-    """The tensors that the calls read, by name: of a storage that several values view, the flat whole."""
+def weights_of(plan: Planned, names: dict[Value, str], constant: str = "constant") -> dict[str, Tensor]:
+    """The tensors that the calls read, by name: of a storage that several values view, the flat whole.
+
+    Those without a name are called `constant`, with a number.
+    """
     found: dict[str, Tensor] = {}
-    constants = (name for name in map("constant{}".format, count()) if name not in names.values())
+    constants = (name for name in map(f"{constant}{{}}".format, count()) if name not in names.values())
     for buffer in plan.held:
         values = [value for value, tensor in plan.program.held.items() if tensor._storage is buffer.tensor._storage]
         held = buffer.tensor
@@ -127,8 +135,9 @@ def _whole(tensor: Tensor) -> Tensor:
 
 def offsets_of(plan: Planned, interface: Interface, weights: dict[str, Tensor]) -> dict[Buffer, int]:
     """Where in the block of weights each held buffer lies."""
-    places = {id(weights[weight.name]._storage): weight.offset for weight in interface.weights}
-    return {each: places[id(each.tensor._storage)] for each in plan.held}
+    offsets = {weight.name: weight.offset for weight in interface.weights}
+    places = {id(weight._storage): offsets[name] for name, weight in weights.items()}
+    return {each: offsets[STREAM] if each is plan.stream else places[id(each.tensor._storage)] for each in plan.held}
 
 
 @dataclass(frozen=True)
@@ -136,7 +145,7 @@ class Compiled:
     """An object file, and the bytes of arena that its code needs."""
 
     code: bytes
-    arena: int
+    arena: Arena
 
 
 def compiled(
@@ -146,29 +155,40 @@ def compiled(
     machine: Machine,
     data: Data,
     size: bool,
-    level: str = "",
+    kernel: str = "",
+    variants: Variants | None = None,
 ) -> Compiled:
-    """The object file of a program that was planned for this machine; of one of several levels, LLVM's text."""
-    places, arena = memory_plan.plan(plan.lowered, alignment=machine.alignment)
-    names = {place: "arena" for place in places} | {each: "weights" for each in plan.held}
-    names |= {output: f"output{k}" for k, output in enumerate(plan.outputs)}
-    names |= {input: f"input{input.number}" for input in _inputs(plan.lowered)}
+    """The object file of a program that was planned for this machine.
+
+    `kernel`: its name among several, for which this is LLVM's text. `variants`: the plans of a program with dynamic
+    dimensions.
+    """
     arguments = [
         "weights",
         "arena",
+        *(f"size{k}" for k in range(len(interface.sizes))),
         *(f"input{k}" for k in range(len(interface.inputs))),
         *(f"output{k}" for k in range(len(interface.outputs))),
     ]
-    offsets = offsets_of(plan, interface, weights)
-    stream = None if plan.stream is None else Stream(offsets[plan.stream], plan.draws, plan.drawn)
-    main = main_function(
-        plan.lowered.calls, places | offsets, names, arguments, stream, machine.bits == 64 and not size
-    )
+    apart = machine.bits == 64 and not size
+
+    def offsets(plan: Planned) -> dict[Buffer, int]:
+        return offsets_of(plan, interface, weights)
+
+    if variants is None:
+        places, fixed = memory_plan.plan(plan.lowered, alignment=machine.alignment)
+        arena, held = Arena(fixed), offsets(plan)
+        stream = None if plan.stream is None else Stream(held[plan.stream], plan.draws, plan.drawn)
+        main = main_function(plan.lowered.calls, places | held, _names(plan, places), arguments, stream, apart)
+    else:
+        arena, main = Arena(variants.fixed, variants.unit), variants.main(_names, offsets, arguments, apart)
     function = build.function(Device("cpu").backend, f"numod_{interface.name}", main.text)
     # larger programs run kernel by kernel in Python, each for any sizes: same rounding
-    generic = () if size or small(plan.lowered.calls) else main.functions
+    alone = variants is None and (size or small(plan.lowered.calls))
+    generic = () if alone else main.functions
     translated = ahead.translated(function, ", ".join(["int64"] * len(arguments)), build.FAST_POINTWISE, generic)
-    block = b"".join(_bytes(weights[weight.name]) for weight in interface.weights) if interface.embedded else b""
+    embedded = interface.weights if interface.embedded and not kernel else ()
+    block = b"".join(_bytes(weights[weight.name]) for weight in embedded)
     entry = Entry(
         interface,
         machine,
@@ -176,9 +196,16 @@ def compiled(
         Data(block, main.table, data.inputs, data.outputs, data.scales, data.abi, data.header),
         sections=machine.is_elf,
     )
-    if level:
-        return Compiled(ahead.kernel_text(translated, entry.table(), level, machine).encode(), arena)
+    if kernel:
+        return Compiled(ahead.kernel_text(translated, entry.table(), kernel, machine, size).encode(), arena)
     return Compiled(ahead.object_file(translated, entry.text(), entry.exported, machine, size), entry.arena)
+
+
+def _names(plan: Planned, places: Iterable[Buffer]) -> dict[Buffer, str]:
+    """For each buffer, the argument in whose memory it lies."""
+    names = dict.fromkeys(places, "arena") | dict.fromkeys(plan.held, "weights")
+    names |= {output: f"output{k}" for k, output in enumerate(plan.outputs)}
+    return names | {input: f"input{input.number}" for input in _inputs(plan.lowered)}
 
 
 def _inputs(lowered: Lowered) -> list[Buffer]:

@@ -32,7 +32,8 @@ class Network:
         self.about, self.name, self.weights = about, about["name"], None
         self.target, path = choice(about, folder, target)
         self._library = Mapped(path) if path.endswith(".o") else ctypes.CDLL(path)
-        self._run, self._error, check = [self._library[f"{self.name}_{each}"] for each in ("run", "error", "check")]
+        self._error, check = self._library[f"{self.name}_error"], self._library[f"{self.name}_check"]
+        self._run = {e: self._library[f"{self.name}_{e and e + '_'}run"] for e in about["entries"] or [""]}
         self._error.restype = ctypes.c_char_p
         self._raise(check(about["abi"]))
         if about["weights_bytes"] and (about.get("stateful") or not about["embedded"]):
@@ -45,22 +46,52 @@ class Network:
                     if file.readinto(self.weights) != about["weights_bytes"]:
                         raise ValueError(f"{file.name} belongs to another network: it has another number of weights")
 
-    def run(self, *inputs):
+    def __getattr__(self, entry):  # of a network with several functions: network.encode(x)
+        if entry not in self.__dict__.get("_run", ()):
+            raise AttributeError(f"the network has no {entry}; its functions: {', '.join(self._run).strip() or 'run'}")
+        return lambda *inputs: self.run(*inputs, entry=entry)
+
+    def run(self, *inputs, entry=""):
         """The network's output for these inputs; a tuple where it has several."""
-        ports, results = self.about["inputs"], self.about["outputs"]
+        about = self.about["entries"].get(entry, self.about)
+        ports, results = about["inputs"], about["outputs"]
         if len(inputs) != len(ports):
             raise TypeError(f"run takes {len(ports)} inputs ({', '.join(p['name'] for p in ports)}), got {len(inputs)}")
+        sizes = [measured(inputs, ports, row) for row in about["sizes"]]
+        ports, results = [[shaped(port, sizes) for port in each] for each in (ports, results)]
         outputs = [bytearray(math.prod(port["shape"]) * port["itemsize"]) for port in results]
-        blocks = [*map(read, inputs, ports), *outputs]
-        arena = (ctypes.c_uint64 * (self.about["arena_bytes"] // 8 + 1))()
-        addresses = [(ctypes.c_char * len(each)).from_buffer(each) for each in blocks]
-        self._raise(self._run(self.weights, arena, ctypes.c_size_t(ctypes.sizeof(arena)), *addresses))
+        arena = (ctypes.c_uint64 * (about["arena_bytes"] // 8 + 1))()
+        addresses = [(ctypes.c_char * len(each)).from_buffer(each) for each in (*map(read, inputs, ports), *outputs)]
+        numbers = [ctypes.c_size_t(ctypes.sizeof(arena)), *map(ctypes.c_int64, sizes)]
+        self._raise(self._run[entry](self.weights, arena, *numbers, *addresses))
         found = tuple([shown(each, port, kind(*inputs[:1])) for each, port in zip(outputs, results)])
         return found[0] if len(found) == 1 else found
 
     def _raise(self, code):
         if code:
             raise RuntimeError(f"{self.name}: {self._error(code).decode()} (code {code})")
+
+
+def shaped(port, sizes):
+    """A port with its shape: polynomials of the dynamic dimensions, where it has any."""
+    dims = [sum(factor * math.prod(map(pow, sizes, powers)) for factor, powers in dim) for dim in port["dims"]]
+    return {**port, "shape": dims or port["shape"]}
+
+
+def measured(inputs, ports, row):
+    """The size of a dynamic dimension: of the input that has it, or of a flat buffer what other dimensions leave."""
+    value, port, index = inputs[row["input"]], ports[row["input"]], row["index"]
+    if kind(value) == "list":
+        for _ in range(index):
+            value = value[0]
+        size = len(value) if isinstance(value, (list, tuple)) else 0
+    else:
+        view, shape = memoryview(value), [1 if k == index else n for k, n in enumerate(port["shape"])]
+        size = view.shape[index] if view.ndim == len(shape) else view.nbytes // (math.prod(shape) * port["itemsize"])
+    size = (size - row["offset"]) // row["factor"]
+    if row["low"] <= size <= row["high"]:
+        return size
+    raise ValueError(f"{row['name']} must be from {row['low']} to {row['high']}, got {size}")
 
 
 def kind(value=0):

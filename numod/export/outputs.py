@@ -10,7 +10,7 @@ from ..formats import contiguous_format
 from ..graph.ir.alias_analysis import Effects, copied
 from ..graph.ir.program import Program, Step, Value
 from ..graph.values.pytree import replace
-from ..graph.capture.recorder import trace
+from ..graph.capture.trace import trace
 
 
 def outputs_of(program: Program) -> list[Value]:
@@ -61,6 +61,6 @@ def _copied(program: Program, value: Value) -> Value:
             number += 1
         inputs = tuple([names.get(input, input) if issubclass(type(input), Value) else input for input in step.inputs])
         program.steps.append(
-            Step(step.op, inputs, step.parameters, tuple([names[result] for result in step.results]), step.in_place)
+            Step(step.op, inputs, step.attributes, tuple([names[result] for result in step.results]), step.in_place)
         )
     return names[part.outputs]

@@ -36,7 +36,7 @@ def problems(program: Program) -> list[str]:
 
 
 def _place(step: Step) -> str:
-    return step.where or "an unknown line"
+    return step.location or "an unknown line"
 
 
 def _of_steps(program: Program) -> list[str]:

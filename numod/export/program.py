@@ -13,11 +13,16 @@ from typing import Any
 from ..core.tensor import Tensor
 from ..graph.ir.program import Program, Value
 from ..graph.backend.executable import Executable
+from ..graph.backend.section import Form
 from ..nn import Module, Parameter
 from ..serialization.program import read_program, save_program
 from . import state_file
+from .dimensions import Symbol
+from .sizes import Dynamic, terms_of
 
-VERSION = 1  # of what a file says about a program
+VERSION = 2  # of what a file says about a program
+_KNOWN = (1, VERSION)  # 1 has no dynamic dimensions
+_EXECUTABLES = 64  # for sizes that came last
 _EXAMPLE = "example"  # name of an example input's tensor in a file
 
 
@@ -38,7 +43,9 @@ class ExportedProgram:
         examples: tuple[Tensor, ...],
         title: str,
         state: dict[str, Any] | None = None,
+        dynamic: Dynamic | None = None,
     ) -> None:
+        self.dynamic = dynamic  # the program for all sizes; `program` is the example's
         self.program, self.spec, self.input_names, self.names = program, spec, tuple(input_names), names
         self.parameter_names, self.examples, self.title = tuple(parameters), examples, title
         self.state = state or {}  # what `state_file` says of modules and optimizers
@@ -69,6 +76,11 @@ class ExportedProgram:
         args, kwargs = filled(self.spec, self.examples)
         return tuple(args), kwargs
 
+    @property
+    def range_constraints(self) -> dict[str, tuple[int, int | None]]:
+        """The ranges of dynamic dimensions, by name."""
+        return {} if self.dynamic is None else {each.name: (each.low, each.high) for each in self.dynamic.symbols}
+
     def module(self, check_guards: bool = True) -> Module:
         """A Module that runs the program, with the same parameters and state_dict. It runs without gradients."""
         return ExportedModule(self)
@@ -87,7 +99,8 @@ class ExportedModule(Module):
 
     def __init__(self, exported: ExportedProgram) -> None:
         super().__init__()
-        self._exported, self._executable, self._lock = exported, None, Lock()
+        self._exported, self._lock = exported, Lock()
+        self._executables: dict[tuple[int, ...], Executable] = {}  # by the sizes of dynamic dimensions
         for name, tensor in exported.state_dict.items():
             _put(self, name, tensor, name in exported.parameter_names)
 
@@ -102,23 +115,37 @@ class ExportedModule(Module):
         return str(self._exported.program)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the program. Raises RuntimeError for arguments of another form than those it was captured with."""
+        """Run the program.
+
+        Raises RuntimeError for arguments of another form than those it was captured with, GuardFailed (which is also an
+        AssertionError, as PyTorch's) for a size beyond the range of a dynamic dimension.
+        """
         tensors = self._tensors([tuple(args), dict(kwargs)])
+        return self._executable(self._sizes(tensors))(*tensors)
+
+    def _sizes(self, tensors: list[Tensor]) -> tuple[int, ...]:
+        """The sizes of dynamic dimensions. Raises GuardFailed."""
+        dynamic = self._exported.dynamic
+        names = self._exported.input_names
+        return () if dynamic is None else dynamic.sizes_of([tensor.shape for tensor in tensors], names)
+
+    def _executable(self, sizes: tuple[int, ...]) -> Executable:
         with self._lock:
-            if self._executable is None:
-                # the title may come from a file, and this name gets into source text
-                self._executable = Executable(self._exported.program, "exported")
-        return self._executable(*tensors)
+            found = self._executables.get(sizes)
+            if found is None:
+                while len(self._executables) >= _EXECUTABLES:
+                    self._executables.pop(next(iter(self._executables)))
+                dynamic = self._exported.dynamic
+                program = self._exported.program if dynamic is None else dynamic.program(sizes)
+                # kernels of their own serve all sizes. The title may come from a file, and a name gets into source text
+                found = Executable(program, "exported", Form(linked=None if dynamic is None else False))
+                self._executables[sizes] = found
+        return found
 
     def _tensors(self, arguments: list) -> list[Tensor]:
         found: list[Tensor] = []
         _match(self._exported.spec, arguments, found, "args")
-        program = self._exported.program
-        for number, each in enumerate(found):
-            expected = program.layouts[program.inputs[number]]
-            if each._layout is not expected and each.shape == expected.shape and each.dtype is expected.dtype:
-                found[number] = each.contiguous()
-        return found
+        return [each if each.is_contiguous() else each.contiguous() for each in found]
 
     def __deepcopy__(self, memo: dict) -> ExportedModule:
         raise NotImplementedError("an exported module cannot be copied; save and load it")
@@ -174,9 +201,37 @@ def save(ep: ExportedProgram, f: str | os.PathLike, **options: Any) -> None:
     about = {
         "version": VERSION, "title": ep.title, "spec": ep.spec, "inputs": list(ep.input_names),
         "names": [[value, name] for value, name in ep.names.items()],
-        "parameters": list(ep.parameter_names), "state": json.dumps(ep.state),
+        "parameters": list(ep.parameter_names), "state": json.dumps(ep.state), "dynamic": json.dumps(_of(ep.dynamic)),
     }  # fmt: skip
     save_program(ep.program, f, about, {f"{_EXAMPLE}{k}": example for k, example in enumerate(ep.examples)})
+
+
+def _of(dynamic: Dynamic | None) -> Any:
+    """The program for all sizes as JSON."""
+    if dynamic is None:
+        return None
+    symbols = [[each.name, each.low, each.high, each.size] for each in dynamic.symbols]
+    return {"symbols": symbols, "shapes": dynamic.shapes, "template": dynamic.template}
+
+
+def _dynamic(text: Any, program: Program, tensors: dict[str, Tensor]) -> Dynamic | None:
+    """The program for all sizes in a file. Raises ValueError where it is not the example's at the example's sizes."""
+    about = json.loads(text) if type(text) is str else {}
+    if about is None:
+        return None
+    symbols = []
+    for name, low, high, size in about["symbols"]:
+        numbers = [low, size, *([] if high is None else [high])]
+        if type(name) is not str or not name.isidentifier() or any(type(each) is not int for each in numbers):
+            raise ValueError("its dynamic dimensions have another form")
+        symbols.append(Symbol(name, low, high, size))
+    shapes = [[terms_of(terms, len(symbols)) for terms in shape] for shape in about["shapes"]]
+    found = Dynamic(symbols, shapes, about["template"], tensors)
+    own = tuple([symbol.size for symbol in symbols])
+    examples = [program.layouts[value].shape for value in program.inputs]
+    if found.sizes_of(examples, [*map(str, range(len(examples)))]) != own or str(found.program(own)) != str(program):
+        raise ValueError("its dynamic dimensions are not those of its program")
+    return found
 
 
 def load(f: str | os.PathLike) -> ExportedProgram:
@@ -187,14 +242,14 @@ def load(f: str | os.PathLike) -> ExportedProgram:
     program, about, tensors = read_program(f)
     try:
         return _loaded(program, about, tensors)
-    except (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError) as problem:
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as problem:
         raise ValueError(f"load: {f} is not an exported program, or damaged: {problem}") from problem
 
 
 def _loaded(program: Program, about: Any, tensors: dict[str, Tensor]) -> ExportedProgram:
-    if type(about) is not dict or about.get("version") != VERSION:
+    if type(about) is not dict or about.get("version") not in _KNOWN:
         raise ValueError(
-            f"its version is {about.get('version')!r}, this is {VERSION}"
+            f"its version is {about.get('version')!r}, this numod reads up to {VERSION}"
             if type(about) is dict
             else "it holds a program without a description"
         )
@@ -219,7 +274,8 @@ def _loaded(program: Program, about: Any, tensors: dict[str, Tensor]) -> Exporte
     if type(args) is not tuple or type(kwargs) is not dict:
         raise ValueError("its arguments have another form")
     state = state_file.checked(about.get("state", "{}"))
-    return ExportedProgram(program, about["spec"], inputs, names, parameters, examples, about["title"], state)
+    dynamic = _dynamic(about.get("dynamic", "null"), program, tensors)
+    return ExportedProgram(program, about["spec"], inputs, names, parameters, examples, about["title"], state, dynamic)
 
 
 def _leaves(spec: Any, found: list[Value]) -> None:

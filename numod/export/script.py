@@ -53,11 +53,14 @@ class TracedModule(ExportedModule, ScriptModule):
         )
 
     def _fits(self, args: tuple, kwargs: dict) -> bool:
-        program = self._exported.program
         try:
             tensors = self._tensors([tuple(args), dict(kwargs)])
+            if self._exported.dynamic is not None:
+                self._sizes(tensors)
+                return True
         except RuntimeError:
             return False
+        program = self._exported.program
         layouts = [program.layouts[input] for input in program.inputs]
         return all(
             tensor.shape == layout.shape and tensor.dtype is layout.dtype for tensor, layout in zip(tensors, layouts)

@@ -19,7 +19,7 @@ from ..core.create.creation import full
 from ..core.create.random import get_rng_state, set_rng_state
 from ..core.tensor import Tensor
 from ..dtypes import float64
-from ..graph.capture.recorder import trace
+from ..graph.capture.trace import trace
 from ..graph.ir.alias_analysis import copied
 from ..graph.ir.program import Program, Step, Value
 from ..nn import Module
@@ -191,7 +191,7 @@ def with_numbers(program: Program, state: State, names: dict[int, str]) -> Progr
     result = copied(program, [])
     result.held = dict(program.held)
     for step in program.steps:
-        numbers = step.parameters[0] if isinstance(step, Step) and isinstance(step.op, Update) else None
+        numbers = step.attributes[0] if isinstance(step, Step) and isinstance(step.op, Update) else None
         if isinstance(numbers, Numbers) and step.op is not ACTION:
             part, values = _numbers(numbers, state, names, made)
             step = _joined(result, part, values, step)
@@ -273,7 +273,7 @@ def _joined(program: Program, part: Program, values: list, update: Step) -> Step
 
     for step in part.steps:
         inputs, results = tuple(map(given, step.inputs)), tuple(map(given, step.results))
-        program.steps.append(Step(step.op, inputs, step.parameters, results, step.in_place, update.where))
+        program.steps.append(Step(step.op, inputs, step.attributes, results, step.in_place, update.location))
     numbers = [given(each) for each in values]
-    parameters = None, update.parameters[1], (0.0,) * len(numbers)
-    return Step(update.op, (*update.inputs, *numbers), parameters, update.results, True, update.where)
+    parameters = None, update.attributes[1], (0.0,) * len(numbers)
+    return Step(update.op, (*update.inputs, *numbers), parameters, update.results, True, update.location)

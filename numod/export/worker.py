@@ -7,28 +7,34 @@ standard output.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 from ..device import target
 from ..device.target import Machine
 from ..graph.ir.program import Value
-from ..serialization.program import load_program
 from .entry import Data
-from .interface import Interface, Port, Weight
+from .interface import Interface, Port, Size, Weight
+from .program import load
 
 
-def main(folder: str, machine: str, level: str = "") -> None:
-    """Compile what the folder says for the machine, given as JSON. `level`: as one of several, by this name."""
+def main(folder: str, machine: str, kernel: str = "") -> None:
+    """Compile what the folder says for the machine, given as JSON. `kernel`: as one of several, by this name."""
     home, machine = Path(folder), Machine(**json.loads(machine))
     target.compile_for(machine)
     from .module import compiled, planned, weights_of
+    from .variants import Variants
 
     job = json.loads((home / "job.json").read_text())
     interface = interface_of(job["interface"])
-    plan = planned(load_program(home / "program"), job["stream"])
-    weights = weights_of(plan, {Value(int(number)): name for number, name in job["names"].items()})
+    exported = load(home / "program")
+    plan = planned(exported.program, job["stream"])
+    dynamic = exported.dynamic
+    variants = None if dynamic is None else Variants(dynamic, job["stream"], machine.alignment)
+    weights = weights_of(plan, {Value(int(number)): name for number, name in job["names"].items()}, job["constants"])
     samples = [
         [(home / f"{kind}{k}").read_bytes() for k in range(len(ports))]
         for kind, ports in (("input", interface.inputs), ("output", interface.outputs))
@@ -36,18 +42,22 @@ def main(folder: str, machine: str, level: str = "") -> None:
     data = Data(
         b"", (), tuple(samples[0]), tuple(samples[1]), tuple(job["scales"]), job["abi"], (home / "header").read_bytes()
     )
-    made = compiled(plan, interface, weights, machine, data, job["size"], level)
-    sys.stdout.buffer.write(json.dumps({"arena": made.arena}).encode() + b"\n" + made.code)
+    made = compiled(plan, interface, weights, machine, data, job["size"], kernel, variants)
+    sys.stdout.buffer.write(json.dumps({"arena": dataclasses.astuple(made.arena)}).encode() + b"\n" + made.code)
 
 
 def interface_of(fields: dict) -> Interface:
     """An interface from its fields as JSON."""
-    ports = {
-        kind: tuple([Port(**{**each, "shape": tuple(each["shape"])}) for each in fields[kind]])
-        for kind in ("inputs", "outputs")
-    }
-    weights = tuple([Weight(**{**each, "shape": tuple(each["shape"])}) for each in fields["weights"]])
-    return Interface(**{**fields, **ports, "weights": weights, "checks": tuple(fields["checks"])})
+    kinds = {"inputs": Port, "outputs": Port, "weights": Weight, "sizes": Size}
+    rows = {name: tuple([kind(**frozen(each)) for each in fields[name]]) for name, kind in kinds.items()}
+    return Interface(**{**fields, **rows, "checks": tuple(fields["checks"]), "parts": tuple(fields["parts"])})
+
+
+def frozen(each: Any) -> Any:
+    """Lists of JSON as tuples."""
+    if isinstance(each, dict):
+        return {key: frozen(part) for key, part in each.items()}
+    return tuple([frozen(part) for part in each]) if isinstance(each, list) else each
 
 
 if __name__ == "__main__":

@@ -354,11 +354,11 @@ def _outside_batch(batch: Batch) -> Iterator[None]:
     depth, saved = batch.depth, (active.batches, active.randomness)
     count = len(active.batches) - depth
     active.batches, active.randomness = active.batches[:depth], active.randomness[:depth]
-    state.examples -= count
+    state.vmap_depth -= count
     try:
         yield
     finally:
-        state.examples += count
+        state.vmap_depth += count
         active.batches, active.randomness = saved
 
 

@@ -393,13 +393,13 @@ def _before_write(target: Tensor) -> None:
 @contextmanager
 def vmap_running() -> Iterator[None]:
     """Inside the block, this thread runs a call of `vmap`, and `_before_write` sees every in-place write."""
-    dispatch.state.examples += 1  # a graph from outside the call is traversed for each example
+    dispatch.state.vmap_depth += 1  # a graph from outside the call is traversed for each example
     extensions.write_watchers.append(_before_write)
     try:
         yield
     finally:
         extensions.write_watchers.remove(_before_write)
-        dispatch.state.examples -= 1
+        dispatch.state.vmap_depth -= 1
 
 
 def undo(written: dict[tuple, tuple]) -> None:

@@ -53,12 +53,12 @@ def read(path: str) -> Iterator[tuple[str, bytes]]:
 
 
 def _members(stream: BinaryIO) -> Iterator[tuple[str, bytes]]:
-    seen: set[str] = set()
+    names: set[str] = set()
     headers, total, long_name = 0, 0, ""
     while any(block := _exactly(stream, _BLOCK)):
         name, size, kind = _header(block)
         headers, total = headers + 1, total + size
-        if len(seen) == _MEMBERS or headers > 2 * _MEMBERS or total > _TOTAL:
+        if len(names) == _MEMBERS or headers > 2 * _MEMBERS or total > _TOTAL:
             raise ValueError(f"it holds more than {_MEMBERS} files or {_TOTAL >> 30} GB, up to {name!a}")
         if kind == b"x":
             long_name = _path(_content(stream, name, size, _EXTENDED)) or long_name
@@ -68,14 +68,14 @@ def _members(stream: BinaryIO) -> Iterator[tuple[str, bytes]]:
             raise ValueError(f"{name!a} is a link, a folder or a device")
         if not _NAME.fullmatch(name):
             raise ValueError(f"{name!a} is not a kernel's file")
-        if name in seen:
+        if name in names:
             raise ValueError(f"it holds {name!a} twice")
-        seen.add(name)
+        names.add(name)
         yield name, _content(stream, name, size, LIMIT)
 
 
 def _header(block: bytes) -> tuple[str, int, bytes]:
-    """Name, size and type of the file whose header this is."""
+    """Name, size and type of the file that a header describes."""
     name, size, checksum = block[:100].rstrip(b"\0"), block[124:136].strip(b" \0"), block[148:156].strip(b" \0")
     expected = sum(block) - sum(block[148:156]) + 8 * ord(" ")
     if not (
@@ -106,7 +106,7 @@ def _path(text: bytes) -> str:
 
 
 def _content(stream: BinaryIO, name: str, size: int, limit: int) -> bytes:
-    """The next `size` bytes, without what fills the last block."""
+    """The next `size` bytes; padding up to the end of the block is skipped."""
     if size > limit:
         raise ValueError(f"{name!a} has {size} bytes; at most {limit} are read")
     data = _exactly(stream, size)

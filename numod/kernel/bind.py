@@ -1,5 +1,4 @@
-"""Bind kernels to a target: complete a kernel's source with imports, helpers and the target's loops, and build its
-launcher.
+"""Bind kernels to a target: complete a kernel's source with imports, helpers and loops, and build its launcher.
 
 A structured op writes its kernel once, as a function over flat arrays. `parallel_range(n)` is a loop with independent
 iterations. It becomes `range(n)`, a function whose range threads divide (`kernel.divide`), or a grid-stride loop of GPU
@@ -42,21 +41,23 @@ def launcher(
     real: DType,
     work: int,
     fastmath: frozenset = builder.FAST_POINTWISE,
-    team: tuple[int, int] | None = None,
+    blocks: tuple[int, int] | None = None,
 ) -> Callable:
-    """A function that runs the kernel `source` on `device`: serial, parallel or on a grid, depending on `work` (a count
-    of simple elements).
+    """A function that runs the kernel `source` on `device`: serial, parallel or on a grid.
 
-    `team`: (blocks, threads per block) of a kernel that is written for thread blocks (`kernel.block`).
+    The choice depends on `work`, the number of simple elements.
+
+    `blocks`: (blocks, threads per block) of a kernel that is written for thread blocks (`kernel.block`).
     """
     if _recording.log is not None:
-        return Unbuilt(device, name, source, signature, real, work, fastmath, team)
-    return _launcher(device, name, source, signature, real, work, fastmath, team)
+        return Unbuilt(device, name, source, signature, real, work, fastmath, blocks)
+    return _launcher(device, name, source, signature, real, work, fastmath, blocks)
 
 
 def signature(*arrays: object, numbers: int = 0, others: Sequence[str] = ()) -> str:
-    """The types of a kernel's arguments: flat arrays, each given by a name, a NumPy dtype or an object with a
-    `storage`; then `numbers` integers; then `others`.
+    """The types of a kernel's arguments: flat arrays, then `numbers` integers, then `others`.
+
+    Arrays are given as a name, a NumPy dtype or an object with a `storage`.
     """
     names = [array if isinstance(array, str) else getattr(array, "storage", array).name for array in arrays]
     return ", ".join([*[f"{name}[]" for name in names], *["int64"] * numbers, *others])
@@ -70,7 +71,7 @@ def _launcher(
     real: DType,
     work: int,
     fastmath: frozenset,
-    team: tuple[int, int] | None,
+    blocks: tuple[int, int] | None,
 ) -> Callable:
     backend = device.backend
 
@@ -80,8 +81,8 @@ def _launcher(
     long = len(source) > (_LONG if work < _SMALL else _LONG // 2)
     return (
         backend.choose(make, work, "parallel_range(" in source, long)
-        if team is None
-        else backend.launch_blocks(make(False), *team)
+        if blocks is None
+        else backend.launch_blocks(make(False), *blocks)
     )
 
 
@@ -96,7 +97,7 @@ class Unbuilt:
     real: DType
     work: int
     fastmath: frozenset
-    team: tuple[int, int] | None = None
+    blocks: tuple[int, int] | None = None
 
     def __call__(self, *arguments: object) -> None:
         _recording.log.append((self, arguments))
@@ -104,7 +105,7 @@ class Unbuilt:
     def build(self) -> Callable:
         """The launcher that eager ops use."""
         return _launcher(
-            self.device, self.name, self.source, self.signature, self.real, self.work, self.fastmath, self.team
+            self.device, self.name, self.source, self.signature, self.real, self.work, self.fastmath, self.blocks
         )
 
     def built(self) -> builder.Kernel:
@@ -139,8 +140,9 @@ _recording = _Recording()
 
 @contextmanager
 def unbuilt() -> Iterator[list]:
-    """Context, for the graph compiler, in which kernels are not compiled: launchers append (kernel, arguments) to the
-    list that it yields.
+    """A context for the graph compiler in which kernels are not compiled.
+
+    Launchers append (kernel, arguments) to the list that it yields.
     """
     before, _recording.log = _recording.log, []
     try:
@@ -230,8 +232,9 @@ def _real(dtype: DType) -> str:
 
 
 def _helpers(source: str, excluded: Container[str]) -> str:
-    """Texts of the functions of `kernel.scalar` that `source` calls, directly or indirectly, callees first; except
-    those in `without`, which the target provides.
+    """Texts of the functions of `kernel.scalar` that `source` calls, directly or indirectly, callees first.
+
+    Functions in `without` are left out, since the target provides them.
     """
     texts: dict[str, str] = {}
 

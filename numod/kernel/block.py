@@ -14,7 +14,7 @@ A block computes a tile of the result, DEPTH steps along the inner dimension at 
   that write along the inner index use different banks (4 k mod 32 differs).
 - Local arrays are registers: every loop over one has constant bounds and is unrolled. The steps of a slice are unrolled
   in the source, so that offsets in shared memory are constants. Offsets in global memory are incremented
-  (`Operand.jumps`), and divisions in the loop are multiplications.
+  (`Operand.jumps`); divisions in the loop are done by multiplication.
 - With ptxas 13.0 for sm_90, a product of float32 with the large tile takes 128 registers a thread and 16.5 KiB shared
   memory, so that two blocks fit a multiprocessor (`RESIDENT`); with the broad tile, for few rows, 128 and 20.5 KiB. Of
   the instructions of a slice 77 % are multiply-adds (512 of 665); for a convolution 64 % (1 x 1: 77 %), with the broad
@@ -76,7 +76,7 @@ class Tile:
         return number
 
     def read(self, element: str) -> str:
-        """The text of an element as it is summed."""
+        """The text that converts an element to the type of sums."""
         return element
 
     def stored(self, value: str) -> str:
@@ -87,20 +87,20 @@ class Tile:
         """The `Side` that copies slices of one matrix into shared memory."""
         return Side(name, operand, self, number)
 
-    def declare(self, left: Side, right: Side, number: str, kept: int) -> list[str]:
-        """Shared memory for `kept` slices, registers, and the numbers that depend on the thread."""
+    def declare(self, left: Side, right: Side, number: str, buffers: int) -> list[str]:
+        """Shared memory for `buffers` slices, registers, and the numbers that depend on the thread."""
         return [
-            f"left = shared_array({kept * self.depth * left.line}, {number}, SHARED)",
-            f"right = shared_array({kept * self.depth * right.line}, {number}, SHARED)",
+            f"left = shared_array({buffers * self.depth * left.line}, {number}, SHARED)",
+            f"right = shared_array({buffers * self.depth * right.line}, {number}, SHARED)",
             f"a, b = cuda.local.array({self.rows}, {number}), cuda.local.array({self.columns}, {number})",
             f"row, column = thread // {self.across} * {self.rows}, thread % {self.across} * {self.vector}",
         ]
 
     def multiply(self, left: Side, right: Side) -> list[str]:
-        """A slice's steps, written out: in a loop, a quarter of the instructions would be its own."""
+        """The steps of a slice, unrolled: a loop would add a third to the instructions."""
         runs = [f"uintp({j // self.vector * self.vector * self.across + j % self.vector})" for j in range(self.columns)]
         lines = [
-            f"{side.name}_from = uintp(taken * {self.depth * side.line} + {first})"
+            f"{side.name}_from = uintp(compute_buffer * {self.depth * side.line} + {first})"
             for side, first in ((left, "row"), (right, "column"))
         ]
         for step in range(self.depth):
@@ -114,7 +114,7 @@ class Tile:
         return lines
 
     def places(self) -> tuple[str, str, str]:
-        """Where the j-th column of a thread is, where its s-th row, and their result."""
+        """A thread's j-th column, its s-th row, and the index of their result."""
         column = f"column + j // {self.vector} * {self.vector * self.across} + j % {self.vector}"
         return column, "row + s", f"s * {self.columns} + j"
 
@@ -126,15 +126,15 @@ TINY = Tile(2, 2, 2, 2, 2)  # for the simulator, where every thread is one of Py
 
 @dataclass(frozen=True)
 class Operand:
-    """How elements of a matrix are read:
+    """How elements of a matrix are read.
 
-    (o, k) is `array[at + shift]`, o its row (left) or column (right), k its inner index.
+    Element (o, k) is `array[at + shift]`; o is its row (left) or column (right), k its inner index.
 
-    `order` says along which of the two memory runs, "inner" or "outer" (or "neither": it is read as if along the outer
-    one). `at` depends on o alone and `shift` on k alone. `jumps` are the distances of neighbours along o and k where
-    they are the same everywhere: places are then only added up. `outer` and `inner` name, in order, what else depends
-    on o or on k alone; `inside` and `joint` on both: a condition without which the element is 0, and a further
-    distance. All fit in 32 bits where `places` do.
+    `order` is the contiguous dimension, "inner" or "outer"; "neither" is read like "outer". `at` depends on o only and
+    `shift` on k only. `jumps` are the strides along o and k if they are constant: offsets are then incremented.
+    `outer` and `inner` are further assignments that depend on o only or on k only, in order. `inside` is a condition on
+    both (the element is 0 where it is false) and `joint` a further offset that depends on both. `places` is the integer
+    type of offsets.
     """
 
     order: str
@@ -153,8 +153,8 @@ class Operand:
 class Product:
     """A batch of products of (rows, inner) and (inner, columns) matrices.
 
-    `lines` are first in the kernel, `batch` in a batch's turn. Element (i, o) of the result becomes `value`, of its sum
-    `value`, and goes to `target`; `column` names what depends on its column o alone.
+    The kernel begins with `lines`, the loop over batches with `batch`. Element (i, o) of the result is the expression
+    `value` of the sum `value`, stored to `target`; `column` are assignments that depend on its column o only.
     """
 
     arguments: tuple[str, ...]  # arrays, then numbers, among them batches, rows, columns and inner
@@ -177,19 +177,17 @@ def covered(tile: Tile, rows: int, columns: int) -> int:
     return tiles(tile, 1, rows, columns) * tile.height * tile.width
 
 
-def suits(great: Tile, small: Tile, batches: int, rows: int, columns: int) -> bool:
-    """Whether there is enough work for a great tile, which reads less for each result, and not much of it hangs over
-    the matrix.
-    """
-    return tiles(great, batches, rows, columns) >= 64 and 2 * covered(great, rows, columns) < 3 * covered(
+def suits(large: Tile, small: Tile, batches: int, rows: int, columns: int) -> bool:
+    """Whether to use the large tile: it reads less per result, but needs enough tiles that lie within the matrix."""
+    return tiles(large, batches, rows, columns) >= 64 and 2 * covered(large, rows, columns) < 3 * covered(
         small, rows, columns
     )
 
 
 def choose(rows: int, columns: int, batches: int, itemsize: int, simulated: bool) -> Tile:
-    """The tile for a product: that of the two great ones which hangs over less, where it suits.
+    """The tile for a product: of the two large tiles the one that wastes less, if it suits; else the small one.
 
-    Of float64 they would need more registers than a thread has.
+    For float64 the large tiles would need more registers than a thread has.
     """
     if simulated:
         return TINY
@@ -197,60 +195,61 @@ def choose(rows: int, columns: int, batches: int, itemsize: int, simulated: bool
     return least if itemsize <= 4 and suits(least, SMALL, batches, rows, columns) else SMALL
 
 
-def source(each: Product, tile: Tile, number: str, rounded: bool = True) -> str:
-    """The kernel's text, for elements of type `number`; results are of that type, unless they are to be sums that are
-    not `rounded`.
+def source(product: Product, tile: Tile, number: str, rounded: bool = True) -> str:
+    """The kernel's text for elements of type `number`. Results have that type if `rounded`, else the type of sums.
 
-    `SHARED` ends a shared array's declaration as the target says.
+    The target replaces `SHARED` in the declarations of shared arrays.
     """
-    left, right = tile.side("left", each.left, number), tile.side("right", each.right, number)
-    # slices in shared memory: one is multiplied while the others are on their way
-    kept = 3 if left.copied or right.copied else 2
+    left, right = tile.side("left", product.left, number), tile.side("right", product.right, number)
+    # slices in shared memory: one is multiplied while the others are loaded
+    buffers = 3 if left.copied or right.copied else 2
     put = left.put() + right.put()
-    behind = [*(["if turn < slices:", *indented(put)] if put else []), *(["await_copies()"] if kept > 2 else [])]
+    after_compute = [
+        *(["if stage < slices:", *indented(put)] if put else []),
+        *(["await_copies()"] if buffers > 2 else []),
+    ]
+    tile_declarations = tile.declare(left, right, number, buffers)
     # 128 registers a thread
-    declarations = _block(each.lines, 1) + _block(left.declare() + right.declare(), 1)
+    declarations = _block(product.lines, 1) + _block(left.declare() + right.declare(), 1)
     bounds = f"RESIDENT = {tile.threads}, 2" if tile.height * tile.width >= LARGE.height * LARGE.width else ""
     return f"""
 {bounds}
-def kernel({", ".join(each.arguments)}):
+def kernel({", ".join(product.arguments)}):
     zero, thread = {tile.sums(number)}(0), int64(cuda.threadIdx.x)
-    totals = cuda.local.array({tile.results}, {tile.sums(number)}){_block(tile.declare(left, right, number, kept), 1)}
+    totals = cuda.local.array({tile.results}, {tile.sums(number)}){_block(tile_declarations, 1)}
     tiles_down, tiles_across = (rows + {tile.height - 1}) // {tile.height}, (columns + {tile.width - 1}) // {tile.width}
     slices = (inner + {tile.depth - 1}) // {tile.depth}{declarations}
     for task in range(int64(cuda.blockIdx.x), batches * tiles_down * tiles_across, int64(cuda.gridDim.x)):
-        batch, place = task // (tiles_down * tiles_across), task % (tiles_down * tiles_across)
-        top, first = place // tiles_across * {tile.height}, place % tiles_across * {tile.width}{_block(each.batch, 2)}
+        batch, tile = task // (tiles_down * tiles_across), task % (tiles_down * tiles_across)
+        top, first = tile // tiles_across * {tile.height}, tile % tiles_across * {tile.width}{_block(product.batch, 2)}
         for s in range({tile.results}):
             totals[s] = zero{_block(left.prepare() + right.prepare(), 2)}
-        for turn in range(int32(slices + {kept - 1})):  # a slice is read while one before is multiplied
-            arriving, taken = uint32(turn) % uint32({kept}), uint32(turn + 1) % uint32({kept})  # which of them
-            if turn < slices:
-                steps = int32(min(inner - turn * {tile.depth}, {tile.depth})){_block(left.fetch() + right.fetch(), 4)}
-            if turn >= {kept - 1}:{_block(tile.multiply(left, right), 4)}{_block(behind, 3)}
+        for stage in range(int32(slices + {buffers - 1})):  # loads a slice while an earlier one is multiplied
+            load_buffer, compute_buffer = uint32(stage) % uint32({buffers}), uint32(stage + 1) % uint32({buffers})
+            if stage < slices:
+                steps = int32(min(inner - stage * {tile.depth}, {tile.depth})){_block(left.fetch() + right.fetch(), 4)}
+            if stage >= {buffers - 1}:{_block(tile.multiply(left, right), 4)}{_block(after_compute, 3)}
             cuda.syncthreads()
-{_finish(each, tile, rounded)}"""[1:]
+{_store_results(product, tile, rounded)}"""[1:]
 
 
-def _finish(each: Product, tile: Tile, rounded: bool) -> str:
+def _store_results(product: Product, tile: Tile, rounded: bool) -> str:
     """Store a thread's results."""
-    column, row, place = tile.places()
+    column, row, result = tile.places()
     return f"""        for j in range({tile.thread_columns}):
             o = first + {column}
-            if o < columns:{_block(named(each.column), 4)}
+            if o < columns:{_block(assignments(product.column), 4)}
                 for s in range({tile.results // tile.thread_columns}):
-                    i, value = top + {row}, totals[{place}]
+                    i, value = top + {row}, totals[{result}]
                     if i < rows:
-                        {each.target} = {tile.stored(each.value) if rounded else each.value}
+                        {product.target} = {tile.stored(product.value) if rounded else product.value}
 """
 
 
 class Side:
-    """How the threads of a block bring a slice of one matrix into shared memory: each has `slots` of its elements,
-    `step` apart.
-    """
+    """How a block loads a slice of one matrix into shared memory: `slots` elements per thread, `step` apart."""
 
-    copied = False  # whether a slice goes there by itself, not by registers
+    copied = False  # whether slices are copied asynchronously, without registers
 
     def __init__(self, name: str, operand: Operand, tile: Tile, number: str) -> None:
         self.name, self.operand, self.number, self.depth = name, operand, number, tile.depth
@@ -258,77 +257,90 @@ class Side:
             (tile.height, "rows", "top") if name == "left" else (tile.width, "columns", "first")
         )
         self.line, self.along_inner, self.size = size + PAD, operand.order == "inner", size
-        self.fast = tile.depth if self.along_inner else size  # threads beside each other take these
+        self.fast = tile.depth if self.along_inner else size  # neighbouring threads load these
         self.step, self.slots = tile.threads // self.fast, size * tile.depth // tile.threads
         slow = f"thread // {self.fast} + slot * {self.step}"
-        self.near, self.deep = (slow, f"thread % {self.fast}") if self.along_inner else (f"thread % {self.fast}", slow)
-        # whether slots are evenly apart, and slices
-        self.even, self.added = operand.jumps[0 if self.along_inner else 1], operand.jumps[1]
-        # slots whose places are kept
-        self.kept = self.slots if self.along_inner and not (self.even and not operand.outer) else 1
+        self.outer_index, self.inner_index = (
+            (slow, f"thread % {self.fast}") if self.along_inner else (f"thread % {self.fast}", slow)
+        )
+        # strides between slots and between slices, if constant
+        self.slot_stride, self.slice_stride = operand.jumps[0 if self.along_inner else 1], operand.jumps[1]
+        # offsets kept in registers: one per slot, or one if the others follow from it
+        self.offset_count = self.slots if self.along_inner and not (self.slot_stride and not operand.outer) else 1
         if tile.threads % self.fast or size * tile.depth % tile.threads:
             raise ValueError(f"a block of {tile.threads} threads cannot share a slice of {size} x {tile.depth}")
 
     def declare(self) -> list[str]:
-        """Registers for the next slice and for constants."""
-        kept = [f"{self.name}_{each} = cuda.local.array({self.kept}, int32)" for each in self.operand.outer]
+        """Registers for the next slice and for offsets."""
+        outer_values = [
+            f"{self.name}_{name} = cuda.local.array({self.offset_count}, int32)" for name in self.operand.outer
+        ]
         return [
-            f"{self.name}_held = cuda.local.array({self.slots}, {self.number})",
-            f"{self.name}_at = cuda.local.array({self.kept}, {self.operand.places})",
-            *kept,
+            f"{self.name}_registers = cuda.local.array({self.slots}, {self.number})",
+            f"{self.name}_at = cuda.local.array({self.offset_count}, {self.operand.places})",
+            *outer_values,
         ]
 
     def prepare(self) -> list[str]:
         """The values that are constant along the inner dimension."""
-        kept = [f"{self.name}_{each}[slot] = {each}" for each in self.operand.outer]
-        begin = f" + ({self.deep.replace('slot', '0')}) * {self.added}" if self.added else ""
-        found = [
-            f"o = {self.origin} + {self.near}",
-            *named(self.operand.outer),
+        outer_values = [f"{self.name}_{name}[slot] = {name}" for name in self.operand.outer]
+        begin = f" + ({self.inner_index.replace('slot', '0')}) * {self.slice_stride}" if self.slice_stride else ""
+        slot_lines = [
+            f"o = {self.origin} + {self.outer_index}",
+            *assignments(self.operand.outer),
             f"{self.name}_at[slot] = {self.operand.at}{begin}",
-            *kept,
+            *outer_values,
         ]
         return [
-            f"{self.name}_near = int32(min({self.limit} - {self.origin}, {self.size}))",
-            f"for slot in range({self.kept}):",
-            *indented(found),
+            f"{self.name}_limit = int32(min({self.limit} - {self.origin}, {self.size}))",
+            f"for slot in range({self.offset_count}):",
+            *indented(slot_lines),
         ]
 
     def fetch(self) -> list[str]:
         """Load the slice into registers; 0 outside the matrix."""
-        place = f"{self.name}_at[{'slot' if self.kept > 1 else 0}]"
+        offset = f"{self.name}_at[{'slot' if self.offset_count > 1 else 0}]"
         terms = [
-            place,
-            *([f"slot * {self.step} * {self.even}"] if self.even and self.kept == 1 else []),
-            *(["moved"] if not self.added else []),
+            offset,
+            *([f"slot * {self.step} * {self.slot_stride}"] if self.slot_stride and self.offset_count == 1 else []),
+            *(["k_shift"] if not self.slice_stride else []),
         ]
         terms += [f"({self.operand.joint})"] if self.operand.joint else []
-        kept = [f"{each} = {self.name}_{each}[{'slot' if self.kept > 1 else 0}]" for each in self.operand.outer]
-        inside = f"(int32({self.near}) < {self.name}_near) & (int32({self.deep}) < steps)" + (
+        outer_values = [
+            f"{name} = {self.name}_{name}[{'slot' if self.offset_count > 1 else 0}]" for name in self.operand.outer
+        ]
+        inside = f"(int32({self.outer_index}) < {self.name}_limit) & (int32({self.inner_index}) < steps)" + (
             f" & {self.operand.inside}" if self.operand.inside else ""
         )
-        place = f"uintp({self.operand.places}({' + '.join(terms)}))"
-        read = [*kept, f"{self.name}_held[slot] = {self.operand.array}[{place}] if {inside} else zero"]
+        index = f"uintp({self.operand.places}({' + '.join(terms)}))"
+        read = [*outer_values, f"{self.name}_registers[slot] = {self.operand.array}[{index}] if {inside} else zero"]
         step = (
             []
-            if self.added
-            else [f"k = turn * {self.depth} + {self.deep}", *named(self.operand.inner), f"moved = {self.operand.shift}"]
+            if self.slice_stride
+            else [
+                f"k = stage * {self.depth} + {self.inner_index}",
+                *assignments(self.operand.inner),
+                f"k_shift = {self.operand.shift}",
+            ]
         )
         loop = f"for slot in range({self.slots}):"
         lines = [*step, loop, *indented(read)] if self.along_inner else [loop, *indented(step + read)]
         return lines + (
-            [f"for slot in range({self.kept}):", f"    {self.name}_at[slot] += {self.depth} * {self.added}"]
-            if self.added
+            [
+                f"for slot in range({self.offset_count}):",
+                f"    {self.name}_at[slot] += {self.depth} * {self.slice_stride}",
+            ]
+            if self.slice_stride
             else []
         )
 
     def put(self) -> list[str]:
-        """Write the registers to this slice's part of the shared memory."""
-        place = f"(arriving * {self.depth} + {self.deep}) * {self.line} + {self.near}"
-        return [f"for slot in range({self.slots}):", f"    {self.name}[uintp({place})] = {self.name}_held[slot]"]
+        """Write the registers to the buffer of the slice in shared memory."""
+        index = f"(load_buffer * {self.depth} + {self.inner_index}) * {self.line} + {self.outer_index}"
+        return [f"for slot in range({self.slots}):", f"    {self.name}[uintp({index})] = {self.name}_registers[slot]"]
 
 
-def named(values: dict[str, str]) -> list[str]:
+def assignments(values: dict[str, str]) -> list[str]:
     return [f"{name} = {value}" for name, value in values.items()]
 
 
@@ -340,7 +352,7 @@ def _block(lines: tuple[str, ...] | list[str], levels: int) -> str:
     return "".join(f"\n{'    ' * levels}{line}" for line in lines)
 
 
-# ---- which products there are
+# ---- products
 
 _SHAPE = ("batches", "rows", "columns", "inner")
 _IN_ORDER = "out[uintp((batch * rows + i) * columns + o)]"
@@ -349,14 +361,14 @@ _IN_ORDER = "out[uintp((batch * rows + i) * columns + o)]"
 def matrices(a_order: str, b_order: str, places: str, tile: Tile) -> Product:
     """out (batches, rows, columns) = bias (columns, or none) + a @ b, with any steps.
 
-    Batches are runs of `together`, with steps from run to run and from one to the next. `a_order` and `b_order`: along
-    what their memory runs, if it does.
+    Batches are runs of `together` batches; there are strides between runs and within a run. `a_order` and `b_order` are
+    the contiguous dimensions (see `Operand.order`).
     """
     steps = ("together", "a_run", "a_batch", "a_row", "a_column", "b_run", "b_batch", "b_row", "b_column")
     a_at, b_at = "run * a_run + one * a_batch + o * a_row", "run * b_run + one * b_batch + o * b_column"
     left = Operand(a_order, "x", a_at, jumps=("1" if a_order == "outer" else "a_row", "a_column"), places=places)
     right = Operand(b_order, "y", b_at, jumps=("1" if b_order == "outer" else "b_column", "b_row"), places=places)
-    # a product with a bias is one, or its parts
+    # with a bias there is one product, or the parts of one
     added = {"added": f"{tile.read('bias[uintp(o)]')} if (bias.size > 0) & (batch == 0) else zero"}
     batch = ("run, one = batch // together, batch % together",)
     return Product(
@@ -365,12 +377,9 @@ def matrices(a_order: str, b_order: str, places: str, tile: Tile) -> Product:
 
 
 class _Geometry:
-    """Texts about the numbers of a convolution that its products have in common.
+    """Index expressions that the products of a convolution share; dimensions d, h and w of size 1 are left out.
 
-    Of the dimensions d, h and w those that do nothing are left out.
-
-    `moves`: where the kernel has several taps, or hangs over; `spans` and `extends`: where there are several outputs,
-    or inputs.
+    `moves`: dimensions with several taps or padding; `spans` and `extends`: with several outputs or inputs.
     """
 
     def __init__(self, sizes: dict[str, int]) -> None:
@@ -386,23 +395,23 @@ class _Geometry:
         )
         divisors = ["taps", *(f"{name}_{c}" for c in "dhw" for name in ("kernel", "stride", "out")), *_SIZES.values()]
         self.lines += tuple(f"by_{divisor} = reciprocal32({divisor})" for divisor in divisors)
-        self.batch = ("part, group = batch // groups, batch % groups",)  # a batch is a part of the sums of a group
+        self.batch = ("part, group = batch // groups, batch % groups",)  # each batch sums one part of a group
 
     def tap(self, index: str, channel: str) -> dict[str, str]:
-        """Of an element of a patch: its channel, and its shift from the first tap."""
+        """The channel of a patch element, and its offset from the first tap."""
         return _split(index, channel, {c: f"kernel_{c}" for c in self.moves}, "tap", "* step_{}")
 
     def patch(self, index: str) -> dict[str, str]:
-        """Of an output position: its image, and the input element under the kernel's first tap."""
+        """The image of an output position, and the input position under the kernel's first tap."""
         return _split(index, "image", {c: f"out_{c}" for c in self.spans}, "at", "* stride_{0} - pad_{0}")
 
     def within(self) -> str:
-        """Whether a tap is on the input: an index less than 0 is a great one without its sign."""
+        """Whether a tap lies within the input; as unsigned numbers, negative indices are large."""
         return "".join(f" & (uint32(at_{c} + tap_{c}) < uint32({_SIZES[c]}))" for c in self.moves)[3:]
 
     @staticmethod
     def input(name: str, letters: list[str]) -> str:
-        """The distance of an input element from the first of its channel."""
+        """The offset of an input element within its channel."""
         return (
             " + ".join(
                 {"d": f"{name}_d * height * width", "h": f"{name}_h * width", "w": f"{name}_w"}[c] for c in letters
@@ -412,7 +421,7 @@ class _Geometry:
 
     @staticmethod
     def output(terms: dict[str, str]) -> str:
-        """The distance of an output from the first of its feature, by its places along some dimensions."""
+        """The offset of an output within its feature, from its indices along some dimensions."""
         return (
             " + ".join(
                 {"d": "({}) * out_h * out_w", "h": "({}) * out_w", "w": "{}"}[c].format(term)
@@ -426,18 +435,19 @@ _SIZES = {"d": "depth", "h": "height", "w": "width"}
 
 
 def _split(index: str, last: str, sizes: dict[str, str], name: str, then: str) -> dict[str, str]:
-    """What an index says along each dimension, from the innermost on, and in `last` the quotient that is left."""
-    found, rest = {}, index
+    """An index split into one per dimension, innermost first; `last` is the remaining quotient."""
+    parts, rest = {}, index
     for c in reversed(sizes):
-        found[f"over_{c}"] = f"quotient_by({rest}, by_{sizes[c]})"
-        found[f"{name}_{c}"] = f"int32(({rest} - over_{c} * {sizes[c]}) {then.format(c)})"
+        parts[f"over_{c}"] = f"quotient_by({rest}, by_{sizes[c]})"
+        parts[f"{name}_{c}"] = f"int32(({rest} - over_{c} * {sizes[c]}) {then.format(c)})"
         rest = f"over_{c}"
-    return {**found, last: f"int32({rest})"}
+    return {**parts, last: f"int32({rest})"}
 
 
 def convolution(sizes: dict[str, int]) -> Product:
-    """out (parts, ...) = weight (features, channels * taps) @ patches (channels * taps, images * positions), a product
-    for each group; a part has a run of `inner`, whole channels.
+    """out (parts, ...) = weight (features, channels * taps) @ patches (channels * taps, images * positions).
+
+    There is a product for each group; a part has a run of `inner`, whole channels.
     """
     of = _Geometry(sizes)
     left = Operand("inner", "weight", "(group * features + o) * terms + part * inner", jumps=("terms", "1"))
@@ -465,22 +475,25 @@ def convolution(sizes: dict[str, int]) -> Product:
 
 
 def convolution_input(sizes: dict[str, int]) -> Product:
-    """out (parts, ...) = weight turned (channels, features * taps) @ g at the outputs that a tap leads to (features *
-    taps, images * input places), for each group; a part has a run of `inner`, whole features.
+    """out (parts, ...) = weight^T (channels, features * taps) @ gradients (features * taps, images * positions).
+
+    Positions are those of the input; the right matrix has the output gradients under each tap. There is a product for
+    each group; a part has a run of `inner`, whole features.
     """
     of = _Geometry(sizes)
     places = _split("o", "image", {c: _SIZES[c] for c in of.extends}, "at", "+ pad_{}")
     taps = {"feature": "quotient_by(k, by_taps)", "tap": "k - feature * taps"}
     at = "((group * features + part * run) * channels + o) * taps"
     left = Operand("inner", "weight", at, "feature * channels * taps + tap", ("taps", ""), inner=taps)
-    even, moved = [c for c in of.extends if c not in of.strided], [c for c in of.moves if c not in of.strided]
-    at = f"((image * groups + group) * features + part * run) * positions + {of.output({c: f'at_{c}' for c in even})}"
+    unstrided, moved = [c for c in of.extends if c not in of.strided], [c for c in of.moves if c not in of.strided]
+    outputs = {c: f"at_{c}" for c in unstrided}
+    at = f"((image * groups + group) * features + part * run) * positions + {of.output(outputs)}"
     shift = f"feature * positions - ({of.output({c: f'tap_{c}' for c in moved})})"
     from_ = {c: f"at_{c} - tap_{c}" if c in of.moves else f"at_{c}" for c in of.extends}
-    found = {c: f"quotient_by(max({from_[c]}, 0), by_stride_{c})" for c in of.strided}
+    quotients = {c: f"quotient_by(max({from_[c]}, 0), by_stride_{c})" for c in of.strided}
     inside = [f"(uint32({from_[c]}) < uint32(out_{c}))" for c in moved]
-    inside += [f"({from_[c]} == {found[c]} * stride_{c}) & ({found[c]} < out_{c})" for c in of.strided]
-    joint = of.output(found) if found else ""
+    inside += [f"({from_[c]} == {quotients[c]} * stride_{c}) & ({quotients[c]} < out_{c})" for c in of.strided]
+    joint = of.output(quotients) if quotients else ""
     right = Operand(
         "outer", "g", at, shift, outer=places, inner=of.tap("k", "feature"), inside=" & ".join(inside), joint=joint
     )
@@ -495,12 +508,13 @@ def convolution_input(sizes: dict[str, int]) -> Product:
 
 
 def convolution_weight(sizes: dict[str, int]) -> Product:
-    """out (parts, groups, features, channels * taps) = g (features, images * positions) @ patches turned; each part has
-    a run of `inner` positions.
+    """out (parts, groups, features, channels * taps) = g (features, images * positions) @ patches^T.
+
+    Each part has a run of `inner` positions.
     """
-    of, here, valid = _Geometry(sizes), "part * inner + k", "(part * inner + k < images * positions)"
+    of, output_index, valid = _Geometry(sizes), "part * inner + k", "(part * inner + k < images * positions)"
     spot = {
-        "over": f"int32({here})",
+        "over": f"int32({output_index})",
         "image": "quotient_by(over, by_positions)",
         "position": "over - image * positions",
     }
@@ -514,14 +528,14 @@ def convolution_weight(sizes: dict[str, int]) -> Product:
         inside=valid,
     )
     shift = f"(image * groups + group) * channels * places + {of.input('at', of.spans)}"
-    inside = " & ".join(each for each in (valid, of.within()) if each)
+    inside = " & ".join(condition for condition in (valid, of.within()) if condition)
     right = Operand(
         "inner",
         "x",
         f"channel * places + {of.input('tap', of.moves)}",
         shift,
         outer=of.tap("o", "channel"),
-        inner={"here": f"int32({here})", **of.patch("here")},
+        inner={"output_index": f"int32({output_index})", **of.patch("output_index")},
         inside=inside,
     )
     lines = (*of.lines, "by_positions = reciprocal32(positions)")

@@ -1,10 +1,8 @@
-"""Formulas with branches and loops, where branch-free code would always pay for a rare case.
+"""Formulas with branches and loops, for rare cases that branch-free code would compute every time.
 
-Each becomes a function of its own, over one vector register.
-
-The loop vectoriser does not vectorise branches, but it replaces a call of a scalar function by one of its vector
-variant, where the attribute `vector-function-abi-variant` names one. Only the vector variant has a body; the scalar
-function calls it with its argument in every lane.
+Each formula becomes a function over one vector register. The loop vectoriser does not vectorise branches, but it
+replaces a call of a scalar function by a call of its vector variant, if the attribute `vector-function-abi-variant`
+names one. Only the vector variant has a body; the scalar function calls it with its argument in every lane.
 """
 
 from __future__ import annotations
@@ -21,18 +19,19 @@ _PURE = ("memory(none)", "nounwind", "willreturn")
 
 
 def branching(*widths: int) -> Callable:
-    """Let a formula branch for Numbers of these widths: with scalars it becomes a function call, with vectors its
-    instructions are inlined.
+    """A decorator that lets a formula branch for Numbers of these widths.
+
+    With scalars it becomes a function call; with vectors its instructions are inlined.
     """
 
     def let(formula: Callable) -> Callable:
         @functools.wraps(formula)
-        def call(*given: Number) -> Number:
-            first, builder = given[0], given[0].builder
+        def call(*numbers: Number) -> Number:
+            first, builder = numbers[0], numbers[0].builder
             if first.width not in widths or isinstance(first.raw.type, ir.VectorType):
-                return formula(*given)
-            function = _of_number(builder.module, formula, first.element, len(given))
-            return Number(builder, builder.call(function, [each.raw for each in given]))
+                return formula(*numbers)
+            function = _of_number(builder.module, formula, first.element, len(numbers))
+            return Number(builder, builder.call(function, [number.raw for number in numbers]))
 
         return call
 
@@ -40,32 +39,33 @@ def branching(*widths: int) -> Callable:
 
 
 def _of_number(module: ir.Module, formula: Callable, element: ir.Type, count: int) -> ir.Function:
-    """The scalar function, with an attribute that names its vector variants: of a whole register and of half of one
-    (for float32 in loops that also hold float64).
+    """The scalar function, with an attribute that names its vector variants.
+
+    The variants take a whole register and half of one (for float32 in loops that also use float64).
     """
     lanes = vectors.host().lanes(8 if isinstance(element, ir.DoubleType) else 4)
     name = f"numod_{formula.__name__}_{lanes}_{element}"
-    found = module.globals.get(name)
-    if found is None:
+    scalar = module.globals.get(name)
+    if scalar is None:
         whole = _of_register(module, f"{name}_whole", formula, ir.VectorType(element, lanes), count)
-        found, *halves = [
-            _of_fewer(module, f"{name}_{few}" if few > 1 else name, whole, few)
+        scalar, *halves = [
+            _of_lanes(module, f"{name}_{few}" if few > 1 else name, whole, few)
             for few in ((1,) if lanes == 2 or isinstance(element, ir.DoubleType) else (1, lanes // 2))
         ]
-        known = [
+        variants = [
             f"_ZGV_LLVM_N{function.args[0].type.count}{'v' * count}_{name}({function.name})"
             for function in (whole, *halves)
         ]
-        set.add(found.attributes, f'"vector-function-abi-variant"="{",".join(known)}"')
-    return found
+        set.add(scalar.attributes, f'"vector-function-abi-variant"="{",".join(variants)}"')
+    return scalar
 
 
 def _function(module: ir.Module, name: str, kind: ir.Type, count: int) -> tuple[ir.Function, ir.IRBuilder]:
     function = ir.Function(module, ir.FunctionType(kind, [kind] * count), name)
     function.linkage = "linkonce_odr"
     function.attributes.add("noinline")
-    for each in _PURE:
-        set.add(function.attributes, each)  # llvmlite knows the names of older LLVMs only
+    for attribute in _PURE:
+        set.add(function.attributes, attribute)  # llvmlite accepts the names of older LLVMs only
     return function, ir.IRBuilder(function.append_basic_block())
 
 
@@ -75,9 +75,10 @@ def _of_register(module: ir.Module, name: str, formula: Callable, kind: ir.Type,
     return function
 
 
-def _of_fewer(module: ir.Module, name: str, whole: ir.Function, few: int) -> ir.Function:
-    """A variant for fewer lanes (1 for the scalar function) that calls the one for a whole register, with its arguments
-    repeated in the lanes left free.
+def _of_lanes(module: ir.Module, name: str, whole: ir.Function, few: int) -> ir.Function:
+    """A variant for fewer lanes (1 for the scalar function).
+
+    It repeats its arguments to fill a register and calls the variant for a whole register.
     """
     vector = whole.args[0].type
     function, builder = _function(
@@ -104,56 +105,56 @@ def _of_fewer(module: ir.Module, name: str, whole: ir.Function, few: int) -> ir.
     return function
 
 
-def anywhere(condition: Number) -> ir.Value:
-    """An LLVM bool: whether a condition holds in any lane."""
+def any_lane(condition: Number) -> ir.Value:
+    """Whether a condition holds in any lane, as an LLVM bool."""
     builder, lanes = condition.builder, condition.raw.type.count
-    packed = builder.bitcast(condition.raw, ir.IntType(lanes))
-    return builder.icmp_unsigned("!=", packed, ir.Constant(ir.IntType(lanes), 0))
+    bits = builder.bitcast(condition.raw, ir.IntType(lanes))
+    return builder.icmp_unsigned("!=", bits, ir.Constant(ir.IntType(lanes), 0))
 
 
-def amended(condition: Number, usual: Number, rare: Callable[[], Number]) -> Number:
-    """`usual`, but `rare()` in the lanes where the condition holds; its code is branched around if there are none."""
+def replace_where(condition: Number, usual: Number, rare: Callable[[], Number]) -> Number:
+    """`rare()` in the lanes where the condition holds, else `usual`; `rare` is skipped if there are no such lanes."""
     builder = usual.builder
     before = builder.block
-    with builder.if_then(anywhere(condition), likely=False):
+    with builder.if_then(any_lane(condition), likely=False):
         new = where(condition, rare(), usual).raw
         inside = builder.block
-    found = builder.phi(usual.raw.type)
-    found.add_incoming(usual.raw, before)
-    found.add_incoming(new, inside)
-    return Number(builder, found)
+    result = builder.phi(usual.raw.type)
+    result.add_incoming(usual.raw, before)
+    result.add_incoming(new, inside)
+    return Number(builder, result)
 
 
-def repeated(state: list[Number], going: Callable[..., Number], step: Callable[..., list[Number]]) -> list[Number]:
-    """A while loop: `state = step(*state)` in the lanes where `going(*state)` holds, until it holds in none."""
+def while_any(state: list[Number], condition: Callable[..., Number], step: Callable[..., list[Number]]) -> list[Number]:
+    """A while loop: `state = step(*state)` in the lanes where `condition(*state)` holds, until it holds in none."""
     builder = state[0].builder
-    before, head, body, after = builder.block, *(builder.append_basic_block(name) for name in ("while", "turn", "done"))
+    before, head, body, after = builder.block, *(builder.append_basic_block(name) for name in ("while", "body", "done"))
     builder.branch(head)
     builder.position_at_end(head)
-    held = [Number(builder, builder.phi(each.raw.type)) for each in state]
-    active = going(*held)
-    builder.cbranch(anywhere(active), body, after)
+    values = [Number(builder, builder.phi(number.raw.type)) for number in state]
+    active = condition(*values)
+    builder.cbranch(any_lane(active), body, after)
     builder.position_at_end(body)
-    made = [where(active, new, old) for new, old in zip(step(*held), held)]
+    updated = [where(active, new, old) for new, old in zip(step(*values), values)]
     builder.branch(head)
-    for phi, first, new in zip(held, state, made):
+    for phi, first, new in zip(values, state, updated):
         phi.raw.add_incoming(first.raw, before)
         phi.raw.add_incoming(new.raw, builder.block)
     builder.position_at_end(after)
-    return held
+    return values
 
 
-def lane_by_lane(name: str, *given: Number) -> Number:
-    """LLVM's intrinsic `name`, where it is a call of the C library: one lane after the other."""
-    builder, vector, place = given[0].builder, given[0].raw.type, ir.IntType(64)
+def lane_by_lane(name: str, *numbers: Number) -> Number:
+    """LLVM's intrinsic `name`, called lane by lane, for intrinsics that become calls of the C library."""
+    builder, vector, index_type = numbers[0].builder, numbers[0].raw.type, ir.IntType(64)
     before, loop, after = builder.block, builder.append_basic_block("lane"), builder.append_basic_block("lanes")
     builder.branch(loop)
     builder.position_at_end(loop)
-    k, found = builder.phi(place), builder.phi(vector)
-    value = library(name, *[Number(builder, builder.extract_element(each.raw, k)) for each in given])
-    new, following = builder.insert_element(found, value.raw, k), builder.add(k, ir.Constant(place, 1))
-    builder.cbranch(builder.icmp_unsigned("<", following, ir.Constant(place, vector.count)), loop, after)
-    for phi, first, last in ((k, ir.Constant(place, 0), following), (found, given[0].raw, new)):
+    k, result = builder.phi(index_type), builder.phi(vector)
+    value = library(name, *[Number(builder, builder.extract_element(number.raw, k)) for number in numbers])
+    new, following = builder.insert_element(result, value.raw, k), builder.add(k, ir.Constant(index_type, 1))
+    builder.cbranch(builder.icmp_unsigned("<", following, ir.Constant(index_type, vector.count)), loop, after)
+    for phi, first, last in ((k, ir.Constant(index_type, 0), following), (result, numbers[0].raw, new)):
         phi.add_incoming(first, before)
         phi.add_incoming(last, loop)
     builder.position_at_end(after)

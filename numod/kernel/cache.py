@@ -47,7 +47,7 @@ class KernelCache:
         entry = self._find("code")
         try:
             entry_point = self._entry_point(make, entry.parts, entry.names) if entry else None
-        except Exception as error:  # an entry that does not load is compiled again, whatever is wrong with it
+        except Exception as error:  # an entry that does not load is compiled again
             self.kernel.why = f"entry does not load: {type(error).__name__}"
             return None
         self.hit = entry_point is not None
@@ -118,7 +118,7 @@ class KernelCache:
         return entry
 
     def _keep(self, kind: str, parts: tuple[tuple[bytes, tuple[str, ...]], ...], names: tuple[str, ...] = ()) -> None:
-        """Write the entry. A failure is warned about once, unless root filled the folder for users who only read it.
+        """Write the entry. Warns once on failure, unless root filled the folder for users who only read it.
 
         Windows does not replace a file that another process has open; its content is equally valid.
         """
@@ -136,7 +136,7 @@ class KernelCache:
 
 
 def secret(folder: Folder) -> bytes:
-    """The key of the user's own folder, created if there is none.
+    """The key of the user's cache folder; created if missing.
 
     A key that is damaged, or that others could read, is replaced with a warning.
     """
@@ -154,8 +154,9 @@ def secret(folder: Folder) -> bytes:
 
 
 def obstacle(path: str) -> str:
-    """The reason why kernels cannot be saved in a folder, which is created if it is missing; "" if they can, or if root
-    filled it for others.
+    """The reason why kernels cannot be saved in a folder, which is created if missing; "" if they can.
+
+    Also "" for a folder that root filled for other users.
     """
     try:
         with Folder(path, make=True) as folder:

@@ -1,7 +1,7 @@
 """Outline a kernel's parallel loops: each becomes a function over a range of iterations, which threads divide.
 
-    for i in parallel_range(n):             def part0(_first_turn, _last_turn, out, x):
-        out[i] = f(x[i])            ->          for i in range(uint64(_first_turn), uint64(_last_turn)):
+    for i in parallel_range(n):             def part0(_first_iteration, _last_iteration, out, x):
+        out[i] = f(x[i])            ->          for i in range(uint64(_first_iteration), uint64(_last_iteration)):
                                                     out[i] = f(x[i])
 
 and in the kernel `divide(part0, n, _threads, (out, x))`. The target defines `divide`. Numba's `prange` would compile
@@ -37,7 +37,7 @@ def divided(source: str) -> str:
         name = f"{MARK}_{len(parts)}"
         captured = _captured(
             loop,
-            *([each for each in group if loop.lineno <= each.lineno <= loop.end_lineno] for group in (names, sums)),
+            *([part for part in group if loop.lineno <= part.lineno <= loop.end_lineno] for group in (names, sums)),
             variables,
         )
         first = loop.body[0]  # it may be on the line of the `for`
@@ -50,8 +50,8 @@ def divided(source: str) -> str:
             )
         )
         # counters are unsigned: code for negative indices would prevent vectorisation
-        loop_line = f"    for {ast.unparse(loop.target)} in range(uint64(_first_turn), uint64(_last_turn)):\n"
-        head = f"def {name}({', '.join(['_first_turn', '_last_turn', *captured])}):\n{loop_line}"
+        loop_line = f"    for {ast.unparse(loop.target)} in range(uint64(_first_iteration), uint64(_last_iteration)):\n"
+        head = f"def {name}({', '.join(['_first_iteration', '_last_iteration', *captured])}):\n{loop_line}"
         parts.append(head + textwrap.indent(iterations, " " * 8))
         call = (
             f"divide({name}, int64({ast.unparse(loop.iter.args[0])}), _threads, "

@@ -1,5 +1,6 @@
-"""The code generator of pointwise loops, of eager ops and of fused groups. `writer` writes the body of a loop; `folds`
-generates reductions.
+"""The code generator of pointwise loops, for eager ops and fused groups.
+
+`writer` writes the body of a loop; `folds` generates reductions.
 
 After `collapse`, a loop has outer dimensions (unravelled from `row`) and one inner dimension of size `n`. Each tensor
 has a class, its step along the inner dimension: "1", "0", or "s" for a stride that is an argument. Classes are part of
@@ -41,8 +42,10 @@ def classes_of(steps: Sequence[Sequence[int]]) -> str:
 
 
 def crossing(sizes: list[int], steps: list[list[int]]) -> tuple[list[int], list[list[int]]] | None:
-    """Sizes and strides, reordered so that a tensor with a strided inner dimension has stride 1 in the dimension before
-    it; None if there is none, or it is too short for tiles.
+    """Sizes and strides reordered so that a tensor with a strided inner dimension has stride 1 in the dimension before
+    it.
+
+    None if there is none, or if it is too short for tiles.
     """
     strided = [step for step in steps if step[-1] not in (0, 1)]
     across = next((d for d in range(len(sizes) - 1) if any(step[d] == 1 for step in strided)), None)
@@ -77,25 +80,27 @@ def pointwise(loop: Loop, classes: str, rank: int, flat: bool) -> tuple[str, str
     places = dict(zip(arrays, classes))
     head, indent, position, tail = _dense_head(flat) if dense else _strided_head(arrays, classes, rank, flat)
     index = {name: position(name, kind) for name, kind in places.items()}
-    turn = body(loop, index)
-    if dense and flat and len(turn) <= FEW and "[uintp(_index)] = " in turn[-1]:  # more than a single element
+    statements = body(loop, index)
+    if (
+        dense and flat and len(statements) <= FEW and "[uintp(_index)] = " in statements[-1]
+    ):  # more than a single element
         return "\n".join(
-            lines + _by_fours(turn, arrays, len(loop.outputs), loop.dtype.compute.itemsize > 4)
+            lines + _by_fours(statements, arrays, len(loop.outputs), loop.dtype.compute.itemsize > 4)
         ) + "\n", ", ".join(types)
     if not flat:
-        fixed = [line for line in turn if _is_fixed(line, places)]
-        turn = [line for line in turn if line not in fixed]
+        fixed = [line for line in statements if _is_fixed(line, places)]
+        statements = [line for line in statements if line not in fixed]
         head[-1:-1] = [indent[4:] + line for line in fixed]
-        turn = [_CHOICE.sub(r"either(\2, \1, \3)", _stored_whole(line, loop, turn)) for line in turn]
+        statements = [_CHOICE.sub(r"either(\2, \1, \3)", _stored_whole(line, loop, statements)) for line in statements]
         lines += [
             f"    _stride_{name} = max(_stride_{name}, 2)"
             for name, kind in places.items()
-            if kind in _COSTLY and is_costly(turn, kind)
+            if kind in _COSTLY and is_costly(statements, kind)
         ]
-        head, indent, turn = _in_strips(head, indent, turn, loop.dtype.compute.itemsize > 4)
-    if not dense and any(re.search(r"\b_index\b", line) for line in turn):
+        head, indent, statements = _in_strips(head, indent, statements, loop.dtype.compute.itemsize > 4)
+    if not dense and any(re.search(r"\b_index\b", line) for line in statements):
         head.append(f"{indent}_index = {'_place' if flat else '_row * _n + _inner'}")
-    source = "\n".join(lines + head + [indent + line for line in turn] + tail) + "\n"
+    source = "\n".join(lines + head + [indent + line for line in statements] + tail) + "\n"
     return source if flat or set(classes) & set("st") else by_half_registers(source), ", ".join(types)
 
 
@@ -118,7 +123,7 @@ def by_half_registers(source: str) -> str:
 _CHOICE = re.compile(r"(?<== )(?:float|u?int)(?:8|16|32|64)\((_t\d+) if (_t\d+) else (_t\d+)\)$")
 
 
-def _stored_whole(line: str, loop: Loop, turn: list[str]) -> str:
+def _stored_whole(line: str, loop: Loop, statements: list[str]) -> str:
     """A line of a CPU's loop; if it may store to an input the value that it has already, it uses `whole`, which avoids
     masked stores.
     """
@@ -130,7 +135,7 @@ def _stored_whole(line: str, loop: Loop, turn: list[str]) -> str:
     )
     return (
         f"{target}] = whole({value}, {over})"
-        if overwrites and not loop.dtype.is_complex and any(" if " in other_line for other_line in turn)
+        if overwrites and not loop.dtype.is_complex and any(" if " in other_line for other_line in statements)
         else line
     )
 
@@ -140,8 +145,8 @@ def _is_fixed(line: str, places: dict[str, str]) -> bool:
 
     LLVM might move the load into a branch that uses it, and it does not vectorise loops with such a branch.
     """
-    read = re.fullmatch(r"_t\d+ = .*?\b(\w+)\[.*", line)
-    return read is not None and places.get(read[1]) == "0"
+    load = re.fullmatch(r"_t\d+ = .*?\b(\w+)\[.*", line)
+    return load is not None and places.get(load[1]) == "0"
 
 
 # lines that are worth gathering elements into vectors: with strides, and in tiles of rows, which are too short for
@@ -152,12 +157,12 @@ _COSTLY = {
 }
 
 
-def is_costly(turn: list[str], kind: str = "t") -> bool:
+def is_costly(statements: list[str], kind: str = "t") -> bool:
     """Whether a loop's body takes so long that it should be vectorised along a stride.
 
     If the stride could be 1, LLVM would vectorise for this case only, so the source excludes it.
     """
-    return any(map(_COSTLY[kind].search, turn))
+    return any(map(_COSTLY[kind].search, statements))
 
 
 STRIP = 256  # elements whose random words a CPU draws at a time, before the loop that reads them
@@ -166,7 +171,7 @@ _DRAW = re.compile(r"\brandom_(uniform|normal|below)\((\w+), (\w+), _index\b")
 _WORD_FUNCTIONS = {"uniform": ("unit", 2), "normal": ("normal_of", 4), "below": ("below", 2)}
 
 
-def _words_drawn(turn: list[str], wide: bool, word: str) -> tuple[list[str], dict[tuple, str]]:
+def _words_drawn(statements: list[str], wide: bool, word: str) -> tuple[list[str], dict[tuple, str]]:
     """A body's lines with random numbers computed from words, and the words' names by seed, offset and group.
 
     `word` formats the text that reads a word from its name. Numbers that are not `wide` use one word for two.
@@ -179,18 +184,19 @@ def _words_drawn(turn: list[str], wide: bool, word: str) -> tuple[list[str], dic
         words = [drawn.setdefault((match[2], match[3], group), f"_draw_words{len(drawn)}") for group in groups]
         return f"{name}({', '.join(map(word.format, words))}"
 
-    return [_DRAW.sub(replacement, line) for line in turn], drawn
+    return [_DRAW.sub(replacement, line) for line in statements], drawn
 
 
-def _in_strips(head: list[str], indent: str, turn: list[str], wide: bool) -> tuple[list[str], str, list[str]]:
-    """A CPU's loop in strips, if its body draws random numbers: four neighbours share a block of random bits, which
-    LLVM would compute for each of them.
+def _in_strips(head: list[str], indent: str, statements: list[str], wide: bool) -> tuple[list[str], str, list[str]]:
+    """Split a CPU's loop into strips if its body draws random numbers.
+
+    Four neighbours share a block of random bits, which LLVM would compute for each of them.
 
     Loops over transposed tensors remain unchanged.
     """
-    last, (turn_of_words, drawn) = head[-1].strip(), _words_drawn(turn, wide, "{}[uintp(_index - _draw_first)]")
+    last, (word_lines, drawn) = head[-1].strip(), _words_drawn(statements, wide, "{}[uintp(_index - _draw_first)]")
     if last not in ("for _index in parallel_range(_n):", "for _inner in range(_n):") or not drawn:
-        return head, indent, turn
+        return head, indent, statements
     if last.startswith("for _index"):
         strips, start, end = (
             f"for _draw_strip in parallel_range((_n + {STRIP - 1}) // {STRIP}):",
@@ -211,13 +217,12 @@ def _in_strips(head: list[str], indent: str, turn: list[str], wide: bool) -> tup
     return (
         [*head[:-1], indent[4:] + strips, *(indent + line for line in [*lines, inner])],
         indent + "    ",
-        turn_of_words,
+        word_lines,
     )
 
 
 def several(name: str, loop: Loop, count: int, flat: bool) -> tuple[str, str]:
-    """Source and signature of `count` dense loops in one kernel, with different tensors and sizes, and the same
-    numbers.
+    """Source and signature of `count` dense loops in one kernel, with different tensors and sizes but equal numbers.
 
     For many small tensors, whose launches cost more than their work. Arguments: the tensors of each loop, the numbers,
     the sizes. `flat` as in `pointwise`.
@@ -229,13 +234,13 @@ def several(name: str, loop: Loop, count: int, flat: bool) -> tuple[str, str]:
     tensors = [k for k, type_ in enumerate(types) if type_.endswith("[]")]
     numbers = [k for k in range(len(types) - 1) if k not in tensors]
     per_loop = [*(names[k] for k in tensors), "_n"]
-    sizes = [f"_of{turn}__n" for turn in range(count)]
+    sizes = [f"_of{number}__n" for number in range(count)]
     arguments = (
-        [f"_of{turn}_{names[k]}" for turn in range(count) for k in tensors] + [names[k] for k in numbers] + sizes
+        [f"_of{number}_{names[k]}" for number in range(count) for k in tensors] + [names[k] for k in numbers] + sizes
     )
     lines = [
-        f"    {one}({', '.join(f'_of{turn}_{argument}' if argument in per_loop else argument for argument in names)})"
-        for turn in range(count)
+        f"    {one}({', '.join(f'_of{number}_{argument}' if argument in per_loop else argument for argument in names)})"
+        for number in range(count)
     ]
     kinds = [types[k] for k in tensors] * count + [types[k] for k in numbers] + ["int64"] * count
     helper = "@shared_function\n" + source.replace("def kernel(", f"def {one}(", 1)
@@ -243,8 +248,9 @@ def several(name: str, loop: Loop, count: int, flat: bool) -> tuple[str, str]:
 
 
 def geometry(sizes: Sequence[int], steps: Sequence[Sequence[int]], classes: str) -> tuple[int, ...]:
-    """The numbers that a strided loop takes after n: rows, outer sizes, then each tensor's outer strides and, in
-    classes "s" and "t", its inner stride.
+    """The numbers that a strided loop takes after n.
+
+    Rows, outer sizes, then each tensor's outer strides and, in classes "s" and "t", its inner stride.
     """
     rows = 1
     for n in sizes[:-1]:
@@ -264,21 +270,22 @@ def _geometry_names(arrays: list[str], classes: str, rank: int) -> list[str]:
 
 def _dense_head(flat: bool) -> tuple[list[str], str, object, list[str]]:
     # GPU thread indices are signed, so that the sign of an index would be tested
-    place = "uintp(_index)" if flat else "_index"
-    return ["    for _index in parallel_range(_n):"], " " * 8, lambda name, kind: "0" if kind == "0" else place, []
+    index = "uintp(_index)" if flat else "_index"
+    return ["    for _index in parallel_range(_n):"], " " * 8, lambda name, kind: "0" if kind == "0" else index, []
 
 
 # the longest body, in lines, that is unrolled by four on GPUs: longer ones are compute-bound, and would compile slowly
 FEW = 24
 
 
-def _by_fours(turn: list[str], arrays: list[str], stores: int, wide: bool) -> list[str]:
-    """A dense loop of GPU threads over four neighbouring elements at a time, by vector loads and stores; they share a
-    block of random bits. The last elements are processed one by one.
+def _by_fours(statements: list[str], arrays: list[str], stores: int, wide: bool) -> list[str]:
+    """A dense loop of GPU threads over four neighbouring elements at a time, by vector loads and stores.
+
+    The four share a block of random bits. The last elements are processed one by one.
     """
-    compute, drawn = _words_drawn(turn[: len(turn) - stores], wide, "lane({0}_low, {0}_high, _index & 3)")
-    writes = [line.split("[uintp(_index)] = ") for line in turn[len(turn) - stores :]]
-    read = [name for name in arrays if any(f"{name}[uintp(_index)]" in line for line in turn)]
+    compute, drawn = _words_drawn(statements[: len(statements) - stores], wide, "lane({0}_low, {0}_high, _index & 3)")
+    writes = [line.split("[uintp(_index)] = ") for line in statements[len(statements) - stores :]]
+    read = [name for name in arrays if any(f"{name}[uintp(_index)]" in line for line in statements)]
     variables = "|".join({"_index", *(line.partition(" =")[0] for line in compute)})
 
     def one(text: str, k: int) -> str:
@@ -293,7 +300,7 @@ def _by_fours(turn: list[str], arrays: list[str], stores: int, wide: bool) -> li
         f"            {name}_low, {name}_high = philox_block({seed}, int64({offset}) + _place, {group})"
         for (seed, offset, group), name in drawn.items()
     ]
-    if any(re.search(r"\b_index\b", re.sub(r"\[uintp\(_index\)\]", "", line)) for line in turn):
+    if any(re.search(r"\b_index\b", re.sub(r"\[uintp\(_index\)\]", "", line)) for line in statements):
         lines += [f"            _index_{k} = 4 * _place + {k}" for k in range(4)]
     lines += [f"            {one(line, k)}" for k in range(4) for line in compute]
     lines += [
@@ -304,7 +311,7 @@ def _by_fours(turn: list[str], arrays: list[str], stores: int, wide: bool) -> li
         *lines,
         "        elif _place + 3 * _quarter < _n:",
         "            _index = _place + 3 * _quarter",
-        *("            " + line for line in turn),
+        *("            " + line for line in statements),
     ]
 
 
@@ -318,8 +325,9 @@ TILE = 8
 
 
 def _tile_head(rank: int) -> list[str]:
-    """The head of a loop of GPU threads in tiles, TILE along the inner dimension and 32 along the one before: a block
-    of 256 threads uses whole sectors of 32 bytes in both.
+    """The head of a loop of GPU threads in tiles, TILE along the inner dimension and 32 along the one before.
+
+    A block of 256 threads uses whole sectors of 32 bytes in both.
 
     Neighbouring blocks are neighbours along the inner dimension. A warp uses at least half a sector of a transposed
     tensor; the rest stays in the L1 cache.
@@ -356,12 +364,12 @@ def _carried_head(outer: int) -> tuple[list[str], list[str]]:
         "    _inner, _step_n = _first - _first_row * _n, _step - _step_row * _n",
         "    for _place in parallel_range(_rows * _n):",
     ]
-    turns = [
+    indices = [
         ("_inner", "_step_n", "_n", f"_i{outer - 1}"),
         *((f"_i{k}", f"_step{k}", f"_size{k}", f"_i{k - 1}") for k in range(outer - 1, 0, -1)),
     ]
     carries = []
-    for index, step, size, further in turns:
+    for index, step, size, further in indices:
         carries += [
             f"        {index} += {step}",
             f"        if {index} >= {size}:",
@@ -378,17 +386,17 @@ def _strided_head(arrays: list[str], classes: str, rank: int, flat: bool) -> tup
     A CPU's task processes runs of rows whose addresses are linear in the last index: divisions for each row would take
     longer than a short row.
     """
-    outer, turned = rank - 1, "t" in classes
+    outer, transposed = rank - 1, "t" in classes
     bases = {array: f"_base_{array} = {dot('_i', '_stride', outer, f'_{array}')}" for array in arrays}
-    if flat and turned:
+    if flat and transposed:
         lines, indent, along, tail = _tile_head(rank), 12, "", []
         lines += [" " * indent + base for base in bases.values()]
     elif flat:
         lines, tail = _carried_head(outer)
         lines += [" " * 8 + base for base in bases.values()]
         indent, along = 8, ""
-    elif outer < 2 and not turned:
-        # loop counters are uint64, for which Numba's // gives floats
+    elif outer < 2 and not transposed:
+        # loop counters are uint64; Numba's // of them is a float
         lines = ["    for _place in parallel_range(_rows):", "        _row = int64(_place)"]
         lines += [f"        _base_{array} = {f'_row * _stride0_{array}' if outer else '0'}" for array in arrays] + [
             "        for _inner in range(_n):"
@@ -397,7 +405,7 @@ def _strided_head(arrays: list[str], classes: str, rank: int, flat: bool) -> tup
     else:
         last = outer - 1
         lines = [
-            f"    _share = {TILE if turned else 'min(64, _rows // 64 + 1)'}",
+            f"    _share = {TILE if transposed else 'min(64, _rows // 64 + 1)'}",
             "    for _place in parallel_range((_rows + _share - 1) // _share):",
             "        _start = int64(_place) * _share",
         ]
@@ -408,12 +416,12 @@ def _strided_head(arrays: list[str], classes: str, rank: int, flat: bool) -> tup
         ]
         lines.append(f"            _run = {f'min(_size{last} - _i{last}, _end - _start)' if last else '_end - _start'}")
         lines += [" " * 12 + base for base in bases.values()]
-        lines += [f"            for _low in range(0, _n, {TILE}):"] * turned
-        indent = 16 + 4 * turned
+        lines += [f"            for _low in range(0, _n, {TILE}):"] * transposed
+        indent = 16 + 4 * transposed
         lines += [
             f"{' ' * (indent - 4)}for _k in range(_run):",
             f"{' ' * indent}_row = _start + _k",
-            f"{' ' * indent}for _inner in range({f'_low, min(_low + {TILE}, _n)' if turned else '_n'}):",
+            f"{' ' * indent}for _inner in range({f'_low, min(_low + {TILE}, _n)' if transposed else '_n'}):",
         ]
         tail, along, indent = (
             ["            _start += _run", f"            _i{last} = 0"],

@@ -1,5 +1,6 @@
-"""The code generator of reductions: along rows, by blocks of GPU threads, along columns, and of a formula of several
-tensors. (`emit` generates pointwise loops.)
+"""The code generator of reductions: along rows, by GPU blocks, along columns, and of a formula of several tensors.
+
+`emit` generates pointwise loops.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import NamedTuple
 from ..dtypes import dtype as DType
 from .emit import FEW, at_once, by_half_registers, dot, unravel
 from .expression import Expression
-from .library.teams import joining
+from .library.cuda_block import joining_threads
 from .writer import Input, Writer, cast, literal, load, number_type, stored
 
 # elements summed in the compute dtype before they are added to a wider accumulator, so that rounding errors do not grow
@@ -22,16 +23,15 @@ STREAMS = 8  # rows that a reduction over columns reads per pass, summed in the 
 
 
 class Fold(NamedTuple):
-    """A reduction: `each` maps an element (symbol x), `combine` reduces (a, b), `finish` maps the total (symbols a and
-    n) to the result.
+    """A reduction: `map` maps an element x, `combine` reduces (a, b), `finalize` maps the total a and the count n.
 
     Elements are combined in `dtype`, partial results in `wide`, which a second stage may read back. This is a tuple,
     since tuples compare items by identity first: `==` of two formulas returns a formula.
     """
 
-    each: Expression
+    map: Expression
     combine: Expression
-    finish: Expression
+    finalize: Expression
     identity: float | int | bool
     source: DType
     dtype: DType
@@ -46,7 +46,13 @@ class Fold(NamedTuple):
 
 @lru_cache(_LIMIT)
 def rows(
-    fold: Fold, inner: str, kept: int, reduced: int, across: bool = False, joined: bool = False, short: bool = False
+    fold: Fold,
+    inner: str,
+    kept_dims: int,
+    reduced: int,
+    across: bool = False,
+    joined: bool = False,
+    short: bool = False,
 ) -> tuple[str, str]:
     """Source and signature of a reduction along rows, parallel over outputs and chunks of the innermost dimension.
 
@@ -55,10 +61,10 @@ def rows(
     loops over chunks and blocks are left out.
 
     Arguments: x, `partial` (totals of chunks) if these are to be `joined`, out, outs, n, chunk, chunks, count (elements
-    per output), rows, the sizes of `kept` and `reduced` outer dimensions (except the first of each), their strides, and
+    per output), rows, the sizes of the kept and reduced outer dimensions (except the first of each), their strides, and
     the inner stride in class "s".
     """
-    names = _geometry_names(kept, reduced) + (["_stride_x"] if inner == "s" else [])
+    names = _geometry_names(kept_dims, reduced) + (["_stride_x"] if inner == "s" else [])
     step = {"0": "_base", "1": "_base + _inner", "s": "_base + _inner * _stride_x"}[inner]
     arrays = _results(fold, joined)
     lines = [f"def kernel({', '.join(['x', *arrays, *names])}):", *_exclude_stride_1(inner)]
@@ -67,29 +73,29 @@ def rows(
         lines += [
             "    for _place in parallel_range(_outs):",
             "        _output = int64(_place)",
-            *unravel("_output", "_i", "_size", kept, " " * 8),
+            *unravel("_output", "_i", "_size", kept_dims, " " * 8),
         ]
         lines += [
-            f"        _base = {dot('_i', '_step', kept)}",
+            f"        _base = {dot('_i', '_step', kept_dims)}",
             f"        _part = {cast(fold.dtype, literal(fold.identity))}",
         ]
         lines += ["        for _inner in range(_n):"]
         lines += [" " * 12 + line for line in _folded(fold, f"uintp({step})", "_part", fold.dtype)]
         lines += [
             f"        _total = {cast(fold.wide, '_part')}",
-            *(" " * 8 + line for line in _finished(fold, "_total", "out[_output]")),
+            *(" " * 8 + line for line in _finalized(fold, "_total", "out[_output]")),
         ]
         return "\n".join(lines) + "\n", ", ".join(types)
     lines += ["    for _place in parallel_range(_outs * _chunks):", "        _task = int64(_place)"]
-    part, output, place = "_task % _chunks", "_task // _chunks", "out[_task]"
+    chunk, output_text, target = "_task % _chunks", "_task // _chunks", "out[_task]"
     if across:
-        part, output, place = "_task // _outs", "_task % _outs", "out[uintp(_output * _chunks + _task // _outs)]"
+        chunk, output_text, target = "_task // _outs", "_task % _outs", "out[uintp(_output * _chunks + _task // _outs)]"
     lines += [
-        f"        _start = ({part}) * _chunk",
+        f"        _start = ({chunk}) * _chunk",
         "        _stop = min(_start + _chunk, _n)",
-        f"        _output = {output}",
+        f"        _output = {output_text}",
     ]
-    lines += _row_loop(fold, kept, reduced)
+    lines += _row_loop(fold, kept_dims, reduced)
     lines += [f"            for _low in range(_start, _stop, {fold.block}):"]
     lines += [
         f"                _part, _high = {cast(fold.dtype, literal(fold.identity))}, min(_low + {fold.block}, _stop)"
@@ -108,7 +114,7 @@ def rows(
         *(" " * 20 + line for line in _folded(fold, f"uintp({step})", "_part", fold.dtype)),
     ]
     lines += [" " * 16 + line for line in _combined(fold, "_total", "_part", fold.wide)]
-    lines += _end_of_chunk(fold, joined, place)
+    lines += _end_of_chunk(fold, joined, target)
     return "\n".join(lines) + "\n", ", ".join(types)
 
 
@@ -118,12 +124,14 @@ def _results(fold: Fold, joined: bool) -> dict[str, str]:
     return {**partial, "out": f"{fold.result.storage.name}[]"}
 
 
-def _end_of_chunk(fold: Fold, joined: bool, place: str, outs: str = "_outs") -> list[str]:
-    """Lines that end a chunk: store its total to `place` or, if chunks are `joined`, store it to `partial`, and after
-    the loop over all chunks combine the chunks of each of `outs` results.
+def _end_of_chunk(fold: Fold, joined: bool, target: str, outs: str = "_outs") -> list[str]:
+    """Lines that end a chunk: store its total to `target`.
+
+    If chunks are `joined`, store it to `partial` and, after the loop over all chunks, combine the chunks of each of
+    `outs` results.
     """
     if not joined:
-        return [" " * 8 + line for line in _finished(fold, "_total", place)]
+        return [" " * 8 + line for line in _finalized(fold, "_total", target)]
     lines = [
         f"        partial[uintp(_task)] = {stored('_total', fold.wide, fold.wide)}",
         f"    for _output in range({outs}):",
@@ -135,7 +143,7 @@ def _end_of_chunk(fold: Fold, joined: bool, place: str, outs: str = "_outs") -> 
     lines += [
         " " * 12 + line for line in _combined(fold, "_total", _loaded("partial[uintp(_task)]", fold.wide), fold.wide)
     ]
-    return [*lines, *(" " * 8 + line for line in _finished(fold, "_total", "out[uintp(_output)]"))]
+    return [*lines, *(" " * 8 + line for line in _finalized(fold, "_total", "out[uintp(_output)]"))]
 
 
 def _exclude_stride_1(inner: str) -> list[str]:
@@ -144,14 +152,15 @@ def _exclude_stride_1(inner: str) -> list[str]:
 
 
 @lru_cache(_LIMIT)
-def team(fold: Fold, kept: int, reduced: int, threads: int) -> tuple[str, str]:
-    """Source and signature of a reduction with a block of GPU threads for each output and chunk, along a contiguous
-    innermost dimension: neighbouring threads read neighbouring elements.
+def block_rows(fold: Fold, kept_dims: int, reduced: int, threads: int) -> tuple[str, str]:
+    """Source and signature of a reduction with a block of GPU threads for each output and chunk.
+
+    The innermost dimension is contiguous; neighbouring threads read neighbouring elements.
 
     Each thread combines its elements (`_thread_totals`), then the threads' totals are combined in shared memory
     (`_block_total`). The order depends on `threads` alone, so results are reproducible. Arguments are those of `rows`.
     """
-    names = _geometry_names(kept, reduced)
+    names = _geometry_names(kept_dims, reduced)
     lines = [
         f"def kernel(x, out, {', '.join(names)}):",
         f"    _shared = shared_array({threads}, {fold.wide.storage.name}, SHARED)",
@@ -162,7 +171,7 @@ def team(fold: Fold, kept: int, reduced: int, threads: int) -> tuple[str, str]:
         "        _start = (_task % _chunks) * _chunk",
     ]
     lines += ["        _stop = min(_start + _chunk, _n)", "        _output = _task // _chunks"]
-    lines += _row_loop(fold, kept, reduced)
+    lines += _row_loop(fold, kept_dims, reduced)
     lines += [
         " " * 12 + line for line in _thread_totals(fold, (Input("x", fold.source),), "_base + ", threads)
     ] + _block_total(fold, threads)
@@ -170,8 +179,8 @@ def team(fold: Fold, kept: int, reduced: int, threads: int) -> tuple[str, str]:
     return "\n".join(lines) + "\n", ", ".join(types)
 
 
-def _geometry_names(kept: int, reduced: int) -> list[str]:
-    """Names of the numbers that the kernels of `rows` and `team` take after the arrays."""
+def _geometry_names(kept_dims: int, reduced: int) -> list[str]:
+    """Names of the numbers that the kernels of `rows` and `block_rows` take after the arrays."""
     names = [
         "_outs",
         "_n",
@@ -179,17 +188,17 @@ def _geometry_names(kept: int, reduced: int) -> list[str]:
         "_chunks",
         "_count",
         "_rows",
-        *[f"_size{k}" for k in range(1, kept)],
+        *[f"_size{k}" for k in range(1, kept_dims)],
         *[f"_length{k}" for k in range(1, reduced)],
     ]
-    return names + [f"_step{k}" for k in range(kept)] + [f"_walk{k}" for k in range(reduced)]
+    return names + [f"_step{k}" for k in range(kept_dims)] + [f"_walk{k}" for k in range(reduced)]
 
 
-def _row_loop(fold: Fold, kept: int, reduced: int) -> list[str]:
+def _row_loop(fold: Fold, kept_dims: int, reduced: int) -> list[str]:
     """Lines that initialise the total of `output` and begin the loop over its rows; each row starts at `base`."""
-    lines = unravel("_output", "_i", "_size", kept, " " * 8)
+    lines = unravel("_output", "_i", "_size", kept_dims, " " * 8)
     lines += [
-        f"        _origin = {dot('_i', '_step', kept)}",
+        f"        _origin = {dot('_i', '_step', kept_dims)}",
         f"        _total = {cast(fold.wide, literal(fold.identity))}",
     ]
     lines += ["        for _row in range(_rows):"]
@@ -204,12 +213,12 @@ def _thread_totals(fold: Fold, inputs: tuple[Input, ...], base: str, threads: in
     Long formulas, which need more registers, skip the first loop or both.
     """
     tensors = [input.name for input in inputs if input.tensor]
-    turn, single = (
+    vector_lines, scalar_lines = (
         _folded(fold, "uintp(_index)", "_part", fold.dtype, inputs),
         _folded(fold, f"uintp({base}_inner)", "_total", fold.wide, inputs),
     )
     lines = ["_whole = _start"]
-    for runs in () if len(turn) > FEW else (4, 1) if len(turn) < 8 else (1,):
+    for runs in () if len(vector_lines) > FEW else (4, 1) if len(vector_lines) < 8 else (1,):
         step = 4 * threads * runs
         lines += ["_first = _whole", f"_whole = _first + max(_stop - _first, 0) // {step} * {step}"]
         lines += [f"for _inner in range(_first + 4 * _thread, _whole, {step}):"]
@@ -220,16 +229,21 @@ def _thread_totals(fold: Fold, inputs: tuple[Input, ...], base: str, threads: in
                     f"uintp({base}_inner + {4 * threads * run}))"
                 )
         lines.append(f"    _part = {cast(fold.dtype, literal(fold.identity))}")
-        lines += ["    " + at_once(line, k) for k in range(4 * runs) for line in turn]
+        lines += ["    " + at_once(line, k) for k in range(4 * runs) for line in vector_lines]
         lines += ["    " + line for line in _combined(fold, "_total", "_part", fold.wide)]
-    return [*lines, f"for _inner in range(_whole + _thread, _stop, {threads}):", *("    " + line for line in single)]
+    return [
+        *lines,
+        f"for _inner in range(_whole + _thread, _stop, {threads}):",
+        *("    " + line for line in scalar_lines),
+    ]
 
 
 def _block_total(fold: Fold, threads: int) -> list[str]:
-    """Lines in which a block's threads combine their totals in shared memory, in two rounds as in
-    `kernel.library.teams`; then one thread writes `out[task]`.
+    """Lines in which a block's threads combine their totals in shared memory, then one thread writes `out[task]`.
+
+    There are two rounds, as in `kernel.library.cuda_block`.
     """
-    count = joining(threads)
+    count = joining_threads(threads)
     store = f"_shared[_thread] = {stored('_total', fold.wide, fold.wide)}"
     lines = [
         f"        {store}",
@@ -250,20 +264,20 @@ def _block_total(fold: Fold, threads: int) -> list[str]:
     lines += [" " * 16 + line for line in _combined(fold, "_total", _loaded("_shared[_k]", fold.wide), fold.wide)]
     return [
         *lines,
-        *(" " * 12 + line for line in _finished(fold, "_total", "out[uintp(_task)]")),
+        *(" " * 12 + line for line in _finalized(fold, "_total", "out[uintp(_task)]")),
         "        cuda.syncthreads()",
     ]
 
 
 @lru_cache(_LIMIT)
-def columns(fold: Fold, kept: int, inner: str, few: int = 0) -> tuple[str, str]:
+def columns(fold: Fold, kept_dims: int, inner: str, few: int = 0) -> tuple[str, str]:
     """Source and signature of a reduction along a dimension of stride `walk`, for neighbouring outputs at once.
 
     A tile of `wide` totals stays in the cache while STREAMS rows are read at a time. If there are `few` rows, fewer
     than STREAMS, they are all read at once, and no totals are stored.
 
     Arguments: x, scratch (outs of `wide`), out, rows (outer outputs), n (neighbours), length, walk, tile, tiles, count,
-    sizes and strides of the `kept` outer dimensions, and the stride of neighbours in class "s".
+    sizes and strides of the kept outer dimensions, and the stride of neighbours in class "s".
     """
     names = [
         "_rows",
@@ -273,8 +287,8 @@ def columns(fold: Fold, kept: int, inner: str, few: int = 0) -> tuple[str, str]:
         "_tile",
         "_tiles",
         "_count",
-        *[f"_size{k}" for k in range(1, kept)],
-        *[f"_step{k}" for k in range(kept)],
+        *[f"_size{k}" for k in range(1, kept_dims)],
+        *[f"_step{k}" for k in range(kept_dims)],
     ]
     names, step = ([*names, "_stride_x"], "_inner * _stride_x") if inner == "s" else (names, "_inner")
     lines = [
@@ -288,8 +302,8 @@ def columns(fold: Fold, kept: int, inner: str, few: int = 0) -> tuple[str, str]:
         "        _stop = min(_start + _tile, _n)",
         "        _output = _task // _tiles",
     ]
-    lines += unravel("_output", "_i", "_size", kept, " " * 8)
-    lines += [f"        _origin = {dot('_i', '_step', kept)}", "        for _inner in range(_start, _stop):"]
+    lines += unravel("_output", "_i", "_size", kept_dims, " " * 8)
+    lines += [f"        _origin = {dot('_i', '_step', kept_dims)}", "        for _inner in range(_start, _stop):"]
     types = [f"{dtype.storage.name}[]" for dtype in (fold.source, fold.wide, fold.result)] + ["int64"] * len(names)
     if few:
         lines += [f"            _part = {cast(fold.dtype, literal(fold.identity))}"]
@@ -299,7 +313,7 @@ def columns(fold: Fold, kept: int, inner: str, few: int = 0) -> tuple[str, str]:
             for line in _folded(fold, f"uintp(_origin + {row} * _walk + {step})", "_part", fold.dtype)
         ]
         lines += [f"            _total = {cast(fold.wide, '_part')}"]
-        lines += [" " * 12 + line for line in _finished(fold, "_total", "out[uintp(_output * _n + _inner)]")]
+        lines += [" " * 12 + line for line in _finalized(fold, "_total", "out[uintp(_output * _n + _inner)]")]
         return "\n".join(lines) + "\n", ", ".join(types)
     lines += [
         "            scratch[uintp(_output * _n + _inner)] = "
@@ -337,7 +351,7 @@ def columns(fold: Fold, kept: int, inner: str, few: int = 0) -> tuple[str, str]:
         "        for _inner in range(_start, _stop):",
     ]
     lines += [f"            _total = {_loaded('scratch[uintp(_output * _n + _inner)]', fold.wide)}"]
-    lines += [" " * 12 + line for line in _finished(fold, "_total", "out[uintp(_output * _n + _inner)]")]
+    lines += [" " * 12 + line for line in _finalized(fold, "_total", "out[uintp(_output * _n + _inner)]")]
     return "\n".join(lines) + "\n", ", ".join(types)
 
 
@@ -346,7 +360,7 @@ def flat(fold: Fold, inputs: tuple[Input, ...], threads: int = 0, joined: bool =
     """Source and signature of a reduction of a formula of several dense tensors and numbers to one value per chunk.
 
     With `threads`, a block of GPU threads reduces each chunk. Arguments: the tensors, `partial` if chunks are to be
-    `joined` to one value, out, the numbers, n, chunk, chunks, count. `fold.each` is a formula of the inputs' names.
+    `joined` to one value, out, the numbers, n, chunk, chunks, count. `fold.map` is a formula of the inputs' names.
     """
     tensors, numbers = [input for input in inputs if input.tensor], [input for input in inputs if not input.tensor]
     arrays = _results(fold, joined)
@@ -400,7 +414,7 @@ def _folded(fold: Fold, index: str, total: str, dtype: DType, inputs: tuple[Inpu
         for input in inputs
     }
     writer = Writer(fold.dtype, symbols)
-    value = writer.write(fold.each)
+    value = writer.write(fold.map)
     return writer.lines + _combined(fold, total, value, dtype)
 
 
@@ -412,7 +426,7 @@ def _combined(fold: Fold, total: str, value: str, dtype: DType) -> list[str]:
     return [*writer.lines, f"{total} = {result}"]
 
 
-def _finished(fold: Fold, total: str, target: str) -> list[str]:
+def _finalized(fold: Fold, total: str, target: str) -> list[str]:
     writer = Writer(fold.wide, {"a": (total, "value"), "n": (cast(fold.wide, "_count"), "value")}, "f")
-    result = writer.write(fold.finish)
+    result = writer.write(fold.finalize)
     return [*writer.lines, f"{target} = {stored(result, fold.result, fold.wide)}"]

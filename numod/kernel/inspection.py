@@ -1,4 +1,4 @@
-"""Inspection: the machine code of a kernel and properties of its hot loop. For people to read; nothing depends on it.
+"""Inspection: the machine code of a kernel and properties of its hot loop, for people to read.
 
 Code loaded from disk cannot be read back as text: such a kernel is compiled once more, outside the cache. So is one
 whose instructions are to be mapped to source lines; debug line numbers do not change the instructions.
@@ -27,8 +27,9 @@ _NOT_CODE = (".cfi", ".size", ".type", ".p2align", ".globl", ".section", ".file"
 
 @dataclass
 class MachineCode:
-    """The assembly of a kernel's own function and of its outlined parallel loops, and the size of all its code in
-    bytes, wrapper and shared functions included.
+    """The assembly of a kernel's function and its outlined parallel loops, and the size of all its code.
+
+    The size, in bytes, includes the wrapper and shared functions.
 
     `lines`: for each line of the assembly its line in the kernel's source, 0 if it has none; empty unless requested.
     """
@@ -40,41 +41,44 @@ class MachineCode:
     source: str = ""
 
     @cached_property
-    def hot_place(self) -> tuple[int, int]:
-        """(first, last) line, from 0, of the hottest innermost loop: the most deeply nested one in the source, as far
-        as lines are known, then the one with the widest vectors, then with the most vector instructions; (0, -1) if
-        there is none.
+    def hot_range(self) -> tuple[int, int]:
+        """(first, last) line, from 0, of the hottest innermost loop; (0, -1) if there is none.
+
+        The most deeply nested loop in the source, as far as lines are known; then the one with the widest vectors, then
+        with the most vector instructions.
         """
         text = self.assembly.splitlines()
 
-        def work(place: tuple[int, int]) -> tuple[int, int, int]:
-            loop = _instructions(text, place)
-            return self._depth(place), _width(loop), _vector_instructions(loop)
+        def work(line_range: tuple[int, int]) -> tuple[int, int, int]:
+            loop = _instructions(text, line_range)
+            return self._depth(line_range), _width(loop), _vector_instructions(loop)
 
         return max(_innermost_loops(text), key=work, default=(0, -1))
 
-    def _depth(self, place: tuple[int, int]) -> int:
+    def _depth(self, line_range: tuple[int, int]) -> int:
         """The indentation of a loop's lines in the source; code of helper functions has no lines."""
         source = self.source.splitlines()
-        found = [source[number - 1] for number in self.lines[place[0] : place[1] + 1] if 0 < number <= len(source)]
-        return max([len(line) - len(line.lstrip()) for line in found], default=0)
+        source_lines = [
+            source[number - 1] for number in self.lines[line_range[0] : line_range[1] + 1] if 0 < number <= len(source)
+        ]
+        return max([len(line) - len(line.lstrip()) for line in source_lines], default=0)
 
     @cached_property
     def hot_loop(self) -> list[str]:
         """The instructions of the hot loop; empty if there is none."""
-        return _instructions(self.assembly.splitlines(), self.hot_place)
+        return _instructions(self.assembly.splitlines(), self.hot_range)
 
     @property
     def hot_lines(self) -> dict[int, int]:
         """Source line -> number of instructions of the hot loop from it."""
-        first, last = self.hot_place
+        first, last = self.hot_range
         return dict(sorted(Counter(line for line in self.lines[first : last + 1] if line).items()))
 
     @property
     def loops(self) -> list[tuple[int, int]]:
         """(vector width in bits, number of instructions) of each innermost loop that computes, in order."""
         text = self.assembly.splitlines()
-        loops = [_instructions(text, place) for place in _innermost_loops(text)]
+        loops = [_instructions(text, line_range) for line_range in _innermost_loops(text)]
         return [(_width(loop), len(loop)) for loop in loops if _vector_instructions(loop)]
 
     @property
@@ -87,9 +91,9 @@ class MachineCode:
         """Vectors (or scalars) per iteration of the hot loop: its stores, or its loads if it has no stores. 0 without a
         loop.
         """
-        wide = [each for each in self.hot_loop if _vector(each, self.vector_bits)]
-        stores = sum(each.rstrip().endswith(")") for each in wide)
-        return stores or sum("(" in each for each in wide)
+        vector_lines = [line for line in self.hot_loop if _vector(line, self.vector_bits)]
+        stores = sum(line.rstrip().endswith(")") for line in vector_lines)
+        return stores or sum("(" in line for line in vector_lines)
 
 
 def machine_code(kernel: Kernel, lines: bool = False) -> MachineCode | None:
@@ -117,50 +121,56 @@ def machine_code(kernel: Kernel, lines: bool = False) -> MachineCode | None:
 
 
 def _own_functions(assembly: str, name: str) -> list[tuple[str, int]]:
-    """Assembly lines of the kernel's function and its outlined loops, with their source lines: without the wrapper that
-    Python calls and runtime functions.
+    """Assembly lines of the kernel's function and its outlined loops, with their source lines.
+
+    The wrapper that Python calls and runtime functions are left out.
     """
-    kept, inside, number = [], False, 0
+    text_lines, inside, number = [], False, 0
     for line in assembly.splitlines():
         label = _LABEL.match(line)
         if label and not label[1].startswith("."):
             inside, number = (name in label[1] and "cpython" not in label[1]) or MARK in label[1], 0
-        place = _LINE.match(line)
-        if place:
-            number = int(place[1])
+        match = _LINE.match(line)
+        if match:
+            number = int(match[1])
         elif inside and line.strip() and not line.lstrip().startswith(_NOT_CODE):
-            kept.append((line, number if line[:1].isspace() else 0))
-    return kept
+            text_lines.append((line, number if line[:1].isspace() else 0))
+    return text_lines
 
 
-def _instructions(text: list[str], place: tuple[int, int]) -> list[str]:
+def _instructions(text: list[str], line_range: tuple[int, int]) -> list[str]:
     """The lines that are instructions: no labels or directives."""
-    return [line for line in text[place[0] : place[1] + 1] if line.startswith(("\t", " "))]
+    return [line for line in text[line_range[0] : line_range[1] + 1] if line.startswith(("\t", " "))]
 
 
 def _innermost_loops(lines: list[str]) -> list[tuple[int, int]]:
     """(first, last) line of each innermost loop: from a label to a jump back to it, without another such loop
     inside.
     """
-    labels = {found[1]: number for number, line in enumerate(lines) if (found := _LABEL.match(line))}
+    labels = {match[1]: number for number, line in enumerate(lines) if (match := _LABEL.match(line))}
     loops = []
     for number, line in enumerate(lines):
-        found = _JUMP.match(line)
-        if found and labels.get(found[1], number + 1) <= number:
-            loops.append((labels[found[1]], number))
+        match = _JUMP.match(line)
+        if match and labels.get(match[1], number + 1) <= number:
+            loops.append((labels[match[1]], number))
     return [(a, b) for a, b in loops if not any((c, d) != (a, b) and a <= c and d <= b for c, d in loops)]
 
 
 def _vector(line: str, bits: int) -> bool:
-    """Whether an instruction works on vectors of this width; 0 stands for a scalar in a vector register."""
-    widths = [_BITS[each] for each in _REGISTER.findall(line)]
+    """Whether an instruction uses vectors of this width; 0 means a scalar in a vector register."""
+    widths = [_BITS[register] for register in _REGISTER.findall(line)]
     return bool(widths) and (0 if _SCALAR.match(line) else max(widths)) == bits
 
 
 def _width(loop: list[str]) -> int:
     """Width of the widest vector loads or stores."""
     return max(
-        [_BITS[each] for line in loop if "(" in line and not _SCALAR.match(line) for each in _REGISTER.findall(line)],
+        [
+            _BITS[register]
+            for line in loop
+            if "(" in line and not _SCALAR.match(line)
+            for register in _REGISTER.findall(line)
+        ],
         default=0,
     )
 

@@ -1,5 +1,6 @@
-"""Arithmetic that emits LLVM instructions: calling a formula once with `Number`s inlines it as straight-line code into
-the kernel that calls it.
+"""Arithmetic that emits LLVM instructions.
+
+Calling a formula once with `Number`s inlines it as straight-line code into the kernel that calls it.
 
 The loop vectoriser widens such code to the machine's full vector width. Compared with text compiled by Numba,
 operations keep IEEE rounding whatever fast-math flags the kernel has, so that error-free transformations survive; and
@@ -28,7 +29,7 @@ class Number:
 
     @property
     def element(self) -> ir.Type:
-        """The scalar type: its own, or that of a vector's elements."""
+        """The scalar type, or the element type of a vector."""
         return self.raw.type.element if isinstance(self.raw.type, ir.VectorType) else self.raw.type
 
     @property

@@ -1,5 +1,6 @@
-"""What kernels may call, besides `math` and the functions of `kernel.scalar`: for tools, for readers, and as values of
-compile-time parameters.
+"""The names that kernels may use besides `math` and the functions of `kernel.scalar`.
+
+For tools and readers, and as values of compile-time parameters.
 
 A kernel's source names these; the back end provides what they compile to. The bodies here say what they do, in plain
 Python, so that a kernel can be stepped through in a debugger.
@@ -161,7 +162,7 @@ class _Dimensions:
 
 
 class cuda:
-    """What a GPU thread knows and does besides arithmetic, as in Numba's `cuda`.
+    """GPU thread indices, barriers and local arrays, as in Numba's `cuda`.
 
     In plain Python there is one block of one thread.
     """
@@ -221,16 +222,18 @@ def least_in_row(x, first, n):
 
 @emitted
 def greatest_in_columns(x, first, step, n, line, values, values_at, where, where_at, columns):
-    """Update the first greatest value of each column, and its line, by n lines of x, `step` apart, the first of which
-    is number `line`.
+    """Update the greatest value of each column and its first line by n lines of x, which are `step` apart.
+
+    The first of these lines has the number `line`.
     """
     _update(x, first, step, n, line, values, values_at, where, where_at, columns, greater)
 
 
 @emitted
 def least_in_columns(x, first, step, n, line, values, values_at, where, where_at, columns):
-    """Update the first least value of each column, and its line, by n lines of x, `step` apart, the first of which is
-    number `line`.
+    """Update the least value of each column and its first line by n lines of x, which are `step` apart.
+
+    The first of these lines has the number `line`.
     """
     _update(x, first, step, n, line, values, values_at, where, where_at, columns, less)
 
@@ -313,7 +316,8 @@ def address_of(array):
     return array.ctypes.data
 
 
-def FINISH(batch, row, line, low, high):
-    """Where the pointwise work that follows a kernel is inserted (`ops.finish`): elements `low` to `high` of a row,
-    which begins at out[line], are complete.
+def EPILOGUE(batch, row, line, low, high):
+    """Replaced by pointwise work fused into a kernel (`ops.matmul.epilogue`).
+
+    A call means that elements `low` to `high` of a row, which begins at out[line], are complete.
     """

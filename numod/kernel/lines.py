@@ -1,5 +1,6 @@
-"""Explicitly vectorised loops for gates of recurrent layers and scores of attention, whose lines are too short, or too
-many, for LLVM's loop vectoriser.
+"""Explicitly vectorised loops for gates of recurrent layers and attention scores.
+
+Their lines are too short, or too many, for LLVM's loop vectoriser.
 
 A line is `n` contiguous elements; `x=4` means four lines, n elements apart. All lines are read before any is written,
 so a state may be updated in place.
@@ -33,8 +34,10 @@ SUM = Joined(lambda x, y: x + y, 0.0)
 
 @dataclass(frozen=True)
 class Lines:
-    """A vector formula: the number of lines of each argument that it `reads` and `writes`, the number of scalar
-    `numbers` after them, and the reduction of its last result (`joined`).
+    """A vector formula.
+
+    The number of lines of each argument that it `reads` and `writes`, the number of scalar `numbers` after them, and
+    the reduction of its last result (`joined`).
 
     `together`: registers processed at a time, while the line has so many elements, so that their instructions overlap.
     `ahead`: prefetch the next line, for formulas that read consecutive lines and compute long enough to hide the load.
@@ -78,12 +81,12 @@ def lstm_gates(x: list, y: list, cell: Number) -> tuple:
     return [i, f, g, o], cell, cell, h, h
 
 
-@lines(given_h=1, given_c=1, d_h=1, d_c=1, gates=4, c=1, c_before=1)(d_x=4, slopes=4, new_d_c=1)
-def lstm_slopes(
-    given_h: Number, given_c: Number, d_h: Number, d_c: Number, gates: list, c: Number, c_before: Number
+@lines(d_out_h=1, d_out_c=1, d_h=1, d_c=1, gates=4, c=1, c_before=1)(d_x=4, d_gates=4, new_d_c=1)
+def lstm_gate_gradients(
+    d_out_h: Number, d_out_c: Number, d_h: Number, d_c: Number, gates: list, c: Number, c_before: Number
 ) -> tuple:
-    (i, f, g, o), tanh_c, total_d_h = gates, tanh(c), given_h + d_h
-    total_d_c = multiply_add(total_d_h * o, 1.0 - tanh_c * tanh_c, given_c + d_c)
+    (i, f, g, o), tanh_c, total_d_h = gates, tanh(c), d_out_h + d_h
+    total_d_c = multiply_add(total_d_h * o, 1.0 - tanh_c * tanh_c, d_out_c + d_c)
     d_x = [
         total_d_c * g * i * (1.0 - i),
         total_d_c * c_before * f * (1.0 - f),
@@ -102,9 +105,9 @@ def gru_gates(x: list, y: list, bias: list, state: Number) -> tuple:
     return [r, z, new, y[2]], h, h
 
 
-@lines(given=1, d_h=1, direct=1, gates=4, h_before=1)(d_x=3, d_y=3, slopes=3, new_direct=1)
-def gru_slopes(given: Number, d_h: Number, direct: Number, gates: list, h_before: Number) -> tuple:
-    (r, z, new, y), g = gates, given + d_h + direct
+@lines(d_out=1, d_h=1, direct=1, gates=4, h_before=1)(d_x=3, d_y=3, d_gates=3, new_direct=1)
+def gru_gate_gradients(d_out: Number, d_h: Number, direct: Number, gates: list, h_before: Number) -> tuple:
+    (r, z, new, y), g = gates, d_out + d_h + direct
     d_new = g * (1.0 - z) * (1.0 - new * new)
     d_r, d_z = d_new * y * r * (1.0 - r), g * (h_before - new) * z * (1.0 - z)
     d_y = [d_r, d_z, d_new * r]
@@ -123,15 +126,15 @@ def rnn_relu_gates(x: Number, y: Number) -> tuple:
     return h, h
 
 
-@lines(given=1, d_h=1, h=1)(d_x=1, slopes=1)
-def rnn_slopes(given: Number, d_h: Number, h: Number) -> tuple:
-    d_x = (given + d_h) * (1.0 - h * h)
+@lines(d_out=1, d_h=1, h=1)(d_x=1, d_gates=1)
+def rnn_gate_gradients(d_out: Number, d_h: Number, h: Number) -> tuple:
+    d_x = (d_out + d_h) * (1.0 - h * h)
     return d_x, d_x
 
 
-@lines(given=1, d_h=1, h=1)(d_x=1, slopes=1)
-def rnn_relu_slopes(given: Number, d_h: Number, h: Number) -> tuple:
-    d_x = where(h > 0.0, given + d_h, 0.0)
+@lines(d_out=1, d_h=1, h=1)(d_x=1, d_gates=1)
+def rnn_relu_gate_gradients(d_out: Number, d_h: Number, h: Number) -> tuple:
+    d_x = where(h > 0.0, d_out + d_h, 0.0)
     return d_x, d_x
 
 
@@ -164,7 +167,7 @@ def greatest_score(scores: Number, factor: Number) -> tuple:
 
 
 @lines(numbers=2, joined=SUM, together=4, scores=1)(attention_weights=1)
-def chances_of(scores: Number, factor: Number, shift: Number) -> tuple:
+def exp_scores(scores: Number, factor: Number, shift: Number) -> tuple:
     """exp(scores * factor - shift) <= 1; 0 if the result would be subnormal."""
     x = multiply_add(scores, factor, -shift)
     weight = raised(x, 0, choose(x, -87.0, -708.0))
@@ -215,8 +218,9 @@ def _vector(
     total: ir.Value | None,
     is_whole: bool,
 ) -> ir.Value | None:
-    """Emit the formula for one vector of elements from k on, masked at the end of the line unless it is `certain` to be
-    whole; returns the new total.
+    """Emit the formula for one vector of elements from k on, and return the new total.
+
+    It is masked at the end of the line unless it is `certain` to be whole.
     """
     builder, remaining, read = w.builder, w.builder.sub(n, k), sum(lines.reads.values())
     whole, mask = builder.icmp_signed(">=", remaining, w.number(w.lanes)), None if is_whole else w.first(remaining)

@@ -1,5 +1,7 @@
-"""Integers divided by the processor's own instruction, where its vector registers cannot: without AVX-512's conversions
-and products of 64 bits, the arithmetic of `library.arithmetic` took four times as long (Zen 3).
+"""Integer division by the processor's scalar instruction, for processors without a vector form.
+
+Without AVX-512's 64-bit conversions and products, the arithmetic of `library.arithmetic` took four times as long (Zen
+3).
 """
 
 from __future__ import annotations
@@ -27,14 +29,14 @@ def whole_quotient(builder: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
 
 
 def _divided(builder: ir.IRBuilder, x: ir.Value, y: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
-    """The quotient of the absolute values, its rest, and -1 where x and y differ in sign, else 0.
+    """(quotient of the absolute values, remainder, -1 if the signs of x and y differ else 0).
 
     Unsigned, for LLVM asks first whether both fit into 32 bits, where the instruction is faster: with signs that follow
     no pattern, the processor would guess that wrong.
     """
     last = x.type(x.type.width - 1)
-    signs = [builder.ashr(each, last) for each in (x, y)]
-    dividend, divisor = (builder.sub(builder.xor(each, sign), sign) for each, sign in zip((x, y), signs))
+    signs = [builder.ashr(value, last) for value in (x, y)]
+    dividend, divisor = (builder.sub(builder.xor(value, sign), sign) for value, sign in zip((x, y), signs))
     divisor = builder.select(builder.icmp_signed("==", y, y.type(0)), y.type(1), divisor)  # by 0 the instruction traps
     quotient = builder.udiv(dividend, divisor)
     return quotient, builder.sub(dividend, builder.mul(quotient, divisor)), builder.xor(*signs)

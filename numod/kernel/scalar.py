@@ -1,4 +1,4 @@
-"""The registry of functions that kernels call besides those of `math`, in `kernel.library` and in `ops`.
+"""The registry of functions, besides those of `math`, that kernels call.
 
 Their text is copied into each kernel that calls them. They work on every target: plain arithmetic on numbers, or on a
 part of a flat array; no exceptions. Float literals have the kernel's `real` type.
@@ -13,7 +13,10 @@ shared: set[object] = set()  # functions that are compiled once for all CPU kern
 
 
 def scalar(function: object) -> object:
-    """Make a function callable from kernels."""
+    """Make a function callable from kernels, by its name: two modules cannot both define one."""
+    known = functions.setdefault(function.__name__, function)
+    if known.__module__ != function.__module__:
+        raise NameError(f"kernels know {function.__name__} of {known.__module__}; rename that of {function.__module__}")
     functions[function.__name__] = function
     return function
 
@@ -31,8 +34,9 @@ def inlined_scalar(function: object) -> object:
 
 
 def shared_scalar(function: object) -> object:
-    """Make a function callable from kernels and compile it once for all CPU kernels: for long functions, whose run time
-    exceeds that of a call.
+    """Make a function callable from kernels and compile it once for all CPU kernels.
+
+    For long functions, which take longer than a call.
     """
     shared.add(function)
     return scalar(function)

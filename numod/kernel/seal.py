@@ -1,5 +1,4 @@
-"""The key that seals the entries of a kernel cache: a file of the cache folder that only the user can read, made at
-random.
+"""The key that seals the entries of a kernel cache: a random file in the cache folder that only the user can read.
 
 The key lies beside the entries, so a cache works wherever its folder is: in a container's volume, or without a home.
 Only the whole folder, copied with its key, is trusted elsewhere. `python -m numod cache pack` leaves the key out, and
@@ -39,7 +38,7 @@ def read(folder: Folder) -> bytes:
 
 
 def make(folder: Folder, replace: bool = False) -> bytes:
-    """The folder's key, which is made if it has none.
+    """The folder's key; created if missing.
 
     Of several processes that make one at once, all get the same. `replace` makes another in any case.
     """

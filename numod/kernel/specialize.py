@@ -175,8 +175,9 @@ def _unwrapped(kernel: Callable, values: dict[str, object]) -> tuple[Callable, d
 
 
 def _values_for(function: Callable, values: dict[str, object]) -> Iterator[tuple[str, object]]:
-    """The values, defaults included, that apply to a function: tuples of names and NumPy numbers for positional
-    parameters, others for compile-time parameters.
+    """The values, defaults included, that apply to a function.
+
+    Tuples of names and NumPy numbers for positional parameters, others for compile-time parameters.
     """
     fields = {name for names in _fields(function).values() for name in names}
     for name, value in {**(function.__kwdefaults__ or {}), **values}.items():
@@ -264,7 +265,7 @@ def _refuse_unknown(function: Callable, definition: ast.FunctionDef) -> None:
 
 
 def _refuse_clashes(function: Callable, lists: dict[str, tuple[str, ...]]) -> None:
-    """Raise TypeError for a variable with the name of a field, which would be the same variable in the source."""
+    """Raise TypeError for a variable with the name of a field; they would be one variable in the source."""
     if clash := {field for names in lists.values() for field in names} & {*function.__code__.co_varnames}:
         raise TypeError(
             f"{function.__name__}: {', '.join(sorted(clash))} is a variable and a field of {', '.join(lists)}; rename "

@@ -1,4 +1,4 @@
-"""The folder of compiled kernels as files: what is in it, how to empty it, and how to carry it to another machine.
+"""The folder of compiled kernels as files: list it, empty it, and pack it for another machine.
 
 `cache` reads and writes entries.
 """
@@ -36,17 +36,17 @@ def entries(folder: str | None = None) -> list[Stored]:
 
 def _entries(folder: str | None) -> Iterator[Stored]:
     try:
-        found = list(os.scandir(folder)) if folder else []
+        files = list(os.scandir(folder)) if folder else []
     except OSError:
         return
-    for each in found:
-        if each.name.endswith(SUFFIX):
+    for file in files:
+        if file.name.endswith(SUFFIX):
             try:
-                state = each.stat(follow_symlinks=False)
+                state = file.stat(follow_symlinks=False)
             except OSError:
                 continue
             if not stat.S_ISDIR(state.st_mode):
-                yield Stored(each.path, each.name[: -len(SUFFIX)].rpartition("_")[0], state.st_size, state.st_mtime)
+                yield Stored(file.path, file.name[: -len(SUFFIX)].rpartition("_")[0], state.st_size, state.st_mtime)
 
 
 def size_of(kernel: Kernel) -> int:
@@ -58,7 +58,7 @@ def size_of(kernel: Kernel) -> int:
 
 
 def clear(folder: str | None = None) -> int:
-    """Remove all entries and return their number. Running programs keep what they have loaded."""
+    """Remove all entries and return their number. Running programs keep their loaded kernels."""
     removed = 0
     for stored in entries(folder):
         try:
@@ -93,21 +93,22 @@ def _valid(path: str | None) -> Iterator[tuple[str, bytes]]:
 
     A long name of a kernel would not fit into a plain header.
     """
-    found = entries(path)
-    if not found:
+    stored = entries(path)
+    if not stored:
         return
     with Folder(path) as folder:
         key = None if folder.is_roots else cache.secret(folder)
-        for each in found:
+        for entry in stored:
             with contextlib.suppress(OSError, Malformed):
-                data = folder.read(os.path.basename(each.path), LIMIT)
+                data = folder.read(os.path.basename(entry.path), LIMIT)
                 yield f"{parse(data, key).key}{SUFFIX}", data
 
 
 def unpack(archive: str, folder: str | None = None, trust: bool = False) -> tuple[int, int]:
-    """Put an archive's entries into the folder; returns how many were accepted, and how many were left out since they
-    do not have the seal of this folder. With `trust` all are accepted, and sealed: they are native code, so trust only
-    archives that you made.
+    """Add an archive's entries to the folder. Returns (accepted, rejected).
+
+    Entries without the seal of this folder are rejected. With `trust` all are accepted and sealed: they are native
+    code, so trust only archives that you made.
 
     Raises ValueError for a file that is not such an archive; then nothing is written. The archive is read twice, to
     know that before.
@@ -120,9 +121,9 @@ def unpack(archive: str, folder: str | None = None, trust: bool = False) -> tupl
     accepted = refused = 0
     with Folder(folder, make=True) as target:
         key = cache.secret(target)
-        for each, data in _entries_of(archive):
+        for entry, data in _entries_of(archive):
             if trust or _is_sealed(data, key):
-                target.write(each.file, dump(each, key))
+                target.write(entry.file, dump(entry, key))
                 accepted += 1
             else:
                 refused += 1

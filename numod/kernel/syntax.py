@@ -6,7 +6,7 @@ import ast
 import os
 import threading
 
-_turn = threading.RLock()
+_lock = threading.RLock()
 _TRIES = 20  # where the program's own threads parse meanwhile
 
 
@@ -17,7 +17,7 @@ def parsed(text: str) -> ast.Module:
     meanwhile (the garbage collector may have let it run), CPython raises SystemError or RecursionError, depending on
     its version.
     """
-    with _turn:
+    with _lock:
         for _ in range(_TRIES):
             try:
                 return ast.parse(text)
@@ -27,8 +27,8 @@ def parsed(text: str) -> ast.Module:
 
 
 def _enter_child() -> None:
-    global _turn
-    _turn = threading.RLock()  # a thread of the parent may have held it
+    global _lock
+    _lock = threading.RLock()  # a thread of the parent may have held it
 
 
 if hasattr(os, "register_at_fork"):

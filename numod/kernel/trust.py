@@ -1,20 +1,17 @@
-"""Which files and folders may hold code that this process runs, and how they are opened so that they are what was
-checked.
+"""Checks of files and folders that hold code for this process: the kernel cache, its entries, packs and their folders.
 
-The rule is one function, `objection`: the user or root owns the file or folder, and nobody else can write to it. It
-holds for the folder of the kernel cache, for each of its entries, and for a pack and its folder. Every folder on the
-way to it is checked as well (`checked_path`): who can rename one of them could put another in its place. A path is
-checked and resolved, the folder is opened, and the open folder is checked; its files are opened relative to its
-descriptor, without following links, and the open files are checked. So it does not matter what is renamed or linked
-meanwhile.
+The rule is one function, `objection`: the user or root owns the file or folder, and nobody else can write to it. Each
+parent folder is checked as well (`checked_path`), since a user who can rename one could replace it. A path is checked
+and resolved, then the folder is opened and the open folder is checked. Its files are opened relative to its descriptor,
+without following links, and the open files are checked. So renames and links made in between have no effect.
 
-`opened` keeps a folder open, and looks each time whether the path still leads there and the rule still holds. So it
-notices a folder that was removed and made again, a change of its mode, and a program that closed all descriptors; a
-child after a fork has the descriptor as well.
+`opened` keeps a folder open. Each call checks that the path still leads to it and that the rule still holds. So it
+detects a folder that was removed and created again, a change of its mode, and a program that closed all descriptors. A
+child process inherits the descriptor on fork.
 
-Windows has no owner and mode of this kind, no O_NOFOLLOW, and opens no file relative to a folder. There `objection` and
-`checked_path` accept everything, and paths are joined: the access lists of the folder are what keeps other users out,
-as they do in the user's profile, where the cache is by default.
+Windows has no such owner and mode, no O_NOFOLLOW, and cannot open files relative to a folder. There `objection` and
+`checked_path` accept everything, and paths are joined. The folder's access lists keep other users out, as they do in
+the user's profile, the default place of the cache.
 """
 
 from __future__ import annotations
@@ -42,7 +39,7 @@ _FLAGS = (
 # O_PATH: a folder that may be entered but not listed
 _FOLDER_FLAGS = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0) | _FLAGS
 _LINKS = 40  # symbolic links in a path, as in Linux
-_held: Folder | None = None  # by `opened`
+_open_folder: Folder | None = None  # the last folder of `opened`
 
 
 class Untrusted(PermissionError):
@@ -70,38 +67,37 @@ def checked_path(path: str) -> str:
     path = os.path.abspath(path)
     if not _RELATIVE:
         return path
-    pending, place, links = path.split("/")[::-1], "", 0
+    pending, resolved, links = path.split("/")[::-1], "", 0
     while pending:
         part = pending.pop()
         if part in ("", ".", ".."):
-            place = place.rpartition("/")[0] if part == ".." else place
+            resolved = resolved.rpartition("/")[0] if part == ".." else resolved
             continue
-        following = f"{place}/{part}"
+        following = f"{resolved}/{part}"
         try:
             state = os.lstat(following)
         except FileNotFoundError:
             return "/".join([following, *pending[::-1]])
         _check_ancestor(following, state, last=not any(pending))
         if not stat.S_ISLNK(state.st_mode):
-            place = following
+            resolved = following
             continue
         links += 1
         if links > _LINKS:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
         target = os.readlink(following)
-        place = "" if target.startswith("/") else place
+        resolved = "" if target.startswith("/") else resolved
         pending += target.split("/")[::-1]
-    return place or "/"
+    return resolved or "/"
 
 
 def _check_ancestor(path: str, state: os.stat_result, last: bool) -> None:
-    """Raises Untrusted if a folder or link on the way could be changed by another user.
+    """Raises Untrusted if another user could change a folder or link on the path.
 
-    The last folder is checked when it is open.
-
-    In a folder with the sticky bit, such as /tmp, others can add files but cannot rename or remove what is not theirs.
+    The last folder is checked when it is open. In a folder with the sticky bit, such as /tmp, other users can add files
+    but not rename or remove files that they do not own.
     """
-    if state.st_uid not in (os.geteuid(), 0, _owner_of_everything()):
+    if state.st_uid not in (os.geteuid(), 0, _owner_of_root()):
         raise Untrusted(f"{path} belongs to another user (uid {state.st_uid})")
     if last or stat.S_ISLNK(state.st_mode) or state.st_mode & stat.S_ISVTX:
         return
@@ -110,52 +106,52 @@ def _check_ancestor(path: str, state: os.stat_result, last: bool) -> None:
 
 
 @functools.cache
-def _owner_of_everything() -> int:
-    """Who owns /: root, or the user that a container shows in its place."""
+def _owner_of_root() -> int:
+    """The owner of /: root, or the user that a container maps root to."""
     return os.stat("/").st_uid
 
 
 def _is_private_group(group: int) -> bool:
-    """Whether a group has the user as its only member, as many systems make one for each user; folders made by the user
-    are then writable by the group.
+    """Whether the user is the only member of the group.
+
+    Many systems create such a group for each user, and folders of the user are then writable by the group.
     """
     import grp
     import pwd
 
     try:
-        user, found = pwd.getpwuid(os.geteuid()), grp.getgrgid(group)
+        user, entry = pwd.getpwuid(os.geteuid()), grp.getgrgid(group)
     except KeyError:
         return False
     return (
         user.pw_uid != 0
         and user.pw_gid == group
-        and found.gr_name == user.pw_name
-        and not set(found.gr_mem) - {user.pw_name}
+        and entry.gr_name == user.pw_name
+        and not set(entry.gr_mem) - {user.pw_name}
     )
 
 
 def opened(path: str, make: bool = False) -> Folder:
-    """The folder, which stays open until another is asked for. For one thread at a time."""
-    global _held
-    held, _held = _held, None
-    if held is None or not held.is_still(path):
-        if held is not None:
-            held.close()
-        held = Folder(path, make)
-    _held = held
-    return held
+    """The folder, which stays open until another is requested. Not thread-safe."""
+    global _open_folder
+    folder, _open_folder = _open_folder, None
+    if folder is None or not folder.is_still(path):
+        if folder is not None:
+            folder.close()
+        folder = Folder(path, make)
+    _open_folder = folder
+    return folder
 
 
 class Folder:
-    """An open folder that only the user and root can change, as a context.
+    """An open folder that only the user and root can change; a context manager that closes it.
 
-    `make` makes it if it is missing, for the user alone.
-
-    Raises Untrusted if others can change it, and OSError if it cannot be opened.
+    With `make` a missing folder is created, accessible to the user only. Raises Untrusted if others can change the
+    folder, and OSError if it cannot be opened.
     """
 
     def __init__(self, path: str, make: bool = False) -> None:
-        self.given, self.path, self.secret = os.path.abspath(path), checked_path(path), b""
+        self.requested_path, self.path, self.secret = os.path.abspath(path), checked_path(path), b""
         if make:
             _make_folders(self.path)
         self.descriptor = os.open(self.path, _FOLDER_FLAGS) if _RELATIVE else None
@@ -173,20 +169,21 @@ class Folder:
 
     @property
     def is_roots(self) -> bool:
-        """Whether it is root's and the user is another, who can only read."""
+        """Whether the folder belongs to root and the user is not root, so it is read-only."""
         return _RELATIVE and self.owner != os.geteuid()
 
     def is_still(self, path: str) -> bool:
-        """Whether the path leads to this folder, the descriptor is still its own, and only the user and root can change
-        it.
-        """
+        """Whether the path leads to this open folder and only the user and root can change it."""
         try:
-            if not _RELATIVE or os.path.abspath(path) != self.given:
+            if not _RELATIVE or os.path.abspath(path) != self.requested_path:
                 return False
-            state, there = os.fstat(self.descriptor), os.stat(self.given)
+            state, path_state = os.fstat(self.descriptor), os.stat(self.requested_path)
         except OSError:
             return False
-        return self.identity == (state.st_dev, state.st_ino) == (there.st_dev, there.st_ino) and not objection(state)
+        return self.identity == (state.st_dev, state.st_ino) == (
+            path_state.st_dev,
+            path_state.st_ino,
+        ) and not objection(state)
 
     def __enter__(self) -> Folder:
         return self
@@ -197,7 +194,7 @@ class Folder:
         self.close()
 
     def close(self) -> None:
-        """Close the descriptor, unless the program has closed it, and its number is now another file's."""
+        """Close the descriptor, unless the program has closed it and the number now belongs to another file."""
         with contextlib.suppress(OSError):
             state = os.fstat(self.descriptor) if _RELATIVE else None
             if state and self.identity == (state.st_dev, state.st_ino):
@@ -224,34 +221,34 @@ class Folder:
             os.close(descriptor)
 
     def write(self, name: str, data: bytes, mode: int = 0o644, replace: bool = True) -> None:
-        """Write a file: readers see all of it or nothing.
+        """Write a file atomically: readers see all of it or nothing.
 
-        If it exists it is replaced, or FileExistsError raised. Raises OSError if that fails.
+        An existing file is replaced with `replace`; otherwise FileExistsError is raised. Raises OSError on failure.
         """
         temporary = f"{os.urandom(8).hex()}.tmp"
         descriptor = self._open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FLAGS, mode)
         try:
             with open(descriptor, "wb") as file:
                 file.write(data)
-            if replace or not self._linked(temporary, name):
-                os.replace(self._place(temporary), self._place(name), **self._between)
+            if replace or not self._hard_link(temporary, name):
+                os.replace(self._name_at(temporary), self._name_at(name), **self._between)
         finally:
             with contextlib.suppress(FileNotFoundError):  # it has been renamed
-                os.unlink(self._place(temporary), **self._at)
+                os.unlink(self._name_at(temporary), **self._at)
 
     def _open(self, name: str, flags: int, mode: int = 0o600) -> int:
-        return os.open(self._place(name), flags, mode, **self._at)
+        return os.open(self._name_at(name), flags, mode, **self._at)
 
-    def _place(self, name: str) -> str:
+    def _name_at(self, name: str) -> str:
         return name if _RELATIVE else os.path.join(self.path, name)
 
-    def _linked(self, source: str, target: str) -> bool:
-        """Give a file another name, unless that exists.
+    def _hard_link(self, source: str, target: str) -> bool:
+        """Hard-link a file to another name. Raises FileExistsError if that exists.
 
-        False on a file system without hard links, if the name is free.
+        Returns False on a file system without hard links.
         """
         try:
-            os.link(self._place(source), self._place(target), **self._between)
+            os.link(self._name_at(source), self._name_at(target), **self._between)
         except FileExistsError:
             raise
         except OSError:
@@ -266,20 +263,18 @@ class Folder:
 
 
 def _make_folders(path: str) -> None:
-    """Make a folder and its missing parents for the user alone (`os.makedirs` would let the umask decide about the
-    parents).
-    """
+    """Create a folder and its missing parents with mode 0o700 (`os.makedirs` would apply the umask to the parents)."""
     missing = []
     while not _exists(path):
         missing.append(path)
         path = os.path.dirname(path)
-    for each in reversed(missing):
+    for folder in reversed(missing):
         with contextlib.suppress(FileExistsError):
-            os.mkdir(each, mode=0o700)
+            os.mkdir(folder, mode=0o700)
 
 
 def _exists(path: str) -> bool:
-    """Raises OSError for a path that cannot be, so that none of its parents is made."""
+    """Whether the path exists. Raises OSError for an invalid path, so that no parent is created."""
     try:
         os.stat(path)
     except FileNotFoundError:
@@ -288,7 +283,7 @@ def _exists(path: str) -> bool:
 
 
 def _read(descriptor: int, size: int) -> bytes:
-    """`size` bytes, or fewer if the file has become shorter."""
+    """Read `size` bytes, or fewer if the file has become shorter."""
     data = os.read(descriptor, size)
     while len(data) < size and (more := os.read(descriptor, size - len(data))):
         data += more

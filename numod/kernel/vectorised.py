@@ -43,17 +43,19 @@ def _of_two(formula: Callable) -> Callable:
     return intrinsic(function)
 
 
-def _of_lines(name: str, each: lines.Lines) -> Callable:
-    arrays = [f"{array}[{array}_at]" for array in (*each.reads, *each.writes)]
-    arguments = ", ".join([*arrays, "n", *(f"real number{k}" for k in range(each.numbers))])
-    return primitive(name, arguments, functools.partial(lines.emit, each), result="real" if each.joined else "void")
+def _of_lines(name: str, formula: lines.Lines) -> Callable:
+    arrays = [f"{array}[{array}_at]" for array in (*formula.reads, *formula.writes)]
+    arguments = ", ".join([*arrays, "n", *(f"real number{k}" for k in range(formula.numbers))])
+    return primitive(
+        name, arguments, functools.partial(lines.emit, formula), result="real" if formula.joined else "void"
+    )
 
 
 def _of_half(name: str, formula: Callable) -> Callable:
-    taken, given = (types.uint16, types.float32) if name.startswith("from") else (types.float32, types.uint16)
+    source, target = (types.uint16, types.float32) if name.startswith("from") else (types.float32, types.uint16)
 
     def function(context, x):
-        return given(taken), lambda context, builder, signature, values: formula(builder, values[0])
+        return target(source), lambda context, builder, signature, values: formula(builder, values[0])
 
     return intrinsic(function)
 

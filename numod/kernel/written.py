@@ -25,7 +25,11 @@ class _Loops(ast.NodeTransformer):
         if not (isinstance(node.iter, ast.Call) and getattr(node.iter.func, "id", "") == "written"):
             return node
         numbers = range(*[eval(ast.unparse(arg), {"__builtins__": {}}) for arg in node.iter.args])
-        return [_Named(node.target.id, number).visit(copy.deepcopy(each)) for number in numbers for each in node.body]
+        return [
+            _Named(node.target.id, number).visit(copy.deepcopy(statement))
+            for number in numbers
+            for statement in node.body
+        ]
 
 
 class _Named(ast.NodeTransformer):

@@ -30,6 +30,7 @@ from .parallel import DataParallel as DataParallel
 from .parameter import *
 from .pooling import *
 from .recurrent import *
+from .sync_batch_norm import *
 from .transformer import *
 from .vision import *
 

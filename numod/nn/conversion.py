@@ -161,7 +161,7 @@ def parse_to(*args: Any, **kwargs: Any) -> dict[str, Any]:
                 f"to() got an unexpected keyword argument '{name}'; it takes device, dtype, tensor and non_blocking"
             )
         arguments.update(
-            _parts_of(value) if name == "tensor" else {name: dtypes.given(value) if name == "dtype" else value}
+            _parts_of(value) if name == "tensor" else {name: dtypes.as_dtype(value) if name == "dtype" else value}
         )
     arguments.pop("memory_format", None)  # a layout hint, without effect
     if isinstance(arguments.get("device"), str):
@@ -174,7 +174,7 @@ def parse_to(*args: Any, **kwargs: Any) -> dict[str, Any]:
 def _parts_of(value: Any) -> list[tuple[str, Any]]:
     if isinstance(value, Tensor):
         return [("device", value.device), ("dtype", value.dtype)]
-    value = dtypes.given(value) if isinstance(value, type) else value
+    value = dtypes.as_dtype(value) if isinstance(value, type) else value
     if isinstance(value, dtypes.dtype):
         return [("dtype", value)]
     if isinstance(value, bool):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Self
 
 from ..core import Tensor, changes
-from ..core.apply import tell_dropped, with_gradients
+from ..core.apply import notify_dropped, with_gradients
 from ..graph.compile import compile_in_place
 from . import calling, registry, state
 from .conversion import Convertible
@@ -381,7 +381,7 @@ class Module(Hookable, Convertible, registry.ModuleBase):
         """Set the gradients of all parameters to None, or to zero with `set_to_none=False`."""
         for parameter in self.parameters():
             if set_to_none:
-                tell_dropped(parameter)
+                notify_dropped(parameter)
                 parameter.grad = None
             elif with_gradients([parameter]):
                 if parameter.grad.requires_grad:

@@ -18,7 +18,7 @@ from .parameter import Parameter, UninitializedBuffer, UninitializedParameter
 __all__ = [
     "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "CrossMapLRN2d", "GroupNorm", "InstanceNorm1d", "InstanceNorm2d",
     "InstanceNorm3d", "LayerNorm", "LazyBatchNorm1d", "LazyBatchNorm2d", "LazyBatchNorm3d", "LazyInstanceNorm1d",
-    "LazyInstanceNorm2d", "LazyInstanceNorm3d", "LocalResponseNorm", "RMSNorm", "SyncBatchNorm",
+    "LazyInstanceNorm2d", "LazyInstanceNorm3d", "LocalResponseNorm", "RMSNorm",
 ]  # fmt: skip
 
 
@@ -171,51 +171,6 @@ class BatchNorm3d(_BatchNorm):
     """Batch normalization of (N, C, D, H, W)."""
 
     dims = (5,)
-
-
-class SyncBatchNorm(_BatchNorm):
-    """Batch normalization of any (N, C, ...). numod runs in a single process, so it equals BatchNorm."""
-
-    def __init__(
-        self,
-        num_features: int,
-        eps: float = 1e-5,
-        momentum: float | None = 0.1,
-        affine: bool = True,
-        track_running_stats: bool = True,
-        process_group: Any = None,
-        device: Any = None,
-        dtype: Any = None,
-        *,
-        bias: bool = True,
-    ) -> None:
-        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
-        self.process_group = process_group
-
-    def _check_input_dim(self, input: Tensor) -> None:
-        if input.ndim < 2:
-            raise ValueError(f"expected at least 2D input (got {input.ndim}D input)")
-
-    @classmethod
-    def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
-        """The module with its batch norms replaced by SyncBatchNorm, keeping parameters and statistics."""
-        result = module
-        if isinstance(module, _BatchNorm) and not isinstance(module, cls):
-            result = cls(
-                module.num_features,
-                module.eps,
-                module.momentum,
-                module.affine,
-                module.track_running_stats,
-                process_group,
-                bias=module.bias is not None,
-            )
-            result._parameters.update(module._parameters)
-            result._buffers.update(module._buffers)
-            result.training = module.training
-        for name, child in module.named_children():
-            result.add_module(name, cls.convert_sync_batchnorm(child, process_group))
-        return result
 
 
 class _InstanceNorm(_Norm):

@@ -11,7 +11,7 @@ from ..autograd import is_grad_enabled
 from ..core import Tensor, cat, empty, full, functions as f, tensor, zeros
 from ..core.apply import state as modes
 from ..dtypes import int64
-from ..ops.sequence import rnn_cell as op, rnn_layer as whole
+from ..ops.sequence import rnn_cell, rnn_layer
 from ..errors import plain
 from . import functional as F
 from . import init
@@ -32,17 +32,17 @@ def _step(mode: str, gates: Tensor, state: State, weight: Tensor, bias: Tensor |
     if inner.dtype is not state[0].dtype or gates.dtype is not inner.dtype:
         gates, inner = gates.to(state[0].dtype), inner.to(state[0].dtype)
     if mode == "LSTM":
-        return op.lstm_cell.apply((gates + inner, f.contiguous(state[1])))
+        return rnn_cell.lstm_cell.apply((gates + inner, f.contiguous(state[1])))
     if mode == "GRU":
-        return (op.gru_cell.apply((f.contiguous(gates), inner, f.contiguous(state[0]))),)
+        return (rnn_cell.gru_cell.apply((f.contiguous(gates), inner, f.contiguous(state[0]))),)
     return ((gates + inner).relu() if mode == "RNN_RELU" else (gates + inner).tanh(),)
 
 
 _LAYERS = {
-    "LSTM": whole.lstm_layer,
-    "GRU": whole.gru_layer,
-    "RNN_TANH": whole.rnn_layer,
-    "RNN_RELU": whole.rnn_relu_layer,
+    "LSTM": rnn_layer.lstm_layer,
+    "GRU": rnn_layer.gru_layer,
+    "RNN_TANH": rnn_layer.rnn_layer,
+    "RNN_RELU": rnn_layer.rnn_relu_layer,
 }
 _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 
@@ -219,7 +219,7 @@ class RNNBase(Module):
     def _takes(self, sequence: Unpacked) -> bool:
         """Whether kernels run all layers, and dropout draws no numbers for rows that do not exist."""
         draws = self.dropout and self.training and self.num_layers > 1
-        return not (self.proj_size or draws or modes.autocast) and whole.runs(sequence.rows, *self._flat_weights)
+        return not (self.proj_size or draws or modes.autocast) and rnn_layer.runs(sequence.rows, *self._flat_weights)
 
     def _unpacked(self, sequence: Unpacked, hx: Any) -> tuple[PackedSequence, Any]:
         """As `_packed`, in a program for all lengths."""
@@ -287,10 +287,10 @@ class RNNBase(Module):
         The input's part of all gates is one product; then one kernel runs all steps if it supports the case.
         """
         weights = self._weights(suffix)
-        if self.proj_size or not whole.runs(x, *weights.values(), *start):
+        if self.proj_size or not rnn_layer.runs(x, *weights.values(), *start):
             return self._run_by_step(x, sizes, start, weights, reverse)
         if isinstance(sizes, Unpacked):
-            counts, counted = sizes.counts, whole.room(sizes.steps, sizes.batch)
+            counts, counted = sizes.counts, rnn_layer.room(sizes.steps, sizes.batch)
         else:
             counts = (
                 full((len(sizes),), sizes[0], dtype=int64, device=x.device)

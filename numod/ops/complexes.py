@@ -28,9 +28,9 @@ class ComplexPart(Pointwise):
         super().__init__(name, body, {}, **options)
         self.rules, self.differentiable = rules, True
 
-    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """See `Op.misfit`. All rows but `direction` are also defined for real numbers."""
-        problem = super().misfit(arguments, parameters, sizes)
+    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """See `Op.check`. All rows but `direction` are also defined for real numbers."""
+        problem = super().check(arguments, parameters, sizes)
         kinds = tuple([argument if isinstance(argument, Layout) else type(argument) for argument in arguments])
         if problem or self is not direction or self.types(kinds, parameters)[0].is_complex:
             return problem

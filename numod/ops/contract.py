@@ -126,7 +126,7 @@ def check(op: Any, arguments: Sequence, attributes: tuple) -> Sizes:
     first = next((argument for argument in arguments if isinstance(argument, Layout)), None)
     for attribute, value in zip(contract.attributes, attributes):
         _check_attribute(op, attribute, value, sizes, first)
-    problem = op.misfit(tuple(arguments), attributes, sizes)
+    problem = op.check(tuple(arguments), attributes, sizes)
     if problem:
         raise ValueError(f"{op.name}: {problem}")
     return sizes

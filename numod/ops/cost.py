@@ -70,7 +70,7 @@ def flops(op: Op, inputs: tuple, parameters: tuple, results: tuple[Layout, ...])
     if isinstance(op, FusedMapReduce):
         return (functions(op.row) + 1) * tensors[0].size
     if isinstance(op, Reduction):
-        return (1 + _calls(as_expression(op.each(Symbol("x"))))) * tensors[0].size
+        return (1 + _calls(as_expression(op.map(Symbol("x"))))) * tensors[0].size
     if isinstance(op, (Softmax, CrossEntropy)):
         return _SOFTMAX * tensors[0].size
     return 0

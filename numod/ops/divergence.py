@@ -10,7 +10,7 @@ are total derivatives.
 from __future__ import annotations
 
 from .pointwise import pointwise
-from .special import trigamma
+from .special import digamma, trigamma
 from .table import abs, exp, expm1, log1p, maximum, minimum, sigmoid, softplus, where, zero
 
 
@@ -88,6 +88,72 @@ lgamma_divergence = pointwise(  # lgamma(y) - lgamma(x) - (y - x) digamma(x)
     dx=lambda g, x, z: -g * z * trigamma(x),
     dy=lambda g, x, y, z: g * digamma_rise(x, y, z),
     dz=zero,
+    result="float",
+)
+gumbel_divergence = pointwise(  # of Gumbel distributions whose locations are x apart, with scales y and z
+    "gumbel_divergence",
+    "gumbel_divergence(float64(x), float64(y), float64(z))",
+    dx=lambda g, x, y, z: g * gumbel_slope_by_shift(x, y, z),
+    dy=lambda g, x, y, z: g * gumbel_slope_by_scale(x, y, z),
+    dz=lambda g, x, y, z: g * gumbel_slope_by_other(x, y, z),
+    result="float",
+)
+
+
+# Second derivatives. The divergence depends on x / z and y / z only, so its derivatives are homogeneous of degree -1:
+# their derivatives by z follow from those by x and y (Euler's theorem).
+
+
+def _by_shift_twice(x, y, z):
+    return (1.0 - z * gumbel_slope_by_shift(x, y, z)) / (z * z)
+
+
+def _by_shift_and_scale(x, y, z):
+    return -_by_shift_twice(x, y, z) * digamma(1.0 + y / z)
+
+
+def _by_scale_twice(x, y, z):
+    slope = digamma(1.0 + y / z)
+    return 1.0 / (y * y) + _by_shift_twice(x, y, z) * (trigamma(1.0 + y / z) + slope * slope)
+
+
+def _by_shift_and_other(x, y, z):
+    known = x * _by_shift_twice(x, y, z) + y * _by_shift_and_scale(x, y, z)
+    return -(gumbel_slope_by_shift(x, y, z) + known) / z
+
+
+def _by_scale_and_other(x, y, z):
+    known = x * _by_shift_and_scale(x, y, z) + y * _by_scale_twice(x, y, z)
+    return -(gumbel_slope_by_scale(x, y, z) + known) / z
+
+
+def _by_other_twice(x, y, z):
+    known = x * _by_shift_and_other(x, y, z) + y * _by_scale_and_other(x, y, z)
+    return -(gumbel_slope_by_other(x, y, z) + known) / z
+
+
+gumbel_slope_by_shift = pointwise(
+    "gumbel_slope_by_shift",
+    "gumbel_slope(float64(x), float64(y), float64(z), 0)",
+    dx=lambda g, x, y, z: g * _by_shift_twice(x, y, z),
+    dy=lambda g, x, y, z: g * _by_shift_and_scale(x, y, z),
+    dz=lambda g, x, y, z: g * _by_shift_and_other(x, y, z),
+    result="float",
+)
+gumbel_slope_by_scale = pointwise(
+    "gumbel_slope_by_scale",
+    "gumbel_slope(float64(x), float64(y), float64(z), 1)",
+    dx=lambda g, x, y, z: g * _by_shift_and_scale(x, y, z),
+    dy=lambda g, x, y, z: g * _by_scale_twice(x, y, z),
+    dz=lambda g, x, y, z: g * _by_scale_and_other(x, y, z),
+    result="float",
+)
+gumbel_slope_by_other = pointwise(
+    "gumbel_slope_by_other",
+    "gumbel_slope(float64(x), float64(y), float64(z), 2)",
+    dx=lambda g, x, y, z: g * _by_shift_and_other(x, y, z),
+    dy=lambda g, x, y, z: g * _by_scale_and_other(x, y, z),
+    dz=lambda g, x, y, z: g * _by_other_twice(x, y, z),
     result="float",
 )
 bernoulli_entropy = pointwise(  # with logit x

@@ -77,22 +77,22 @@ class Plan:
 
 @dataclass(slots=True)
 class BackwardPlan:
-    """What a node saves, and how it calls its gradients.
+    """The values that a node saves, and the calls that compute its gradients.
 
-    A call is (input position or positions, function, getter of its arguments from the pool). The pool is [g, *saved
-    inputs], the results numbered in `keep_out`, all results as a tuple if a gradient takes `outs`, and for `wide` plans
-    *parameters, *layouts, the list of layouts, `wanted` and `recording`.
+    `saved_names` are the names of the values available to gradients: g, the inputs at `keep`, the results at
+    `keep_out`, a tuple of all results if `all_results`, and the attributes, layouts, `wanted` and `recording` if
+    `needs_attributes`. A call is (input position or positions, function, getter of its arguments from the values).
     """
 
     keep: list[int]
     keep_out: tuple[int, ...]
-    together: bool
-    wide: bool
+    all_results: bool
+    needs_attributes: bool
     calls: list[tuple[int | tuple[int, ...], Callable, Callable]]
     wanted: tuple[str, ...]
-    pool: list
+    saved_names: list
     # calls and `wanted` for subsets of the inputs
-    narrowed: dict[tuple[int, ...], tuple[list, tuple[str, ...]]]
+    subsets: dict[tuple[int, ...], tuple[list, tuple[str, ...]]]
 
 
 @dataclass(frozen=True)
@@ -146,6 +146,8 @@ class Op:
     differentiable = True
     reusable = False  # whether a backward pass keeps the saved values
     reports = False  # true for ops that raise or warn: they run although nothing reads their result
+    # whether a host call that raised may be run again, by the eager function: not for what other processes take part in
+    repeatable = True
     portable = True  # false for ops on memory packed for this processor, which cannot be saved to files
     # inputs and attributes in the notation of `contract`; programs from files are checked against it
     takes: str | None = None
@@ -154,7 +156,7 @@ class Op:
         self.name = name
         self.plans: dict[tuple, Plan] = {}
         _ops[id(self)] = self
-        self.recipes: dict[tuple[int, int], BackwardPlan] = {}
+        self.backward_plans: dict[tuple[int, int], BackwardPlan] = {}
 
     def supports_half(self, arguments: tuple, parameters: tuple) -> bool:
         """Whether the op's kernels read these 16-bit floats, although `upcasts_half` is true."""
@@ -172,7 +174,7 @@ class Op:
         """
         raise TypeError(f"{self.name} has no in-place form; assign its result instead")
 
-    def finished(
+    def with_epilogue(
         self,
         name: str,
         arguments: tuple,
@@ -211,7 +213,7 @@ class Op:
         if plan.era == _era:
             self.plans[key] = plan
 
-    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
         """The error of a call that fits `takes`, whose names have these `sizes`; None if the call is valid."""
         return None
 
@@ -235,32 +237,34 @@ class Op:
             isinstance(names, tuple) and self.inputs[position] in names for names in self.gradients
         )
 
-    def recipe(self, wanted: int, count: int) -> BackwardPlan:
+    def backward_plan(self, wanted: int, count: int) -> BackwardPlan:
         """The backward plan for the gradients of the wanted inputs (a bit mask)."""
-        recipe = self.recipes[wanted, count] = self._recipe([k for k in range(count) if wanted >> k & 1], count)
-        return recipe
+        plan = self.backward_plans[wanted, count] = self._backward_plan(
+            [k for k in range(count) if wanted >> k & 1], count
+        )
+        return plan
 
-    def fewer(self, recipe: BackwardPlan, positions: tuple[int, ...]) -> tuple[list, tuple[str, ...]]:
-        """(calls, `wanted`) of a backward plan for the inputs at `positions` only; all calls if these need values that
-        the plan does not save.
-        """
-        narrowed = recipe.narrowed.get(positions)
-        if narrowed is None:
+    def narrowed(self, plan: BackwardPlan, positions: tuple[int, ...]) -> tuple[list, tuple[str, ...]]:
+        """(calls, `wanted`) of a plan for the inputs at `positions` only; all calls if they need unsaved values."""
+        subset = plan.subsets.get(positions)
+        if subset is None:
             calls = self._calls(list(positions)) if self.inputs else []
             if calls and all(
-                name in recipe.pool or name == "layout" and recipe.wide for _, _, names in calls for name in names
+                name in plan.saved_names or name == "layout" and plan.needs_attributes
+                for _, _, names in calls
+                for name in names
             ):
-                narrowed = (
-                    [(k, function, _getter(recipe.pool, k, names)) for k, function, names in calls],
-                    tuple([name for name in recipe.wanted if self.inputs.index(name) in positions]),
+                subset = (
+                    [(k, function, _getter(plan.saved_names, k, names)) for k, function, names in calls],
+                    tuple([name for name in plan.wanted if self.inputs.index(name) in positions]),
                 )
             else:
-                narrowed = recipe.calls, recipe.wanted
-            recipe.narrowed[positions] = narrowed
-        return narrowed
+                subset = plan.calls, plan.wanted
+            plan.subsets[positions] = subset
+        return subset
 
-    def _recipe(self, wanted: list[int], count: int) -> BackwardPlan:
-        return self._recipe_of(self._calls(wanted), wanted, count)
+    def _backward_plan(self, wanted: list[int], count: int) -> BackwardPlan:
+        return self._plan_of_calls(self._calls(wanted), wanted, count)
 
     def _calls(self, wanted: list[int]) -> list[tuple]:
         """(position or positions, function, names of its arguments) of the gradients of these inputs."""
@@ -275,28 +279,28 @@ class Op:
                 calls.append((tuple(map(self.inputs.index, names)), function, argument_names(function)))
         return calls
 
-    def _recipe_of(self, calls: list[tuple], wanted: list[int], count: int) -> BackwardPlan:
+    def _plan_of_calls(self, calls: list[tuple], wanted: list[int], count: int) -> BackwardPlan:
         needed = [name for _, _, names in calls for name in names]
         keep = [k for k, name in enumerate(self.inputs) if name in needed]
         results = self.outputs or ("out",)
         keep_out = tuple(k for k, name in enumerate(results) if name in needed or "outs" in needed)
-        pool = [
+        saved_names = [
             "grads" if self.outputs else "g",
             *(self.inputs[k] for k in keep),
             *(results[k] for k in keep_out),
             *(["outs"] if "outs" in needed else []),
         ]
-        wide = any(name not in pool for name in needed)
-        pool += [*self.parameters, *range(count), "layouts", "wanted", "recording"] if wide else []
+        needs_attributes = any(name not in saved_names for name in needed)
+        saved_names += [*self.parameters, *range(count), "layouts", "wanted", "recording"] if needs_attributes else []
         names_wanted = tuple(self.inputs[k] for k in wanted) if self.inputs else ()
         return BackwardPlan(
             keep,
             keep_out,
             "outs" in needed,
-            wide,
-            [(k, function, _getter(pool, k, names)) for k, function, names in calls],
+            needs_attributes,
+            [(k, function, _getter(saved_names, k, names)) for k, function, names in calls],
             names_wanted,
-            pool,
+            saved_names,
             {},
         )
 
@@ -304,9 +308,9 @@ class Op:
         return f"<op {self.name}>"
 
 
-def _getter(pool: list, position: int | tuple, names: tuple) -> Callable:
-    """A function that picks a gradient's arguments from a node's pool."""
-    indices = [pool.index(position if name == "layout" else name) for name in names]
+def _getter(saved_names: list, position: int | tuple, names: tuple) -> Callable:
+    """A function that selects a gradient's arguments from the values named `saved_names`."""
+    indices = [saved_names.index(position if name == "layout" else name) for name in names]
     return itemgetter(*indices) if len(indices) > 1 else lambda values: (values[indices[0]],)
 
 

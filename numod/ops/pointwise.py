@@ -23,7 +23,9 @@ _BOOL_ERRORS = {  # errors of operators that are tried on bool masks
 }
 
 
-_RESULTS = {"bool": lambda kind: dtypes.bool_, "real": DType.to_real, "complex": DType.to_complex}
+_RESULTS = {"bool": lambda kind: dtypes.bool_, "real": DType.to_real, "complex": DType.to_complex} | {
+    name: lambda kind, integers=dtypes.ALL[name]: integers for name in ("int8", "uint8", "int32")
+}
 
 
 class Pointwise(Op, Formula):
@@ -90,8 +92,8 @@ class Pointwise(Op, Formula):
         inputs = " ".join(f"{name}#[*_]~:any" for name in self.inputs)
         return f"{inputs}; / compute=dtype? device=device shape=0..^* strides=0..^*?"
 
-    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """See `Op.misfit`."""
+    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """See `Op.check`."""
         if (
             len(parameters) > 3
             and parameters[3] is not None

@@ -33,7 +33,7 @@ def standard_gamma_gradient_kernel(alpha, value, out, n):
     """out = d value / d alpha at a fixed quantile (implicit reparameterization)."""
     for task in parallel_range(n):
         k = int64(task)
-        out[uintp(k)] = gamma_slope(float64(alpha[uintp(k)]), float64(value[uintp(k)]))
+        out[uintp(k)] = gamma_derivative(float64(alpha[uintp(k)]), float64(value[uintp(k)]))
 
 
 def poisson_kernel(rate, out, seed, offset, n):
@@ -89,7 +89,7 @@ def gamma_variate(seed, counter, alpha):
 
 
 @scalar
-def gamma_slope(alpha, value):
+def gamma_derivative(alpha, value):
     """-(dP/d alpha) / p for the gamma distribution function P and density p.
 
     P = sum over n of value^(alpha+n) e^-value / Gamma(alpha+n+1) is differentiated term by term.

@@ -52,13 +52,20 @@ zeta = pointwise(
 gammainc = pointwise(
     "gammainc",
     "incomplete_gamma(float64(x), float64(y), 0)",
-    dy=lambda g, x, y: g * exp((x - 1.0) * log(y) - y - lgamma(x)),
+    dy=lambda g, x, y: g * incomplete_gamma_slope(x, y),
     result="float",
 )
 gammaincc = pointwise(
     "gammaincc",
     "incomplete_gamma(float64(x), float64(y), 1)",
-    dy=lambda g, x, y: -g * exp((x - 1.0) * log(y) - y - lgamma(x)),
+    dy=lambda g, x, y: -g * incomplete_gamma_slope(x, y),
+    result="float",
+)
+incomplete_gamma_slope = pointwise(  # y^(x - 1) exp(-y) / gamma(x)
+    "incomplete_gamma_slope",
+    "incomplete_gamma_slope(float64(x), float64(y))",
+    dx=lambda g, x, y, out: g * out * (log(y) - digamma(x)),
+    dy=lambda g, x, y, out: g * out * ((x - 1.0) / y - 1.0),
     result="float",
 )
 for _row, _name in ((zeta, "special_zeta: self"), (gammainc, "igamma: input"), (gammaincc, "igammac: input")):

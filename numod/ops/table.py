@@ -14,7 +14,7 @@ NUMBER, INTEGER, FLOAT = "uif", "bui", "f"  # kinds of dtypes that a row accepts
 NAN = float("nan")
 
 
-def acosh_slope(x):
+def acosh_derivative(x):
     """1 / sqrt(x^2 - 1) on the branch of the complex acosh; for x below -1, where acosh is NaN, PyTorch's value."""
     slope = rsqrt(x + 1.0) * rsqrt(x - 1.0)
     return where(slope == slope, slope, rsqrt(x * x - 1.0))
@@ -30,7 +30,7 @@ def tanh_gate(x):
     return 1.5957691216057308 * (x + 0.044715 * x * x * x)
 
 
-def tanh_gate_slope(x):
+def tanh_gate_derivative(x):
     """The derivative of x sigmoid(tanh_gate(x)).
 
     One exponential gives both the gate and 1 - gate without cancellation.
@@ -43,7 +43,7 @@ def tanh_gate_slope(x):
     return gate * (1.0 + x * complement * (1.5957691216057308 + 0.21406444881780073 * x * x))
 
 
-def silu_slope(x):
+def silu_derivative(x):
     """The derivative of x sigmoid(x)."""
     gate = sigmoid(x)
     return gate * (1.0 + x * (1.0 - gate))
@@ -56,7 +56,7 @@ def mish_gate(x):
     return square / (square + 2.0)
 
 
-def mish_slope(x):
+def mish_derivative(x):
     """The derivative of x mish_gate(x)."""
     limited = minimum(x, 40.0)
     exponential = exp(limited)
@@ -65,7 +65,7 @@ def mish_slope(x):
     return square * share + limited * (4.0 * exponential * (exponential + 1.0) * share * share)
 
 
-def sinc_slope(x):
+def sinc_derivative(x):
     """The derivative of sinc. A Taylor series below 1/4, where (cos(pi x) - sinc(x)) / x cancels."""
     is_small = near_origin.express(x)
     inner, divisor = where(is_small, x, 0.0), where(is_small, 1.0, x)
@@ -88,7 +88,7 @@ def share_of_squares(x, y):
     return where(larger == 0.0, 0.0, where(abs(x) >= abs(y), 1.0, ratio) / larger / (1.0 + ratio * ratio))
 
 
-def cross_entropy_slope(x, negative, positive):
+def cross_entropy_derivative(x, negative, positive):
     """negative * sigmoid(x) - positive * sigmoid(-x), with one exponential and one division."""
     exponential = exp(-abs(x))
     return where(x >= 0.0, negative - positive * exponential, negative * exponential - positive) / (1.0 + exponential)
@@ -356,7 +356,9 @@ tanh = pointwise("tanh", "tanh(x)", dx=lambda g, out: g * (1.0 - out * out), res
 asinh = pointwise(
     "asinh", "asinh(x)", dx=lambda g, x: g * rsqrt(x * x + 1.0), result="float", complex="complex_asinh(x)"
 )
-acosh = pointwise("acosh", "acosh(x)", dx=lambda g, x: g * acosh_slope(x), result="float", complex="complex_acosh(x)")
+acosh = pointwise(
+    "acosh", "acosh(x)", dx=lambda g, x: g * acosh_derivative(x), result="float", complex="complex_acosh(x)"
+)
 atanh = pointwise("atanh", "atanh(x)", dx=lambda g, x: g / (1.0 - x * x), result="float", complex="complex_atanh(x)")
 hypot = pointwise(
     "hypot", "hypot(x, y)", dx=lambda g, x, out: g * (x / out), dy=lambda g, y, out: g * (y / out), accepts=FLOAT
@@ -364,7 +366,7 @@ hypot = pointwise(
 sinc = pointwise(
     "sinc",
     lambda x: where(x == 0.0, 1.0, sin(3.141592653589793 * x) / (3.141592653589793 * where(x == 0.0, 1.0, x))),
-    dx=lambda g, x: g * sinc_slope(x),
+    dx=lambda g, x: g * sinc_derivative(x),
     result="float",
     complex=True,
 )
@@ -420,9 +422,12 @@ celu = pointwise(
 )
 gelu = pointwise("gelu", lambda x: x * normal_cdf(x), accepts=FLOAT)
 gelu_tanh = pointwise(
-    "gelu_tanh", lambda x: x * sigmoid(tanh_gate(x)), dx=lambda g, x: g * tanh_gate_slope(near_zero(x)), accepts=FLOAT
+    "gelu_tanh",
+    lambda x: x * sigmoid(tanh_gate(x)),
+    dx=lambda g, x: g * tanh_gate_derivative(near_zero(x)),
+    accepts=FLOAT,
 )
-silu = pointwise("silu", lambda x: x * sigmoid(x), dx=lambda g, x: g * silu_slope(x), accepts=FLOAT, complex=True)
+silu = pointwise("silu", lambda x: x * sigmoid(x), dx=lambda g, x: g * silu_derivative(x), accepts=FLOAT, complex=True)
 softplus = pointwise(
     "softplus",
     lambda x, beta=1.0, threshold=20.0: where(
@@ -431,7 +436,7 @@ softplus = pointwise(
     dx=lambda g, x, beta, threshold: where(x * beta > threshold, g, g * sigmoid(x * beta)),
     accepts=FLOAT,
 )
-mish = pointwise("mish", lambda x: x * mish_gate(x), dx=lambda g, x: g * mish_slope(x), accepts=FLOAT)
+mish = pointwise("mish", lambda x: x * mish_gate(x), dx=lambda g, x: g * mish_derivative(x), accepts=FLOAT)
 logsigmoid = pointwise(
     "logsigmoid", lambda x: minimum(x, 0.0) - log1p(exp(-abs(x))), dx=lambda g, x: g * sigmoid(-x), accepts=FLOAT
 )
@@ -514,7 +519,7 @@ binary_cross_entropy_with_logits = pointwise(
         + pos_weight * target * maximum(-x, 0.0)
         + (1.0 - target + pos_weight * target) * log1p(exp(-abs(x)))
     ),
-    dx=lambda g, x, target, pos_weight: g * cross_entropy_slope(x, 1.0 - target, pos_weight * target),
+    dx=lambda g, x, target, pos_weight: g * cross_entropy_derivative(x, 1.0 - target, pos_weight * target),
     dtarget=lambda g, x, target, pos_weight: (
         g * (where(pos_weight == 1.0, 0.0, (1.0 - pos_weight) * logsigmoid(x)) - x)
     ),

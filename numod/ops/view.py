@@ -41,8 +41,8 @@ class View(Op):
         shape, strides, offset = self.rule(x, *parameters)
         return Plan(layout(tuple(shape), x.dtype, x.device, tuple(strides)), None, offset=offset if x.size else 0)
 
-    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """See `Op.misfit`. Whether a view lies within its tensor's memory is checked in `graph.verify`."""
+    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """See `Op.check`. Whether a view lies within its tensor's memory is checked in `graph.verify`."""
         return _MISFITS[self.name](arguments[0], *parameters) if self.name in _MISFITS else None
 
     def _scatter(self) -> Callable:

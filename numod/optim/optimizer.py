@@ -11,7 +11,7 @@ from typing import Any
 
 from ..autograd import enable_grad
 from ..core import changes
-from ..core.apply import apply_updates, listeners, tell_dropped, with_gradients
+from ..core.apply import apply_updates, listeners, notify_dropped, with_gradients
 from ..core.tensor import Tensor
 from ..core.create.values import tensor
 from ..ops.update import Update
@@ -133,7 +133,7 @@ class Optimizer(Hooked):
             for parameter in group["params"]:
                 if set_to_none:
                     if listeners:
-                        tell_dropped(parameter)
+                        notify_dropped(parameter)
                     parameter._grad = None
                 elif with_gradients([parameter]):
                     parameter._grad = parameter._grad.detach() if parameter._grad.requires_grad else parameter._grad

@@ -18,7 +18,7 @@ HOMES = {  # PyTorch's path -> numod's, both below numod
     **{
         name: f"paths.{name}"
         for name in (
-            "accelerator compiler cpu distributed functional futures fx hub jit library masked multiprocessing onnx "
+            "accelerator compiler cpu functional futures fx hub jit library masked multiprocessing onnx "
             "quasirandom signal types"
         ).split()
     },
@@ -34,7 +34,10 @@ HOMES = {  # PyTorch's path -> numod's, both below numod
     "autograd.anomaly_mode": "autograd.anomaly", "amp.grad_scaler": "amp.scaler", "cuda.nvtx": "profiler.ranges",
     "profiler.itt": "profiler.ranges", "profiler.profiler": "profiler", "autograd.profiler": "profiler.legacy",
     "autograd.profiler_util": "profiler.legacy",
-    **{f"nn.parallel.{name}": "nn.parallel" for name in ("data_parallel", "distributed", "scatter_gather")},
+    **{f"nn.parallel.{name}": "nn.parallel" for name in ("data_parallel", "scatter_gather")},
+    "distributed.optim": "optim.zero_redundancy", "distributed.distributed_c10d": "distributed",
+    "distributed.optim.zero_redundancy_optimizer": "optim.zero_redundancy",
+    **dict.fromkeys(("distributed.nn", "distributed.nn.functional"), "distributed.functional"),
     "nn.utils.clip_grad": "nn.utils.clip", "nn.utils.convert_parameters": "nn.utils.vector", "utils.hooks": "nn.hooks",
     **dict.fromkeys(("fx.graph_module", "fx.node", "_subclasses", "_subclasses.fake_tensor"), "paths.fx"),
     **dict.fromkeys(("fx.experimental", "fx.experimental.proxy_tensor"), "paths.fx"),

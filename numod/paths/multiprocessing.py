@@ -10,6 +10,9 @@ from collections.abc import Callable
 from multiprocessing import *
 from typing import Any
 
+from ..distributed.group import is_available
+from ..distributed.spawn import Ranks, needs_ranks
+
 __all__ = _python.__all__ + [
     "get_all_sharing_strategies", "get_sharing_strategy", "set_sharing_strategy", "spawn", "start_processes",
 ]  # fmt: skip
@@ -23,7 +26,15 @@ def start_processes(
     daemon: bool = False,
     start_method: str = "spawn",
 ) -> list[Any]:
-    """Run fn(number, *args) in `nprocs` processes, and wait for them if `join`. Raises RuntimeError where one fails."""
+    """Run fn(number, *args) in `nprocs` processes, and wait for them if `join`. Raises RuntimeError where one fails.
+
+    If mpi4py is installed and `fn` calls `init_process_group`, the processes are started by mpiexec as its ranks.
+    """
+    if nprocs > 1 and is_available() and needs_ranks(fn):
+        ranks = Ranks(fn, tuple(args), nprocs)
+        if join:
+            ranks.join()
+        return [ranks]
     context = _python.get_context(start_method)
     processes = [context.Process(target=fn, args=(number, *args), daemon=daemon) for number in range(nprocs)]
     for process in processes:

@@ -8,7 +8,7 @@ from types import ModuleType
 
 from ..errors import name_only
 
-ONE_PROCESS = "a program is one process; run the model whole, on one device"
+ONE_PROCESS = "ranks hold the whole model; use numod.nn.parallel.DistributedDataParallel"
 _EXPORTER = "it writes no ONNX file; save a recorded program by numod.serialization.save_program"
 _QUANTIZATION = (
     "DeQuantStub QConfig QConfigMapping QuantStub convert fuse_modules fuse_modules_qat "
@@ -25,9 +25,6 @@ MODULES = {  # PyTorch's path below numod: its names, and what to do instead
     **{name: (_QUANTIZATION, "Module.to(numod.bfloat16) halves the weights") for name in ("ao", "ao.nn",
         "ao.nn.quantized", "ao.quantization")},
     "distributed.device_mesh": ("DeviceMesh init_device_mesh", ONE_PROCESS),
-    "distributed.nn": ("all_gather all_reduce all_to_all broadcast gather reduce scatter", ONE_PROCESS),
-    "distributed.nn.functional": ("all_gather all_reduce all_to_all broadcast gather reduce scatter", ONE_PROCESS),
-    "distributed.optim": ("DistributedOptimizer PostLocalSGDOptimizer ZeroRedundancyOptimizer", ONE_PROCESS),
     "distributed.rpc": ("RRef init_rpc remote rpc_async rpc_sync shutdown", ONE_PROCESS),
     "distributed.tensor": ("DTensor DeviceMesh Partial Placement Replicate Shard distribute_module distribute_tensor",
         ONE_PROCESS),

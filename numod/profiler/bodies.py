@@ -201,4 +201,4 @@ class CompiledCall:
 def _program(compiled: Compiled) -> Program | None:
     """The program that ran, if there is only one, with one set of shapes."""
     versions = [version for variants in compiled.versions.values() for version in variants]
-    return versions[0].executable.program if len(versions) == 1 and not compiled.dynamic else None
+    return versions[0].executable.program if len(versions) == 1 and not compiled.settings.dynamic else None

@@ -219,11 +219,16 @@ def _wire_program(compiled: object, short: Callable, exchange: dict[int, Callabl
 
     Entry points inside the timed wrappers (given by id) are not replaced.
     """
-    space = getattr(short, "__globals__", {})
-    if "slow" in space:
-        space.update(
-            {name: wire(value, exchange, set(wrappers)) for name, value in space.items() if name.startswith("launch")}
-        )
+    for path in (short, *[variant.entry for variant in compiled.variants]):
+        space = getattr(path, "__globals__", {})
+        if "slow" in space:
+            space.update(
+                {
+                    name: wire(value, exchange, set(wrappers))
+                    for name, value in space.items()
+                    if name.startswith("launch")
+                }
+            )
     for section in _sections(compiled):
         name = "launch" if section.linked else "launchers"
         setattr(section, name, wire(getattr(section, name), exchange, set(wrappers)))

@@ -29,11 +29,16 @@ _PATIENCE = 10.0  # time limit in seconds for compiling kernels again for their 
 
 def export_html(prof: profile, path: str, title: str, assembly: int) -> None:
     """Write the report of a profile. The `assembly` longest kernels are shown with machine code."""
-    parts = {"title": _escaped(title), "style": _part("style.css"), "script": _part("script.js")}
-    parts["data"] = json.dumps(describe(prof, title, assembly), separators=(",", ":")).replace("</", "<\\/")
-    page = re.sub(r"@(\w+)@", lambda match: parts[match[1]], _part("page.html"))
+    write_page(path, title, _part("page.html"), _part("script.js"), describe(prof, title, assembly))
+
+
+def write_page(path: str | os.PathLike, title: str, page: str, script: str, data: dict[str, Any]) -> None:
+    """Write one HTML file: the page's markup and script, with the style and the functions that all pages share."""
+    parts = {"title": _escaped(title), "style": _part("style.css"), "script": _part("common.js") + script}
+    parts["data"] = json.dumps(data, separators=(",", ":")).replace("</", "<\\/")
+    text = re.sub(r"@(\w+)@", lambda match: parts[match[1]], page)
     with open(path, "w", encoding="utf-8") as file:
-        file.write(page)
+        file.write(text)
 
 
 def _part(name: str) -> str:
@@ -263,7 +268,7 @@ def _kernel(report: KernelReport, with_assembly: bool) -> dict[str, Any]:
         fields.update(
             assembly=code.assembly,
             lines=code.lines,
-            hot=code.hot_place,
+            hot=code.hot_range,
             code_bytes=code.code_bytes,
             vector_bits=code.vector_bits,
             unroll=code.unroll,

@@ -9,9 +9,9 @@ after loading. Optimizer steps are rejected, since their scalars come from Pytho
 Security. Loading parses JSON and creates tensors, with memory proportional to the file's size. It opens no other path,
 imports no name, and puts no text of the file into kernel source. A step names one of numod's ops. Its inputs and
 attributes must satisfy the op's contract (`ops.contract`) in type, range and length before anything is planned
-(`graph.verify`). Running executes numod's ops on tensors of the sizes in the file, so a program may take any time and
+(`graph.ir.verify`). Running executes numod's ops on tensors of the sizes in the file, so it may take any time and
 memory. It writes to its own tensors, its inputs and gradients, and it advances the default generator. Reads by index
-are bounds-checked (`graph.bounds`) even if the file contains no such checks.
+are bounds-checked (`graph.ir.bounds`) even if the file contains no such checks.
 """
 
 from __future__ import annotations
@@ -62,6 +62,16 @@ def save_program(
     must not begin with "storage" or a digit. Raises ValueError for steps that depend on this process, such as an
     optimizer's scalars.
     """
+    text, tensors = described(program)
+    text |= {} if about is None else {"about": _to_json(about)}
+    save_file(tensors | (further or {}), filename, {KEY: json.dumps(text, separators=(",", ":"))})
+
+
+def described(program: Program) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """(what a file says of a program, as JSON; the tensors that it holds: the storages, flat). `program_of` undoes it.
+
+    Raises ValueError as `save_program` does.
+    """
     storages: dict[int, str] = {}
     tensors: dict[str, Tensor] = {}
     captured = []
@@ -82,8 +92,12 @@ def save_program(
         "gradients": [[leaf.number, None if gradient is None else gradient.number] for leaf,
             gradient in program.gradients.items()], "outputs": _to_json(program.outputs),
     }  # fmt: skip
-    text |= {} if about is None else {"about": _to_json(about)}
-    save_file(tensors | (further or {}), filename, {KEY: json.dumps(text, separators=(",", ":"))})
+    return text, tensors
+
+
+def program_of(fields: Any, tensors: dict[str, Tensor]) -> Program:
+    """The program that `described` described, checked by `verify`. Raises ValueError for anything else."""
+    return bounded(verify(_program(fields, tensors)))
 
 
 def load_program(filename: str | os.PathLike) -> Program:
@@ -96,14 +110,18 @@ def load_program(filename: str | os.PathLike) -> Program:
 
 def read_program(filename: str | os.PathLike) -> tuple[Program, Any, dict[str, Tensor]]:
     """(the program, the plain data saved with it or None, the file's tensors). Raises as `load_program` does."""
-    path = os.fspath(filename) if isinstance(filename, (str, os.PathLike)) else "the file"
+    is_path = isinstance(filename, (str, os.PathLike))
+    path = os.fspath(filename) if is_path else "the file"
+    start = None if is_path else filename.tell()
     text = load_metadata(filename).get(KEY)
+    if start is not None:
+        filename.seek(start)  # it is read twice
     if text is None:
         raise ValueError(f"load_program: {path} holds no program")
     tensors = load_file(filename)
     try:
         fields = json.loads(text, parse_constant=_refuse_constant)
-        program = bounded(verify(_program(fields, tensors)))
+        program = program_of(fields, tensors)
         return program, _from_json(fields["about"]) if "about" in fields else None, tensors
     except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
         kind = "" if type(error) is ValueError else f"{type(error).__name__}: "
@@ -126,16 +144,16 @@ def unsaveable(program: Program) -> list[str]:
 
 def _step(step: Step | Check, drawn: _Drawn) -> dict[str, Any]:
     if isinstance(step, Check):
-        return {"check": step.value.number, "found": _to_json(step.found), "where": step.where}
-    if isinstance(step.op, Update) and step.parameters[0] is not None:
+        return {"check": step.value.number, "found": _to_json(step.expected), "where": step.location}
+    if isinstance(step.op, Update) and step.attributes[0] is not None:
         raise ValueError(
-            f"save_program: {step.where} is an optimizer's step ({step.op.name}), whose numbers come from Python; "
+            f"save_program: {step.location} is an optimizer's step ({step.op.name}), whose numbers come from Python; "
             "record the forward pass or the gradients, or capture the step with numod.export.export"
         )
     inputs = [_draw_to_json(input, drawn) if isinstance(input, Draw) else _to_json(input) for input in step.inputs]
     return {
-        "op": _name_of(step.op), "inputs": inputs, "parameters": [_to_json(parameter) for parameter in step.parameters],
-        "results": [result.number for result in step.results], "in_place": step.in_place, "where": step.where,
+        "op": _name_of(step.op), "inputs": inputs, "parameters": [_to_json(parameter) for parameter in step.attributes],
+        "results": [result.number for result in step.results], "in_place": step.in_place, "where": step.location,
     }  # fmt: skip
 
 
@@ -176,7 +194,10 @@ def _name_of(op: Op) -> Any:
         return ["update", op.name]
     if _ops_by_name().get(f"{type(op).__name__}.{op.name}") is op:
         return f"{type(op).__name__}.{op.name}"
-    for base in (*pointwise.rows.values(), *[reduction.closing(row).scaled for row in pointwise.rows.values()]):
+    for base in (
+        *pointwise.rows.values(),
+        *[reduction.fused_map_reduce(row).scaled for row in pointwise.rows.values()],
+    ):
         for position, gradient in base._derived.items():
             if gradient is op:
                 scaled = base.name not in pointwise.rows or pointwise.rows[base.name] is not base
@@ -362,8 +383,8 @@ def _op(name: Any) -> Op:
     ):
         raise ValueError(f"there is no op {shorten(name)}")
     if kind == "total":
-        return reduction.closing(pointwise.rows[row])
-    base = pointwise.rows[row] if kind == "grad" else reduction.closing(pointwise.rows[row]).scaled
+        return reduction.fused_map_reduce(pointwise.rows[row])
+    base = pointwise.rows[row] if kind == "grad" else reduction.fused_map_reduce(pointwise.rows[row]).scaled
     op = base.gradient_of(rest[0]) if type(rest[0]) is int and 0 <= rest[0] < len(base.inputs) else None
     if not isinstance(op, Op):
         raise ValueError(f"{row} has no derived op for input {shorten(rest[0])}")

@@ -49,7 +49,7 @@ def save_object(obj: object, f: object) -> None:
     description = Description(obj)
     tensors = dict(description.tensors)
     if isinstance(obj, Mapping) and all(
-        isinstance(name, str) and isinstance(value, Tensor) for name, value in obj.items()
+        isinstance(name, str) and isinstance(value, Tensor) and not value.is_quantized for name, value in obj.items()
     ):
         tensors |= obj
         _check_tensors(tensors)

@@ -20,7 +20,20 @@ from .keys import checked_key
 MAPPINGS = (dict, OrderedDict, Counter)
 SEQUENCES = (list, tuple, Size)
 SETS = (set, frozenset)
-_PLAIN = (type(None), bool, int, float, complex, str, bytes, bytearray, dtypes.dtype, dtypes.AbsentDtype, Device)
+_PLAIN = (
+    type(None),
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    bytearray,
+    dtypes.dtype,
+    dtypes.AbsentDtype,
+    dtypes.QuantizedDtype,
+    Device,
+)
 _NUMBER_KINDS = "biufc"  # of NumPy dtypes
 
 
@@ -38,7 +51,10 @@ def tensors_of(obj: object) -> list[tuple[str, Tensor]]:
 
 
 def _visit(value: object, path: tuple, tensors: list, seen: set[int], ancestors: set[int]) -> None:
-    if isinstance(value, Tensor):
+    if isinstance(value, Tensor) and value.is_quantized:
+        for name, part in quantized_parts(value).items():
+            _visit(part, (*path, name), tensors, seen, ancestors)
+    elif isinstance(value, Tensor):
         tensors.append((".".join(map(str, path)) or "tensor", value))
     elif type(value) in (*MAPPINGS, *SEQUENCES, *SETS):
         if id(value) in ancestors:
@@ -49,6 +65,13 @@ def _visit(value: object, path: tuple, tensors: list, seen: set[int], ancestors:
                 _visit(member, (*path, key), tensors, seen, ancestors | {id(value)})
     elif type(value) not in _PLAIN and not is_number_array(value):
         raise TypeError(f"save: {_show(path)} is a {type(value).__name__}, {_hint(value)}")
+
+
+def quantized_parts(tensor: Tensor) -> dict[str, object]:
+    """What a file holds of a quantized tensor: its integers, and how they stand for values."""
+    quantizer = tensor._quantizer
+    parts = {"integers": tensor._integers, "dtype": quantizer.dtype, "scheme": quantizer.scheme.name}
+    return parts | {"scale": quantizer.scale, "zero_point": quantizer.zero_point, "axis": quantizer.axis}
 
 
 def _members(value: object, path: tuple) -> list[tuple]:

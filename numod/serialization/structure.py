@@ -29,8 +29,8 @@ from ..device.layout import layout
 from ..nn.parameter import Parameter
 from .keys import checked_key
 from .refusal import CheckpointError, shorten
-from .saveable import MAPPINGS, SETS, tensors_of
-from .torch_objects import number_dtype, window
+from .saveable import MAPPINGS, SETS, quantized_parts, tensors_of
+from .torch_objects import number_dtype, quantized_tensor, window
 
 _CLASSES = {kind.__name__: kind for kind in (OrderedDict, Counter, tuple, set, frozenset)}
 _MAX_INTEGER = 1 << 63  # largest int in JSON; larger ones are written in hexadecimal
@@ -93,6 +93,8 @@ class Description:
 
     def _encode(self, value: object) -> Any:
         kind = type(value)
+        if isinstance(value, Tensor) and value.is_quantized:
+            return {"quantized": self._encode(quantized_parts(value))}
         if isinstance(value, Tensor):
             return self._encode_tensor(value)
         if kind in MAPPINGS:
@@ -193,7 +195,8 @@ class _Builder:
             "bytes": lambda node: _data(node["bytes"]),
             "bytearray": lambda node: bytearray(_data(node["bytearray"])),
             "Size": lambda node: Size(_integers(node["Size"])),
-            "dtype": lambda node: dtypes.ALL[node["dtype"]],
+            "dtype": lambda node: {**dtypes.ALL, **dtypes.QUANTIZED}[node["dtype"]],
+            "quantized": lambda node: _quantized(self.decode(node["quantized"])),
             "numpy": _numpy,
             "device": lambda node: Device(node["device"]),
         }
@@ -233,6 +236,12 @@ class _Builder:
         return (
             Parameter(tensor, requires_grad) if node.get("parameter") is True else tensor.requires_grad_(requires_grad)
         )
+
+
+def _quantized(parts: object) -> Tensor:
+    if not isinstance(parts, dict) or len(parts) != 6:
+        raise ValueError(f"expected the parts of a quantized tensor, got {shorten(parts)}")
+    return quantized_tensor(**parts)
 
 
 def _data(text: str) -> bytes:

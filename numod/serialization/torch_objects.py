@@ -33,8 +33,9 @@ from .safe_globals import allowed, allowed_global, is_allowed, renamed
 _LAYOUTS = {absent.name: absent for absent in (strided, *ABSENT_LAYOUTS.values())}
 _MAX_DIMENSIONS = 64
 _MAX_ELEMENTS = 1 << 60
+_SCHEMES = ("per_tensor_affine", "per_channel_affine", "per_channel_affine_float_qparams")
 _UNSUPPORTED_STORAGES = (
-    "ComplexHalf", "QInt8", "QUInt8", "QInt32", "QUInt4x2", "QUInt2x4", "UInt16", "UInt32", "UInt64",
+    "ComplexHalf", "QUInt4x2", "QUInt2x4", "UInt16", "UInt32", "UInt64",
 )  # fmt: skip
 
 _resolved_elements: WeakKeyDictionary[TypedStorage, dict[frozenset[str], Tensor]] = WeakKeyDictionary()
@@ -60,11 +61,11 @@ class Stored:
         """The elements, on the requested device. Raises ValueError for an unsupported dtype."""
         if self.kind.kind is None:
             hint = (
-                "; in PyTorch, save the result of dequantize()"
+                "in PyTorch, save what dequantize() gives"
                 if self.kind.name.startswith("Q")
-                else f"; it has {', '.join(dtypes.ALL)}"
+                else f"it has {', '.join(dtypes.ALL)}"
             )
-            raise ValueError(f"it holds a {self.kind.name}, and numod has no such dtype{hint}")
+            raise ValueError(f"it holds a {self.kind.name}, and numod has no such dtype; {hint}")
         if self._values is None:
             self._values = self._read(self)
         return self._values
@@ -231,6 +232,60 @@ def _rebuild_tensor_v3(
 ) -> Tensor:
     name = kind.name if isinstance(kind, (StorageType, dtypes.dtype)) else "storage without a dtype"
     raise ValueError(f"it holds {name}, and numod has no such dtype; it has {', '.join(dtypes.ALL)}")
+
+
+def _rebuild_qtensor(
+    storage: object,
+    offset: object,
+    shape: object,
+    strides: object,
+    quantizer: object,
+    requires_grad: object = False,
+    hooks: object = None,
+) -> Tensor:
+    integers = _rebuild_tensor(storage, offset, shape, strides)
+    dtype = next((row for row in dtypes.QUANTIZED.values() if row.integers is integers.dtype), None)
+    if type(quantizer) is not tuple or not 3 <= len(quantizer) <= 4 or type(quantizer[0]) is not _Scheme:
+        raise ValueError("a quantized tensor without a scheme, a scale and a zero point")
+    scheme, scale, zero_point, *axis = quantizer
+    return quantized_tensor(integers, dtype, scheme.name, scale, zero_point, *axis)
+
+
+def quantized_tensor(
+    integers: object, dtype: object, scheme: object, scale: object, zero_point: object, axis: object = 0
+) -> Tensor:
+    """The quantized tensor of parts from a file. Raises ValueError for parts that do not fit together."""
+    from ..core.quantized import Quantizer
+    from ..core.quantized.schemes import SCHEMES
+    from ..core.quantized.tensor import wrap_integers
+
+    if not isinstance(dtype, dtypes.QuantizedDtype) or getattr(integers, "dtype", None) is not dtype.integers:
+        raise ValueError("a quantized tensor whose integers are not of its dtype")
+    if type(scheme) is not str or scheme not in SCHEMES:
+        raise ValueError(f"a quantized tensor of the scheme {shorten(scheme)}")
+    if SCHEMES[scheme].is_per_channel:
+        _check_channels(integers, scale, zero_point, axis)
+        shifted = zero_point.is_floating_point()
+        scheme = "per_channel_affine_float_qparams" if shifted else "per_channel_affine"
+        scale, zero_point = (scale.float(), zero_point.float()) if shifted else (scale.double(), zero_point.long())
+    elif type(scale) is not float or type(zero_point) is not int:
+        raise ValueError("a quantized tensor whose scale is no float, or zero point no int")
+    return wrap_integers(integers, Quantizer(dtype, SCHEMES[scheme], scale, zero_point, axis))
+
+
+def _check_channels(integers: Tensor, scale: object, zero_point: object, axis: object) -> None:
+    if not (type(axis) is int and 0 <= axis < integers.ndim):
+        raise ValueError(f"a quantized tensor of {integers.ndim} dimensions with channels along {shorten(axis)}")
+    for vector in (scale, zero_point):
+        if not isinstance(vector, Tensor) or vector.is_quantized or tuple(vector.shape) != (integers.shape[axis],):
+            raise ValueError("a quantized tensor without a scale and a zero point for each channel")
+
+
+class _Scheme:
+    """A quantization scheme in a file."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
 
 
 def _rebuild_meta_tensor(kind: object, shape: object, strides: object, requires_grad: object) -> Tensor:
@@ -401,6 +456,7 @@ TENSOR_FUNCTIONS: dict[str, Callable] = {
     "torch._utils._rebuild_tensor_v2": _rebuild_tensor_v2,
     "torch._utils._rebuild_tensor_v3": _rebuild_tensor_v3,
     "torch._utils._rebuild_meta_tensor_no_storage": _rebuild_meta_tensor,
+    "torch._utils._rebuild_qtensor": _rebuild_qtensor,
     "torch._utils._rebuild_parameter": _rebuild_parameter,
     "torch._utils._rebuild_parameter_with_state": _rebuild_parameter,
     "torch._tensor._rebuild_from_type_v2": _rebuild_from_type,
@@ -410,7 +466,6 @@ _FUNCTIONS: dict[str, Callable] = {
     "torch._utils._rebuild_sparse_tensor": lambda *_: _refuse_tensor("sparse", "to_dense()"),
     "torch._utils._rebuild_sparse_csr_tensor": lambda *_: _refuse_tensor("sparse", "to_dense()"),
     "torch._utils._rebuild_nested_tensor": lambda *_: _refuse_tensor("nested", "to_padded_tensor(0)"),
-    "torch._utils._rebuild_qtensor": lambda *_: _refuse_tensor("quantised", "dequantize()"),
     "collections.OrderedDict": _ordered_dict,
     "collections.Counter": _counter,
     "torch.Size": _size,
@@ -429,10 +484,13 @@ GLOBALS: dict[str, Any] = {
     **{path: Call(path.rpartition(".")[2], function) for path, function in _FUNCTIONS.items()},
     **{f"torch.{row.short}Storage": StorageType(f"{row.short}Storage", row) for row in dtypes.ALL.values()},
     **{f"torch.{name}Storage": StorageType(f"{name}Storage", None) for name in _UNSUPPORTED_STORAGES},
-    **{f"torch.{name}": row for name, row in {**dtypes.ALL, **dtypes.ABSENT}.items()},
+    **{f"torch.{name}": row for name, row in {**dtypes.ALL, **dtypes.QUANTIZED, **dtypes.ABSENT}.items()},
     "torch.storage.UntypedStorage": StorageType("UntypedStorage", dtypes.uint8),
-    # quantization schemes; the function that they are passed to raises
-    **{f"torch.{name}": name for name in ("per_tensor_affine", "per_channel_affine")},
+    **{
+        f"torch.{row.short}Storage": StorageType(f"{row.short}Storage", row.integers)
+        for row in dtypes.QUANTIZED.values()
+    },
+    **{f"torch.{name}": _Scheme(name) for name in _SCHEMES},
     "torch.Tensor": _TENSOR,
     "torch.nn.parameter.Parameter": _PARAMETER,
     "numpy.ndarray": Call("ndarray", lambda *_: _refuse_class("ndarray")),

@@ -65,10 +65,10 @@ class _Name:
 
 
 class _StorageOf:
-    """A placeholder for the storage of a tensor in the pickle."""
+    """A placeholder for the storage of a tensor in the pickle. `short`: PyTorch's name of the dtype."""
 
-    def __init__(self, tensor: Tensor) -> None:
-        self.tensor = tensor
+    def __init__(self, tensor: Tensor, short: str = "") -> None:
+        self.tensor, self.short = tensor, short or tensor.dtype.short
 
 
 _names: dict[tuple[str, str], _Name] = {}
@@ -92,7 +92,7 @@ class _Pickler(pickle._Pickler):
     def persistent_id(self, obj: object) -> tuple | None:
         """The persistent id of a storage: its type, key, device and number of elements."""
         if isinstance(obj, _StorageOf):
-            return self._stored(obj.tensor._storage, obj.tensor, f"torch {obj.tensor.dtype.short}Storage")
+            return self._stored(obj.tensor._storage, obj.tensor, f"torch {obj.short}Storage")
         if isinstance(obj, TypedStorage):
             return self._stored(obj.untyped(), obj.elements, f"torch {obj.dtype.short}Storage")
         return self._stored(obj, _bytes_of(obj), "torch.storage UntypedStorage") if isinstance(obj, Storage) else None
@@ -126,7 +126,8 @@ class _Pickler(pickle._Pickler):
     def _save_dtype(self, obj: dtypes.dtype) -> None:
         self.save(_name("torch", obj.name))
 
-    dispatch[_Name], dispatch[dtypes.dtype], dispatch[dtypes.AbsentDtype] = _save_name, _save_dtype, _save_dtype
+    dispatch[_Name] = _save_name
+    dispatch |= dict.fromkeys((dtypes.dtype, dtypes.AbsentDtype, dtypes.QuantizedDtype), _save_dtype)
 
 
 def _bytes_of(storage: Storage) -> Tensor:
@@ -138,11 +139,22 @@ def _bytes_of(storage: Storage) -> Tensor:
 
 def _reduce_tensor(tensor: Tensor) -> tuple:
     """The tensor's reduction, with its class if that overrides functions; the reader must allow the class."""
+    if tensor.is_quantized:
+        return _reduce_quantized(tensor)
     function, arguments = _reduce_plain(tensor)
     if not overrides(type(tensor)):
         return function, arguments
     kind = _name(type(tensor).__module__, type(tensor).__qualname__)
     return _name("torch._tensor", "_rebuild_from_type_v2"), (function, kind, arguments, own_attributes(tensor))
+
+
+def _reduce_quantized(tensor: Tensor) -> tuple:
+    integers, quantizer = tensor._integers, tensor._quantizer
+    parts = _name("torch", quantizer.scheme.name), quantizer.scale, quantizer.zero_point
+    parts += (quantizer.axis,) if quantizer.scheme.is_per_channel else ()
+    window = integers.storage_offset(), tuple(integers.shape), tuple(integers.stride())
+    storage = _StorageOf(integers, quantizer.dtype.short)
+    return _name("torch._utils", "_rebuild_qtensor"), (storage, *window, parts, False, OrderedDict())
 
 
 def _reduce_plain(tensor: Tensor) -> tuple:

@@ -166,7 +166,7 @@ class _Segment:
         result, nodes = _recorded(self._call)
         self._nodes, self._shapes = [weakref.ref(node) for node in nodes], [_shape_of(node) for node in nodes]
         for node in nodes:
-            node.kept, node.out, node.refill = None, None, self.refill
+            node.saved, node.out, node.refill = None, None, self.refill
         return result
 
     def refill(self) -> None:
@@ -194,8 +194,8 @@ class _Segment:
                 continue
             if twin.refill is not None:
                 twin.refill.__self__._adopt(node, twin)
-            elif node.kept is None:
-                node.kept = [_linked(saved, original) for saved in twin.kept]
+            elif node.saved is None:
+                node.saved = [_linked(saved, original) for saved in twin.saved]
                 node.versions = twin.versions
                 node.out = twin.out
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import operator
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, TextIO, TypeVar
 
 Item = TypeVar("Item")
@@ -22,7 +22,8 @@ _running: list[progress] = []  # outermost first
 class progress(Generic[Item]):  # used like a function
     """Iterate over `iterable` and show the progress on `file` (stderr).
 
-    `total` replaces `len(iterable)`. `note(...)` sets a text shown after the count.
+    `total` replaces `len(iterable)`. `note(...)` sets a text shown after the count. `leave=False` removes the line at
+    the end.
     """
 
     def __init__(
@@ -33,10 +34,12 @@ class progress(Generic[Item]):  # used like a function
         file: TextIO | None = None,
         width: int = 30,
         interval: float | None = None,
+        leave: bool = True,
     ) -> None:
         hint = operator.length_hint(iterable, -1) if total is None else total
         self.iterable, self.description, self.count, self.total = iterable, description, 0, None if hint < 0 else hint
-        self._file, self._width, self._text = sys.stderr if file is None else file, width, ""
+        self._file, self._width, self._leave = sys.stderr if file is None else file, width, leave
+        self._text: str | Callable[[], str] = ""
         self._live = hasattr(self._file, "isatty") and self._file.isatty()
         self._interval = interval if interval is not None else 0.1 if self._live else 30.0
         try:
@@ -46,7 +49,13 @@ class progress(Generic[Item]):  # used like a function
             self._marks = " #"
 
     def note(self, *text: object, **values: object) -> None:
-        """Set the text shown after the count: `line.note(loss=loss.item())`."""
+        """Set the text shown after the count: `line.note(loss=loss.item())`.
+
+        A function without arguments is called whenever the line is printed.
+        """
+        if len(text) == 1 and callable(text[0]):
+            self._text = text[0]
+            return
         pairs = [
             f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={value}" for name, value in values.items()
         ]
@@ -76,11 +85,14 @@ class progress(Generic[Item]):  # used like a function
         if not due:
             return
         self._last_printed = time.monotonic()
+        removed = last and not self._leave
+        if removed and not self._live:
+            return
         text = f"{self.line()}\n"
         if self._live and depth:  # move down, write the line (or clear it at the end), move back up
             text = "\n" * depth + "\r\x1b[K" + ("" if last else self.line()) + f"\x1b[{depth}A\r"
         elif self._live:
-            text = f"\r{self.line()}\x1b[K" + "\n" * last
+            text = "\r\x1b[K" if removed else f"\r{self.line()}\x1b[K" + "\n" * last
         print(text, end="", file=self._file, flush=True)
 
     def line(self) -> str:
@@ -90,13 +102,14 @@ class progress(Generic[Item]):  # used like a function
         parts = [f"{self.description}:"] if self.description else []
         if self.total:
             share = min(self.count / self.total, 1.0)
-            left = _clock((self.total - self.count) / rate) if rate and self.count <= self.total else "?"
+            left = clock((self.total - self.count) / rate) if rate and self.count <= self.total else "?"
             parts += [
-                f"{share:4.0%} |{self._bar(share)}| {self.count}/{self.total} [{_clock(seconds)}<{left}, {_rate(rate)}]"
+                f"{share:4.0%} |{self._bar(share)}| {self.count}/{self.total} [{clock(seconds)}<{left}, {_rate(rate)}]"
             ]
         else:
-            parts += [f"{self.count} [{_clock(seconds)}, {_rate(rate)}]"]
-        return " ".join([*parts, self._text] if self._text else parts)
+            parts += [f"{self.count} [{clock(seconds)}, {_rate(rate)}]"]
+        text = self._text() if callable(self._text) else self._text
+        return " ".join([*parts, text] if text else parts)
 
     def _bar(self, share: float) -> str:
         steps = len(self._marks) - 1
@@ -104,7 +117,7 @@ class progress(Generic[Item]):  # used like a function
         return (self._marks[-1] * full + (self._marks[part] if part else "")).ljust(self._width)
 
 
-def _clock(seconds: float) -> str:
+def clock(seconds: float) -> str:
     minutes, seconds = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes:02}:{seconds:02}"

@@ -18,6 +18,7 @@ LOW, FULL = numod.bfloat16, numod.float32
 
 
 @pytest.mark.parametrize("make", [lambda: amp.autocast("cpu", enabled=False), lambda: numod.cuda.amp.autocast(False)])
+@pytest.mark.filterwarnings("ignore:.numod.cuda.amp.autocast:FutureWarning")
 def test_autocast_that_is_off_changes_nothing(make):
     @make()
     def double(x):
@@ -132,7 +133,10 @@ def test_questions_and_what_is_refused():
     with pytest.warns(UserWarning, match="only supports dtypes of"):
         amp.autocast("cpu", numod.float32)
     if not numod.cuda.is_available():
-        with pytest.warns(UserWarning, match="CUDA is not available. Disabling"):
+        with (
+            pytest.warns(FutureWarning, match="is deprecated. Please use `numod.amp.autocast"),
+            pytest.warns(UserWarning, match="CUDA is not available. Disabling"),
+        ):
             numod.cuda.amp.autocast()
     numod.set_autocast_enabled("cpu", True)
     assert (X @ X).dtype is LOW
@@ -200,6 +204,7 @@ def test_not_enabled_it_only_steps():
     assert (parameter.item(), scaler.get_scale(), scaler.is_enabled(), scaler.state_dict()) == (0.0, 1.0, False, {})
 
 
+@pytest.mark.filterwarnings("ignore:.numod.cuda.amp.GradScaler:FutureWarning")
 @pytest.mark.skipif(numod.cuda.is_available(), reason="CUDA is there")
 def test_without_cuda_it_says_so():
     for make in (amp.GradScaler, numod.cuda.amp.GradScaler):
@@ -218,6 +223,12 @@ def test_devices_without_autocast_are_refused():
 
 
 def test_older_names_of_switches():
+    with pytest.warns(DeprecationWarning, match="Please use numod.get_autocast_dtype"):
+        numod.get_autocast_cpu_dtype()
+
+
+@pytest.mark.filterwarnings("ignore:numod.*autocast:DeprecationWarning")
+def test_older_names_of_switches_do_what_the_newer_do():
     assert (
         numod.get_autocast_gpu_dtype() is numod.float16
         and numod.get_autocast_cpu_dtype() is numod.bfloat16

@@ -247,7 +247,7 @@ def test_rows_that_blocks_share(compiled: list[str]) -> None:
     normalization.channel_norm_gradient.prepare((few, few, channels, channels, channels), (1e-5,))
     sort.sort.prepare((x,), (True,))
     argmax.argmax.prepare((x,), (1, False))
-    reduction.closing(pointwise.rows["mul"]).prepare((x, x), (1,))
+    reduction.fused_map_reduce(pointwise.rows["mul"]).prepare((x, x), (1,))
     check(compiled)
     # what writes normalized channels from their parts' sums
     assert sum("bar.sync" not in text for text in compiled) == 2 * len(CAPABILITIES)

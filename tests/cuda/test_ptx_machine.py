@@ -17,7 +17,7 @@ import numod
 from numod import config, nn
 from numod.kernel import block
 from numod.nn import functional as F
-from numod.ops.linalg import cuda as factorization_device
+from numod.ops.linalg import cuda as linalg_cuda
 from numod.ops import pointwise
 from numod.ops.sort import radix_cuda as sort_digits
 from rows import NAMES, arguments
@@ -979,8 +979,8 @@ def test_factorizations(dtype: numod.dtype) -> None:
 @pytest.mark.parametrize("dtype", [numod.float32, numod.complex64], ids=str)
 def test_large_factorizations(dtype: numod.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
     """With several blocks for a matrix: panels of 32 columns and 5; runs of four rows, of which the last has one."""
-    monkeypatch.setattr(factorization_device, "_WIDE", 20)
-    monkeypatch.setattr(factorization_device, "_RUN", 4)
+    monkeypatch.setattr(linalg_cuda, "_WIDE", 20)
+    monkeypatch.setattr(linalg_cuda, "_RUN", 4)
     a, b = made(37, 37).to(dtype), made(37, 3).to(dtype)
     a = a + 1j * made(37, 37).tril() if dtype.is_complex else a
     check(lambda p: numod.linalg.cholesky(p), a @ a.mH + numod.eye(37), tolerance=1e-3, gradients=False)

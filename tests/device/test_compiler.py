@@ -84,13 +84,15 @@ assert njit(lambda n: np.arange(n)[::-1].copy())(3).tolist() == [2, 1, 0]
 def test_numba_and_the_collector_are_as_before(cuda: bool) -> None:
     if cuda:
         pytest.importorskip("numba_cuda", reason="needs the extra: pip install -e '.[cuda]'")
-    usual = [compiler.own(owner, name) for owner, name, _ in compiler._replacements(cuda)]
+    usual = [compiler.own_attribute(owner, name) for owner, name, _ in compiler._replacements(cuda)]
     assert gc.isenabled()
     with compiler.quickly(cuda):
         assert not gc.isenabled()
-        assert all(compiler.own(owner, name) is function for owner, name, function in compiler._replacements(cuda))
+        assert all(
+            compiler.own_attribute(owner, name) is function for owner, name, function in compiler._replacements(cuda)
+        )
     assert gc.isenabled()
-    assert [compiler.own(owner, name) for owner, name, _ in compiler._replacements(cuda)] == usual
+    assert [compiler.own_attribute(owner, name) for owner, name, _ in compiler._replacements(cuda)] == usual
 
 
 def test_what_stands_in_for_numba_answers_as_it_does() -> None:

@@ -1,4 +1,4 @@
-"""What kernels on a GPU report: told once, each check in its own words."""
+"""Errors reported by GPU kernels: raised once, each check with its text."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import pytest
 from numod.device.cuda_reports import WORDS, Reports
 
 
-def test_the_same_check_has_one_place_and_too_many_share_the_last():
+def test_the_same_check_has_one_slot_and_too_many_share_the_last():
     words = np.ones(WORDS, np.int64)
     reports = Reports(words, None)
-    assert reports.place(IndexError, "{}") == reports.place(IndexError, "{}") == 1 != reports.place(ValueError, "{}")
+    assert reports.slot(IndexError, "{}") == reports.slot(IndexError, "{}") == 1 != reports.slot(ValueError, "{}")
     for k in range(WORDS):
-        place = reports.place(ValueError, f"{{}} of {k}")
-    assert place == WORDS - 1
-    reports.tell()
-    words[place], words[0] = 5, place
+        slot = reports.slot(ValueError, f"{{}} of {k}")
+    assert slot == WORDS - 1
+    reports.raise_reported()
+    words[slot], words[0] = 5, slot
     with pytest.raises(ValueError, match="5 of "):
-        reports.tell()
-    reports.tell()
+        reports.raise_reported()
+    reports.raise_reported()

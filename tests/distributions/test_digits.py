@@ -4,41 +4,19 @@ within the bars that `shared/divergences` states. About 20 s with kernels in the
 
 from __future__ import annotations
 
-from functools import cache
-
-import mpmath as mp
 import numpy as np
 import pytest
 
 import numod
-from accuracy import slope, ulps
+from cases import check
 from divergences import CASES
 from numod import distributions as D
-
-
-@cache
-def exact(name: str, row: tuple) -> list:
-    """The value at a point, then the derivatives by its coordinates."""
-    case = CASES[name]
-    with mp.workdps(120):
-        place = [mp.mpf(each) for each in row]
-        slopes = [slope(lambda x, k=k: case.exact(*place[:k], x, *place[k + 1 :]), place[k]) for k in range(len(place))]
-        return [case.exact(*place), *slopes]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", CASES)
 def test_digits(name, dtype):
-    case, wide = CASES[name], dtype is np.float64
-    columns = [np.array(each, dtype) for each in zip(*case.points)]
-    inputs = [numod.tensor(column, requires_grad=True) for column in columns]
-    found = case.call(*inputs)
-    gradients = numod.autograd.grad(found.sum(), inputs)
-    for k, row in enumerate(zip(*[column.tolist() for column in columns])):
-        value, *slopes = exact(name, row)
-        assert ulps(found[k].item(), value, dtype) <= case.value[wide], (row, found[k].item(), value)
-        for j, (gradient, right) in enumerate(zip(gradients, slopes)):
-            assert ulps(gradient[k].item(), right, dtype) <= case.gradient[wide], (row, j, gradient[k].item(), right)
+    check(CASES[name], dtype)
 
 
 def test_nearly_equal_normals_of_several_dimensions():

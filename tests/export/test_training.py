@@ -97,12 +97,12 @@ def test_a_damaged_update_is_refused(tmp_path: Path) -> None:
     number = next(k for k, each in enumerate(program.steps) if isinstance(each, Step) and isinstance(each.op, Update))
     update = program.steps[number]
     for inputs_, parameters, results in (
-        (update.inputs[:-1], update.parameters, update.results),
+        (update.inputs[:-1], update.attributes, update.results),
         (update.inputs, (None, 0, (0.0, 0.0)), update.results),
-        (update.inputs, update.parameters, update.results[::-1]),
-        ((*update.inputs[:-2], update.inputs[0], 0.0), update.parameters, update.results),
+        (update.inputs, update.attributes, update.results[::-1]),
+        ((*update.inputs[:-2], update.inputs[0], 0.0), update.attributes, update.results),
     ):
-        program.steps[number] = Step(update.op, inputs_, parameters, results, True, update.where)
+        program.steps[number] = Step(update.op, inputs_, parameters, results, True, update.location)
         save_program(program, tmp_path / "bad")
         with pytest.raises(ValueError, match="step"):
             load_program(tmp_path / "bad")

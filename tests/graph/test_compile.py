@@ -321,7 +321,7 @@ def test_marking_a_dimension_that_is_not_there() -> None:
 
 def test_versions_are_bounded_with_one_warning() -> None:
     compiled = compiled_natively(lambda x, n: x[:0] * len(range(n)))
-    with pytest.warns(UserWarning, match="argument 1: 8 was recorded, 9 came; it runs eagerly from here") as told:
+    with pytest.warns(UserWarning, match="argument 1: 8 was recorded, got 9; it runs eagerly from here") as told:
         for n in range(12):
             compiled(X, n)
     assert len(told) == 1 and compiled.recorded == 8
@@ -331,7 +331,7 @@ def test_the_warning_names_the_shape_or_the_guard_that_failed() -> None:
     compiled = compiled_natively(lambda x: x[:0] * 1, dynamic=False)
     with pytest.warns(
         UserWarning,
-        match=r"argument 0: numod.float32 \(9, 4\) was recorded, numod.float32 \(10, 4\) came.*dynamic=True compiles "
+        match=r"argument 0: numod.float32 \(9, 4\) was recorded, got numod.float32 \(10, 4\).*dynamic=True compiles "
         r"once",
     ):
         for n in range(2, 12):

@@ -33,7 +33,7 @@ ENTRIES = [sample(number) for number in range(3)]
 @pytest.fixture
 def place(tmp_path, monkeypatch):
     """Two cache folders, `mine` and `theirs`, and in the second some entries."""
-    monkeypatch.setattr(trust, "_held", None)
+    monkeypatch.setattr(trust, "_open_folder", None)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine").mkdir(mode=0o700)
     fill(tmp_path / "theirs")

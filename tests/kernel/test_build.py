@@ -40,7 +40,7 @@ class Fresh:
     def forget(self):
         """As in a new process."""
         self.monkeypatch.setattr(builder, "_built", {})
-        self.monkeypatch.setattr(trust, "_held", None)
+        self.monkeypatch.setattr(trust, "_open_folder", None)
         cache._warn_once.cache_clear()
 
     def build(self, source=SOURCE, signature=SIGNATURE, **options):

@@ -17,7 +17,7 @@ KEY = hashlib.sha256(b"text").hexdigest()
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("NUMOD_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(trust, "_held", None)
+    monkeypatch.setattr(trust, "_open_folder", None)
     cache._warn_once.cache_clear()
     return tmp_path / "cache"
 

@@ -35,9 +35,9 @@ def kernel(x, out, n, scale, twice):
 
 def test_a_part_gets_the_variables_that_it_reads_and_does_not_set() -> None:
     text = divided(LOOPS)
-    assert "def part_of_a_loop_0(_first_turn, _last_turn, out, scale, shift, x):" in text
-    assert "    for i in range(uint64(_first_turn), uint64(_last_turn)):" in text
-    assert "def part_of_a_loop_1(_first_turn, _last_turn, out):" in text
+    assert "def part_of_a_loop_0(_first_iteration, _last_iteration, out, scale, shift, x):" in text
+    assert "    for i in range(uint64(_first_iteration), uint64(_last_iteration)):" in text
+    assert "def part_of_a_loop_1(_first_iteration, _last_iteration, out):" in text
     assert "def kernel(x, out, n, scale, twice, _threads):" in text
     assert "divide(part_of_a_loop_0, int64(n), _threads, (out, scale, shift, x))" in text
     assert "        divide(part_of_a_loop_1, int64(out.shape[0] // 2), _threads, (out,))" in text
@@ -76,7 +76,7 @@ def test_helpers_stay_in_front() -> None:
     )
     assert (
         text.index("def f(")
-        < text.index("def part_of_a_loop_0(_first_turn, _last_turn, x)")
+        < text.index("def part_of_a_loop_0(_first_iteration, _last_iteration, x)")
         < text.index("def kernel(")
     )
 

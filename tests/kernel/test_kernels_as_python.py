@@ -21,8 +21,8 @@ from numod.device.layout import layout
 from numod.kernel import bind, specialize
 from numod.ops.image import cdist as distance, grid_sample, interpolate as resample
 from numod.ops.index import indexing, pad, scatter_reduce
-from numod.ops.matmul import matmul, split_k as parts, tiled as product_tiles, gemv as product_vectors
-from numod.ops.sequence import rnn_layer as recurrent_layer
+from numod.ops.matmul import matmul, split_k, tiled, gemv
+from numod.ops.sequence import rnn_layer
 from numod.ops import sampling
 from numod.ops.sort import topk as select
 from numod.ops.reduce import softmax  # fmt: skip
@@ -33,10 +33,10 @@ MODULES = (
     indexing,
     matmul,
     pad,
-    parts,
-    product_tiles,
-    product_vectors,
-    recurrent_layer,
+    split_k,
+    tiled,
+    gemv,
+    rnn_layer,
     resample,
     sampling,
     scatter_reduce,
@@ -111,7 +111,7 @@ CASES = {
     "product_rows": (matmul.matmul, [numbers(2, 3), numbers(3, 4)], (False, False)),
     "vector_rows": (matmul.matmul, [numbers(1, 64), numbers(64, 64)], (False, False)),
     "forward": (
-        recurrent_layer.lstm_layer,
+        rnn_layer.lstm_layer,
         [numbers(5, 12) / 4, numbers(12, 3) / 4, numbers(3, 3), numbers(3, 3), lengths()],
         ((3, 2), False, True),
     ),

@@ -22,10 +22,15 @@ def lstm_gates(x, y, cell):
     return [sigmoid(i), sigmoid(f), np.tanh(g), sigmoid(o)], new, new, h, h
 
 
-def lstm_slopes(given_h, given_c, d_h, d_c, gates, c, c_before):
-    (i, f, g, o), level, of_h = gates, np.tanh(c), given_h + d_h
-    of_c = given_c + d_c + of_h * o * (1 - level**2)
-    d_x = [of_c * g * i * (1 - i), of_c * c_before * f * (1 - f), of_c * i * (1 - g**2), of_h * level * o * (1 - o)]
+def lstm_gate_gradients(d_out_h, d_out_c, d_h, d_c, gates, c, c_before):
+    (i, f, g, o), tanh_c, d_h_total = gates, np.tanh(c), d_out_h + d_h
+    of_c = d_out_c + d_c + d_h_total * o * (1 - tanh_c**2)
+    d_x = [
+        of_c * g * i * (1 - i),
+        of_c * c_before * f * (1 - f),
+        of_c * i * (1 - g**2),
+        d_h_total * tanh_c * o * (1 - o),
+    ]
     return d_x, d_x, of_c * f
 
 
@@ -37,19 +42,19 @@ def gru_gates(x, y, bias, state):
     return [r, z, new, y[2]], h, h
 
 
-def gru_slopes(given, d_h, direct, gates, h_before):
-    (r, z, new, y), g = gates, given + d_h + direct
+def gru_gate_gradients(d_out, d_h, direct, gates, h_before):
+    (r, z, new, y), g = gates, d_out + d_h + direct
     d_new = g * (1 - z) * (1 - new**2)
     d_r, d_z = d_new * y * r * (1 - r), g * (h_before - new) * z * (1 - z)
     return [d_r, d_z, d_new], [d_r, d_z, d_new * r], [d_r, d_z, d_new * r], g * z
 
 
 REFERENCES = {
-    "lstm_gates": lstm_gates, "lstm_slopes": lstm_slopes, "gru_gates": gru_gates, "gru_slopes": gru_slopes,
+    "lstm_gates": lstm_gates, "lstm_gate_gradients": lstm_gate_gradients, "gru_gates": gru_gates, "gru_gate_gradients": gru_gate_gradients,
     "rnn_gates": lambda x, y: (np.tanh(x + y),) * 2, "rnn_relu_gates": lambda x, y: (np.maximum(x + y, 0),) * 2,
     "log_sums": lambda highs, totals: (highs + np.log(totals),),
-    "rnn_slopes": lambda given, d_h, h: ((given + d_h) * (1 - h**2),) * 2, "rnn_relu_slopes": lambda given, d_h,
-    h: ((given + d_h) * (h > 0),) * 2,
+    "rnn_gate_gradients": lambda d_out, d_h, h: ((d_out + d_h) * (1 - h**2),) * 2, "rnn_relu_gate_gradients": lambda d_out, d_h,
+    h: ((d_out + d_h) * (h > 0),) * 2,
 }  # fmt: skip
 
 
@@ -83,8 +88,8 @@ def test_lines_are_the_formulas_of_numpy(name, dtype):
         over = {
             "lstm_gates": ("cell", "new_cell"),
             "gru_gates": ("state", "new_state"),
-            "gru_slopes": ("direct", "new_direct"),
-            "lstm_slopes": ("d_c", "new_d_c"),
+            "gru_gate_gradients": ("direct", "new_direct"),
+            "lstm_gate_gradients": ("d_c", "new_d_c"),
         }.get(name)
         if over:
             arrays[names.index(over[1])] = arrays[names.index(over[0])]
@@ -100,11 +105,11 @@ def test_lines_are_the_formulas_of_numpy(name, dtype):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_scores_become_chances(dtype):
-    text = "from numod.kernel.vectorised import chances_of, greatest_score, scale_line, log_sums\n"
+def test_scores_become_attention_weights(dtype):
+    text = "from numod.kernel.vectorised import exp_scores, greatest_score, scale_line, log_sums\n"
     text += (
         "def kernel(x, found, n, factor):\n    found[0] = greatest_score(x, 1, n, factor)\n    found[1] = "
-        "chances_of(x, 1, x, 1, n, factor, found[0])\n"
+        "exp_scores(x, 1, x, 1, n, factor, found[0])\n"
     )
     text += "    log_sums(found, 0, found, 1, found, 2, 1)\n    scale_line(x, 1, x, 1, n, 1 / found[1])\n"
     run = build.build(cpu, "chances", text, f"{dtype}[], {dtype}[], int64, {dtype}").launch

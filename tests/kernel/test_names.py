@@ -16,7 +16,7 @@ import pytest
 from numod import dtypes
 from numod.kernel import block, emit, folds, scalar, tensor_cores, writer
 from numod.kernel.expression import Symbol, as_expression
-from numod.ops.matmul import tiled as product_tiles
+from numod.ops.matmul import tiled
 from numod.ops import table
 from numod.ops.convolution import depthwise, implicit_gemm, winograd
 from numod.ops.pointwise import rows
@@ -109,10 +109,10 @@ FOLD = folds.Fold(
 FOLDS = {
     **{f"rows {inner} {rank} {each}": folds.rows(FOLD, inner, rank, rank, **each)[0] for inner, rank,
         each in itertools.product("1s", (0, 1, 3), ({}, {"joined": True}, {"short": True}))},
-    "across": folds.rows(FOLD, "s", 2, 2, across=True)[0], "team": folds.team(FOLD, 2, 2, 64)[0],
+    "across": folds.rows(FOLD, "s", 2, 2, across=True)[0], "block": folds.block_rows(FOLD, 2, 2, 64)[0],
     **{f"columns {inner} {few}": folds.columns(FOLD, 2, inner, few)[0] for inner,
         few in itertools.product("1s", (0, 3))},
-    **{f"flat {threads}": folds.flat(FOLD._replace(each=Symbol("in_start")),
+    **{f"flat {threads}": folds.flat(FOLD._replace(map=Symbol("in_start")),
         (writer.Input("in_start", dtypes.float32), writer.Input("in_n", dtypes.float32, False)),
         threads)[0] for threads in (0, 64)},
 }  # fmt: skip
@@ -147,16 +147,16 @@ def test_products_of_blocks(tile: block.Tile) -> None:
         ("groups", "images", "channels", "features", "depth", "height", "width"), 3
     )
     # what a product's texts name by agreement (`block.Operand`, `block.Product`)
-    shared = {"o", "k", "i", "moved", "value", "batch"}
+    shared = {"o", "k", "i", "k_shift", "value", "batch"}
     for product in (
         block.matrices("inner", "outer", "int32", tile),
         *(make(sizes) for make in (block.convolution, block.convolution_input, block.convolution_weight)),
     ):
         own = Counter()
-        for lines in (product.batch, product.lines, block.named(product.column)):
+        for lines in (product.batch, product.lines, block.assignments(product.column)):
             own += stores("\n".join(lines))
         for side in (product.left, product.right):
-            own += stores("\n".join(block.named({**side.outer, **side.inner})))
+            own += stores("\n".join(block.assignments({**side.outer, **side.inner})))
         bare = block.Product(
             product.arguments,
             block.Operand("inner", "x", "0", jumps=("1", "1")),
@@ -173,14 +173,14 @@ def test_products_of_blocks(tile: block.Tile) -> None:
 
 
 @pytest.mark.parametrize(
-    "module", [product_tiles, implicit_gemm, depthwise, winograd], ids=lambda each: each.__name__.rpartition(".")[2]
+    "module", [tiled, implicit_gemm, depthwise, winograd], ids=lambda each: each.__name__.rpartition(".")[2]
 )
 def test_kernels_that_get_an_end(module: object) -> None:
     kernels = [
         node
         for node in ast.walk(ast.parse(inspect.getsource(module)))
         if isinstance(node, ast.FunctionDef)
-        and "FINISH" in {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+        and "EPILOGUE" in {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
     ]
     assert kernels
     for kernel in kernels:

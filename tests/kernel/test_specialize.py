@@ -200,8 +200,8 @@ def test_names_that_do_not_resolve_raise() -> None:
 
 
 def test_generated_lines_replace_a_call() -> None:
-    source = "def helper(x):\n    pass\n\ndef kernel(x, n):\n    for i in range(n):\n        FINISH(i, n - 1)\n"
-    text = inlined_call(source, "FINISH", lambda i, last: [f"x[{i}] = z", f"y[{last}] = z"], ["y", "a"], ["z = a"])
+    source = "def helper(x):\n    pass\n\ndef kernel(x, n):\n    for i in range(n):\n        EPILOGUE(i, n - 1)\n"
+    text = inlined_call(source, "EPILOGUE", lambda i, last: [f"x[{i}] = z", f"y[{last}] = z"], ["y", "a"], ["z = a"])
     assert text == (
         "def helper(x):\n    pass\n\ndef kernel(x, n, y, a):\n    z = a\n    for i in range(n):\n"
         "        x[i] = z\n        y[n - 1] = z\n"

@@ -20,7 +20,7 @@ needs_root = pytest.mark.skipif(
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
-    monkeypatch.setattr(trust, "_held", None)
+    monkeypatch.setattr(trust, "_open_folder", None)
     tmp_path.chmod(0o700)
     (tmp_path / "cache").mkdir(mode=0o700)
     return tmp_path

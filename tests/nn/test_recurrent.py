@@ -13,7 +13,7 @@ import numod
 from numod import nn
 from numod.autograd import gradcheck, gradgradcheck
 from numod.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence, unpack_sequence
-from numod.ops.sequence import rnn_layer as recurrent_layer
+from numod.ops.sequence import rnn_layer
 
 pytestmark = pytest.mark.on_cuda(simulator=False)
 
@@ -153,7 +153,7 @@ def test_threads_share_sequences(monkeypatch: pytest.MonkeyPatch) -> None:
     packed = pack_padded_sequence(x, [3] * 20 + [2] * 15 + [1] * 5)
     alone = [layer(each)[0] for each in (x, packed)]
     grads = [numod.autograd.grad(each.square().sum(), list(layer.parameters())) for each in (alone[0], alone[1].data)]
-    monkeypatch.setattr(recurrent_layer.threads, "get_num_threads", lambda: 2)  # so many workers, whoever runs them
+    monkeypatch.setattr(rnn_layer.threads, "get_num_threads", lambda: 2)  # so many workers, whoever runs them
     shared = [layer(each)[0] for each in (x, packed)]
     for one, many, expected in zip((alone[0], alone[1].data), (shared[0], shared[1].data), grads):
         np.testing.assert_allclose(many.detach().numpy(), one.detach().numpy(), atol=1e-14)
@@ -169,9 +169,7 @@ def test_gates_that_nobody_kept_are_computed_again() -> None:
     found = []
     for keeps in (True, False):
         leaf = x.clone().requires_grad_()
-        recurrent_layer.lstm_layer.apply((leaf, weight, start, start, counts), ((2, 2, 2), False, keeps))[
-            0
-        ].sum().backward()
+        rnn_layer.lstm_layer.apply((leaf, weight, start, start, counts), ((2, 2, 2), False, keeps))[0].sum().backward()
         found.append(leaf.grad.numpy())
     np.testing.assert_array_equal(*found)
 
@@ -191,7 +189,7 @@ def test_at_once_and_step_by_step_agree(
         numod.randn(4 if both else 2, batch, size, dtype=numod.float64) for _ in range(2 if kind == "LSTM" else 1)
     )
     found = results(layer, x, states)
-    monkeypatch.setattr(recurrent_layer, "runs", lambda *_: False)
+    monkeypatch.setattr(rnn_layer, "runs", lambda *_: False)
     for a, b in zip(found, results(layer, x, states), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
 

@@ -1,15 +1,18 @@
-"""Values and gradients of pointwise rows against mpmath at difficult points, within the tolerances of
-`shared/accuracy`. About 10 s with kernels in the cache; mpmath takes most of it.
+"""Values and gradients of pointwise rows against mpmath at difficult points, within the bars of `shared/accuracy` and
+`shared/two_inputs`. About 25 s with kernels in the cache; mpmath takes most of it.
 """
 
 from __future__ import annotations
 
+import mpmath as mp
 import numpy as np
 import pytest
 
 import numod
-from accuracy import UNARY, exact, ulps
+from accuracy import ROOTS, UNARY, around, exact, ulps
+from cases import check
 from numod.ops.pointwise import rows
+from two_inputs import BINARY
 
 INF, NAN = float("inf"), float("nan")
 
@@ -28,6 +31,59 @@ def test_row(name, dtype):
     (gradient,) = numod.autograd.grad(found.sum(), x)
     off = {point: ulps(each, right, dtype, row.slack) for point, each, right in zip(points, gradient.tolist(), slopes)}
     assert max(off.values()) <= row.gradient[wide], max(off.items(), key=lambda item: item[1])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", BINARY)
+def test_row_of_two_inputs(name, dtype):
+    check(BINARY[name], dtype)
+
+
+@pytest.mark.parametrize("name", ROOTS)
+def test_digits_near_roots(name):
+    points = [x for root in ROOTS[name] for x in around(root)]
+    found = rows[name](numod.tensor(points, dtype=numod.float64)).tolist()
+    with mp.workdps(60):
+        off = {x: ulps(number, UNARY[name].exact(mp.mpf(x)), np.float64) for x, number in zip(points, found)}
+    assert max(off.values()) <= 6, max(off.items(), key=lambda item: item[1])
+
+
+def test_digamma_near_roots_below_zero():
+    points = np.linspace(-9.99, -0.01, 400)
+    points = points[np.abs(points - np.round(points)) > 0.2]
+    for x, found in zip(points.tolist(), rows["digamma"](numod.tensor(points)).tolist()):
+        assert abs(found - mp.digamma(x)) < 2e-15, (x, found)
+
+
+def fits_sixteen_bits(x):
+    """Whether a point is in range, and does not become 1 by rounding (a pole or the end of a domain)."""
+    return 1e-3 <= abs(x) < 1e3 and not (0.99 < abs(x) < 1.002 and abs(x) != 1.0)
+
+
+def check_rounded_once(call, exact, rows_of_points, dtype):
+    """The result is the float next to the exact value of the rounded inputs; 0.502 lets float32 round in between."""
+    columns = [numod.tensor(column, dtype=dtype) for column in zip(*rows_of_points)]
+    limit = float(numod.finfo(dtype).max)
+    for found, *place in zip(call(*columns).tolist(), *[column.tolist() for column in columns]):
+        with mp.workdps(60):
+            right = exact(*map(mp.mpf, place))
+        assert abs(right) > limit or ulps(found, right, dtype) <= 0.502, (place, found, right)
+
+
+@pytest.mark.parametrize("dtype", [numod.float16, numod.bfloat16])
+@pytest.mark.parametrize("name", UNARY)
+def test_sixteen_bit_rows_round_once(name, dtype):
+    row = UNARY[name]
+    points = [(x,) for x in row.points if fits_sixteen_bits(x)]
+    check_rounded_once(lambda x: rows[name](x, *row.numbers), row.exact, points, dtype)
+
+
+@pytest.mark.parametrize("dtype", [numod.float16, numod.bfloat16])
+@pytest.mark.parametrize("name", [name for name in BINARY if "of order" not in name and name != "multigammaln"])
+def test_sixteen_bit_rows_of_two_inputs_round_once(name, dtype):
+    case = BINARY[name]
+    points = [row for row in case.points if all(map(fits_sixteen_bits, row))]
+    check_rounded_once(case.call, case.exact, points, dtype)
 
 
 def gradients(function, *values):

@@ -292,10 +292,9 @@ def test_what_numod_writes_can_be_mapped_by_torch(tmp_path):
         (lambda: {"weight": torch.eye(2).to_sparse()}, "sparse"),
         (lambda: {"weight": torch.eye(2).to_sparse_csr()}, "sparse tensor.*to_dense"),
         (lambda: {"weight": torch.nested.nested_tensor([torch.ones(1), torch.ones(2)])}, "nested tensor"),
-        (lambda: {"weight": torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8)}, "'weight'.*dequantize"),
         (lambda: {"path": __import__("pathlib").PurePosixPath("x")}, "pathlib"),
     ],
-    ids=["complex", "uint16", "float8", "module", "sparse", "sparse rows", "nested", "quantised", "class"],
+    ids=["complex", "uint16", "float8", "module", "sparse", "sparse rows", "nested", "class"],
 )
 @pytest.mark.filterwarnings("ignore")
 def test_what_numod_has_not_is_named(make, message, modern):

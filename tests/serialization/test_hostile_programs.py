@@ -281,7 +281,7 @@ def test_a_lines_name_is_only_shown(tmp_path: Path) -> None:
     program = changed(
         lambda x: (x * 2 + 1).sum(), (X,), of(".mul", lambda step: step.__setitem__("where", line)), tmp_path
     )()
-    assert "\n" not in program.steps[0].where and len(program.steps[0].where) <= 200
+    assert "\n" not in program.steps[0].location and len(program.steps[0].location) <= 200
     Executable(program)(X)
     assert not (tmp_path / hostile.MARK).exists()
 

@@ -12,6 +12,8 @@ from typing import NamedTuple
 import mpmath as mp
 import numpy as np
 
+import numod
+
 INF = math.inf
 ALL = (  # near 0, small, near 1, moderate, near zeros and poles of many functions, large
     1e-40, 1e-30, 1e-12, 1e-5, 1e-3, 0.1, 0.3, 0.5, 0.7, 0.99, 0.9999999, 1.0, 1.0000001, 1.01, 1.4616321, 1.5, 2.0,
@@ -106,6 +108,18 @@ UNARY: dict[str, Row] = {
         digits=50),
     "airy_ai": Row(mp.airyai, tuple(x for x in SMALL if -6 < x < 10), (4, 128), None),
 }  # fmt: skip
+ROOTS = {  # where float64 keeps its digits next to the root too
+    "digamma": (1.4616321449683622,), "lgamma": (1.0, 2.0, -2.4570247382208006, -2.7476826467274127),
+    "bessel_j0": (2.404825557695773, 5.520078110286311), "bessel_j1": (3.8317059702075125, 7.015586669815619),
+    "bessel_y0": (0.8935769662791675,),
+}  # fmt: skip
+
+
+def around(root: float) -> list[float]:
+    """The floats next to a root, and some farther away."""
+    return [math.nextafter(root, side) for side in (-INF, INF)] + [
+        root * (1 + sign * distance) for distance in (1e-14, 1e-10, 1e-6, 1e-3, 0.02) for sign in (-1, 1)
+    ]
 
 
 @cache
@@ -126,12 +140,12 @@ def slope(function: Callable, x: mp.mpf, digits: int = 200) -> mp.mpf:
         return (function(x + step) - function(x - step)) / (2 * step)
 
 
-def ulps(found: float, right: mp.mpf, dtype: type, slack: float = 0.0) -> float:
+def ulps(found: float, right: mp.mpf, dtype: object, slack: float = 0.0) -> float:
     """How far a number is off, in ulps of the right one.
 
     Beyond the dtype's range infinities are right; below its normal numbers, the least normal's ulp counts.
     """
-    info = np.finfo(dtype)
+    info = numod.finfo(dtype) if isinstance(dtype, numod.dtype) else np.finfo(dtype)
     if abs(right) > float(info.max):
         return 0.0 if abs(found) >= float(info.max) * 0.999 else INF
     if not math.isfinite(found):

@@ -1,5 +1,5 @@
-"""Exact divergences, entropies and distribution functions, by mpmath, at parameters where formulas lose digits: pairs
-that are nearly equal, probabilities that round to 0 or 1, tails. The reference of `distributions/test_digits`. A case's
+"""Exact divergences, entropies, densities and distribution functions, by mpmath, at parameters where formulas lose
+digits: pairs that are nearly equal, probabilities that round to 0 or 1, tails, large parameters. The reference of `distributions/test_digits`. A case's
 points are (parameters of p, parameters of q), or the arguments of `call`.
 """
 
@@ -7,25 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import product
-from typing import NamedTuple
 
 import mpmath as mp
 
+from cases import Case
 from numod import Tensor, distributions as D, ones_like, stack, zeros_like
 
 log = mp.log
-
-
-class Case(NamedTuple):
-    """`call` of tensors and `exact` of mpmath numbers at `points`; the bars are in ulps of the value and of each
-    gradient, for float32 and float64.
-    """
-
-    call: Callable
-    exact: Callable
-    points: list
-    value: tuple[float, float] = (8, 8)
-    gradient: tuple[float, float] = (12, 12)
 
 
 def lgamma(x: mp.mpf) -> mp.mpf:
@@ -124,6 +112,8 @@ NEAR = (0.0009765625, 0.25, -0.5, 30.0)  # changes of a scale; float32 holds the
 SHIFTED = [
     (m, s, m + k * s, s * (1 + e)) for m, s, k, e in product((0.5,), (0.0078125, 8.0), (0.0009765625, 10.0), NEAR)
 ]
+FAR = [(0.5, 7.0, 0.5 + k, t) for k, t in product((0.0, 60.0, -5.0), (0.7, 0.5, 217.0, 2000.0))]
+FAR_SHARES = [(3.0, 2.0, 0.3, 30.0), (0.5, 8.0, 1000.0, 2000.0), (100.0, 0.01, 0.02, 5.0), (7.0, 7.0, 1e5, 2e5)]
 RATES = [(x, x * (1 + e)) for x in (1e-30, 1e-6, 0.3, 7.0, 1e6, 1e30) for e in (1e-6, 1e-3, 0.1, -0.3, 1.0, 100.0)]
 LOGITS = [
     (a, a + e)
@@ -148,15 +138,43 @@ TAILS = [(z, s) for z in (-1e30, -1e4, -10.0, -3.0, -1.0, -1e-6, 1e-6, 0.7, 10.0
 ABOVE = [(z, s) for z in (1e-30, 1e-6, 0.5, 3.0) for s in (1e-2, 1.0, 30.0)]
 SHARES = [(v, s) for v in (1e-30, 1e-10, 1e-3, 0.2, 0.3, 0.7, 0.9) for s in (1e-3, 8.0)]
 
+# parameters from small to so large that log gammas cancel, at points up to some deviations from the mean
+WEIGHTS = [
+    (a / r * (1 + k / mp.sqrt(a)), a, r)
+    for a, r, k in product((0.01, 0.7, 5.0, 40.0, 1e4, 1e6), (0.125, 3.0), (0.4, 2.5, -0.7))
+    if k > 0 or a > 1
+]
+PARTS = [
+    (float(x), a, b)
+    for a, b in product((0.02, 0.7, 6.0, 60.0, 3e4, 1e6), (0.5, 8.0, 1e5))
+    for x in (a / (a + b) * 1.01, 0.3 * a / (a + b))
+    if x < 0.999
+]
+FREEDOM = [(x, v) for x in (-30.0, -1.7, 0.4, 2.5) for v in (0.1, 3.0, 19.0, 25.0, 1e3, 1e6)]
+COUNTED = [(rate, k) for rate in (1e-3, 0.7, 20.0, 1e4, 1e6) for k in (0.0, 1.0, 9.0, 1.1e4, 1001000.0)]
+
+
+def log_gamma_density(x, a, r):
+    return a * log(r) + (a - 1) * log(x) - r * x - lgamma(a)
+
+
+def log_beta_density(x, a, b):
+    return (a - 1) * log(x) + (b - 1) * mp.log1p(-x) + lgamma(a + b) - lgamma(a) - lgamma(b)
+
+
+def log_student_density(x, v):
+    return lgamma((v + 1) / 2) - lgamma(v / 2) - log(v * mp.pi) / 2 - (v + 1) / 2 * mp.log1p(x * x / v)
+
+
 CASES: dict[str, Case] = {
     "Normal": Case(pair(D.Normal), normal, SHIFTED),
     "Laplace": Case(pair(D.Laplace), laplace, SHIFTED),
     "Cauchy": Case(pair(D.Cauchy), cauchy, SHIFTED),
-    "Gumbel": Case(pair(D.Gumbel), gumbel, [each for each in SHIFTED if each[3] < 30 * each[1]], (32, 64), (32, 64)),
+    "Gumbel": Case(pair(D.Gumbel), gumbel, [*SHIFTED, *FAR], (2, 256), (2, 512)),
     "Exponential": Case(pair(D.Exponential), exponential, RATES),
     "Poisson": Case(pair(D.Poisson), poisson, RATES),
-    "Gamma": Case(pair(D.Gamma), gamma, SHAPES, (8, 32), (32, 32)),
-    "Beta": Case(pair(D.Beta), beta, SHARES_OF_ONE, (32, 256), (32, 64)),
+    "Gamma": Case(pair(D.Gamma), gamma, SHAPES, (4, 8), (24, 24)),
+    "Beta": Case(pair(D.Beta), beta, [*SHARES_OF_ONE, *FAR_SHARES], (160, 256), (48, 96)),
     "Pareto": Case(pair(D.Pareto), pareto,
         [(s * 1.25, a, s, a * (1 + e)) for s in (1e-3, 1e4) for a in (1e-2, 50.0) for e in NEAR]),
     "Bernoulli by logits": Case(pair(D.Bernoulli, by="logits"), of_logits, LOGITS),
@@ -189,4 +207,11 @@ CASES: dict[str, Case] = {
     "icdf of Laplace": Case(lambda v, s: D.Laplace(0.0 * s, s).icdf(v), lambda v,
         s: s * log(2 * v) if v < 0.5 else -s * log(2 * (1 - v)), SHARES),
     "icdf of Cauchy": Case(lambda v, s: D.Cauchy(0.0 * s, s).icdf(v), lambda v, s: -s * mp.cot(mp.pi * v), SHARES),
+    "density of Gamma": Case(at(D.Gamma, "log_prob", "concentration", "rate"), log_gamma_density,
+        [tuple(map(float, row)) for row in WEIGHTS], (2, 128), (2, 1024)),
+    "density of Beta": Case(at(D.Beta, "log_prob", "concentration1", "concentration0"), log_beta_density, PARTS,
+        (2, 96), (2, 512)),
+    "density of StudentT": Case(at(D.StudentT, "log_prob", "df"), log_student_density, FREEDOM, (2, 8), (3, 32)),
+    "density of Poisson": Case(lambda rate, k: D.Poisson(rate, validate_args=False).log_prob(k),
+        lambda rate, k: k * log(rate) - rate - lgamma(k + 1), COUNTED, (2, 10), (2, 4), (1,)),
 }  # fmt: skip

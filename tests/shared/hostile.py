@@ -292,11 +292,11 @@ def replanned(content: bytes, draw: random.Random) -> bytes | None:
     at = draw.choice(steps)
     step = recorded.steps[at]
     match draw.randrange(4):
-        case 0 | 1 if step.parameters:
-            attributes = list(step.parameters)
+        case 0 | 1 if step.attributes:
+            attributes = list(step.attributes)
             k = draw.randrange(len(attributes))
             attributes[k] = _nudged(attributes[k], draw)
-            recorded.steps[at] = replace(step, parameters=tuple(attributes))
+            recorded.steps[at] = replace(step, attributes=tuple(attributes))
         case 2 if step.inputs:
             known = [
                 *recorded.inputs,
@@ -327,7 +327,7 @@ def replanned(content: bytes, draw: random.Random) -> bytes | None:
             if isinstance(each, Step) and not each.in_place and each.op is not EMPTY:
                 planned = each.op.prepare(
                     tuple(e if isinstance(e, Layout) else type(e) for e in arguments_of(each, recorded.layouts)),
-                    each.parameters,
+                    each.attributes,
                 ).layout
                 recorded.layouts.update(zip(each.results, planned if isinstance(planned, tuple) else (planned,)))
     return file_of(recorded)

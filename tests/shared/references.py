@@ -401,13 +401,14 @@ CONSTANT = {
 }  # fmt: skip
 RANDOM = {"exponential", "bernoulli", "dropout"}
 # Helper rows: parts of other rows or of divergences. Each is listed with the case that compares it with mpmath: a name of
-# `accuracy.UNARY` (ops/test_accuracy) or of `divergences.CASES` (distributions/test_digits).
+# `accuracy.UNARY` or `two_inputs.BINARY` (ops/test_accuracy) or of `divergences.CASES` (distributions/test_digits).
 HELPERS = {
     "erfcx_slope": "erfcx",
     "log_ndtr_slope": "log_ndtr",
+    "incomplete_gamma_slope": "gammainc",
     "bessel_i_gap": "i0e",
     "bessel_k_gap": "scaled_modified_bessel_k0",
-    "exp_excess": "Gumbel",
+    "exp_excess": "Laplace",
     "laplace_gap": "Laplace",
     "itakura_saito": "Exponential",
     "log_ratio": "Gamma",
@@ -415,12 +416,19 @@ HELPERS = {
     "logit_divergence": "Bernoulli by logits",
     "geometric_divergence": "Geometric by logits",
     "geometric_rise": "Geometric by logits",
+    "gumbel_divergence": "Gumbel",
+    "gumbel_slope_by_shift": "Gumbel",
+    "gumbel_slope_by_scale": "Gumbel",
+    "gumbel_slope_by_other": "Gumbel",
     "digamma_rise": "Gamma",
     "lgamma_divergence": "Gamma",
     "bernoulli_entropy": "entropy of Bernoulli by logits",
     "failure_information": "entropy of Geometric by logits",
     "geometric_entropy": "entropy of Geometric by logits",
 }
+HELPERS |= {f"gamma_{name}": "density of Gamma" for name in "log_density value_slope shape_slope rate_slope".split()}
+HELPERS |= {f"beta_{name}": "density of Beta" for name in "log_density value_slope shape_slope rest_slope".split()}
+HELPERS |= {f"student_{name}": "density of StudentT" for name in ("log_density", "df_slope")}
 FIRST_IS_CONSTANT = {"polygamma", "zeta", "gammainc", "gammaincc"}  # no library has a gradient for their first input
 POINTS = ([-1.3, 0.4, 2.1], [0.7, -0.9, 1.2], [1.6, 0.8, -0.3])
 NAMES = list(REFERENCES)

@@ -457,5 +457,5 @@ def test_distributed_sampler(shuffle, drop_last, total):
     assert list(DistributedSampler([0], 3, 2)) == [0]
     with pytest.raises(ValueError, match="Invalid rank 3"):
         DistributedSampler(range(3), 3, 3)
-    with pytest.raises(RuntimeError, match="Requires distributed"):
+    with pytest.raises(ValueError, match="process group has not been initialized"):
         DistributedSampler(range(3))

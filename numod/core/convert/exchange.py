@@ -1,7 +1,7 @@
 """Zero-copy exchange with other libraries, on the CPU and on CUDA: DLPack, and `__cuda_array_interface__`.
 
-The structures are those of dlpack.h 1.0. A capsule is read once; whoever reads it calls its deleter when done. CPU
-tensors of NumPy's dtypes are exported through NumPy.
+The structures are those of dlpack.h 1.0. A capsule can be read once; the consumer calls its deleter when done. CPU
+tensors with NumPy dtypes are exported through NumPy.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ...device.device import Device
 from ...device.layout import layout
 from ...device.storage import ForeignStorage
 from ...dtypes import dtype as DType
-from ..apply import tell_made
+from ..apply import notify_created
 from ..tensor import Tensor, wrap
 
 _CPU, _CUDA = 1, 2
@@ -51,7 +51,7 @@ class _Versioned(Structure):
     ]
 
 
-_FORMS = {b"dltensor": (_Managed, b"used_dltensor"), b"dltensor_versioned": (_Versioned, b"used_dltensor_versioned")}
+_CAPSULES = {b"dltensor": (_Managed, b"used_dltensor"), b"dltensor_versioned": (_Versioned, b"used_dltensor_versioned")}
 _api = ctypes.pythonapi
 _is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, c_void_p, ctypes.c_char_p)(("PyCapsule_IsValid", _api))
 _pointer_of = ctypes.PYFUNCTYPE(c_void_p, c_void_p, ctypes.c_char_p)(("PyCapsule_GetPointer", _api))
@@ -88,9 +88,9 @@ def dlpack(
     dl_device: tuple | None = None,
     copy: bool | None = None,
 ) -> object:
-    """DLPack's protocol: a capsule over the memory.
+    """DLPack's protocol: a capsule over the tensor's memory.
 
-    Raises BufferError for tensors that require gradients, or where another device needs a forbidden copy.
+    Raises BufferError for tensors that require gradients, and if a copy is needed but forbidden.
     """
     if self.requires_grad:
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
@@ -98,15 +98,15 @@ def dlpack(
         raise TypeError(f"stream must be ``int`` or ``none``, got {type(stream).__name__}")
     if self.device.type == "cpu" and stream not in (None, -1):
         raise AssertionError(f"stream should be None on cpu, got {stream}")
-    wanted = self.device if dl_device is None or tuple(dl_device) == dlpack_device(self) else _device(*dl_device)
-    if wanted is not self.device or copy:
+    target = self.device if dl_device is None or tuple(dl_device) == dlpack_device(self) else _device(*dl_device)
+    if target is not self.device or copy:
         if copy is False:
-            raise BufferError(f"a tensor on {self.device} cannot be shared with {wanted} without a copy")
-        self = self.to(device=wanted, copy=True)
+            raise BufferError(f"a tensor on {self.device} cannot be shared with {target} without a copy")
+        self = self.to(device=target, copy=True)
     if self.device.type == "cpu" and self.dtype.numpy is not None:
         return self.numpy().__dlpack__(max_version=max_version)
     if self.device.type == "cuda" and stream != -1:
-        self.device.backend.synchronize()  # then the data is complete on whatever stream the consumer uses
+        self.device.backend.synchronize()  # so the data is complete on every stream of the consumer
     return _capsule(self)
 
 
@@ -158,26 +158,24 @@ def cuda_array_interface(self: Tensor) -> dict[str, Any]:
 
 
 def from_dlpack(ext_tensor: Any, *, device: Device | str | None = None, copy: bool | None = None) -> Tensor:
-    """A tensor over the memory of an object that supports DLPack, or of its capsule.
+    """A tensor that shares the memory of an object that supports DLPack, or of a DLPack capsule.
 
-    Read-only memory is copied, and any with `copy=True`.
-
-    Raises RuntimeError for a capsule already consumed, TypeError for other objects and dtypes, BufferError for a copy
-    that `copy=False` forbids.
+    Read-only memory is copied, and all memory with `copy=True`. Raises RuntimeError for a capsule that was read before,
+    TypeError for other objects and dtypes, and BufferError if a copy is needed but `copy=False`.
     """
     if isinstance(ext_tensor, Tensor):
-        found = ext_tensor.view(ext_tensor.shape)
+        result = ext_tensor.view(ext_tensor.shape)
     elif hasattr(ext_tensor, "__dlpack__"):
-        found = _read(_asked(ext_tensor))
+        result = _read(_capsule_of(ext_tensor))
     else:
-        found = _read(ext_tensor)
-    wanted = found.device if device is None else Device(device)
-    if wanted is not found.device and copy is False:
-        raise BufferError(f"memory on {found.device} cannot be shared with {wanted} without a copy")
-    return found.to(device=wanted, copy=bool(copy))
+        result = _read(ext_tensor)
+    target = result.device if device is None else Device(device)
+    if target is not result.device and copy is False:
+        raise BufferError(f"memory on {result.device} cannot be shared with {target} without a copy")
+    return result.to(device=target, copy=bool(copy))
 
 
-def _asked(array: Any) -> object:
+def _capsule_of(array: Any) -> object:
     """The array's capsule."""
     kwargs = {"stream": _ANY_STREAM} if array.__dlpack_device__()[0] == _CUDA else {}
     try:
@@ -188,28 +186,30 @@ def _asked(array: Any) -> object:
 
 def _read(capsule: object) -> Tensor:
     name = next(
-        (form for form in _FORMS if type(capsule).__name__ == "PyCapsule" and _is_valid(id(capsule), form)), None
+        (form for form in _CAPSULES if type(capsule).__name__ == "PyCapsule" and _is_valid(id(capsule), form)), None
     )
     if name is None:
         raise RuntimeError(
             f"from_dlpack: expected an array with __dlpack__ or an unread DLPack capsule, got {capsule!r}; a capsule "
             "can be read only once"
         )
-    form, used = _FORMS[name]
+    form, used = _CAPSULES[name]
     managed = form.from_address(_pointer_of(id(capsule), name))
-    # may refuse
-    kind = _dtype(managed.tensor)
-    place = _device(managed.tensor.device_type, managed.tensor.device_id)
+    # these raise for unsupported memory
+    dtype = _dtype(managed.tensor)
+    source_device = _device(managed.tensor.device_type, managed.tensor.device_id)
     described = managed.tensor
     shape = described.shape[: described.ndim]
     strides = tuple(described.strides[: described.ndim]) if described.strides else None
     if strides is not None and min((step for n, step in zip(shape, strides) if n > 1), default=0) < 0:
         raise ValueError("from_dlpack: negative strides are not supported; copy the array first")
     _rename(capsule, used)
-    found = _over(
-        (described.data or 0) + described.byte_offset, layout(tuple(shape), kind, place, strides), _Owner(managed)
+    result = _tensor_over(
+        (described.data or 0) + described.byte_offset,
+        layout(tuple(shape), dtype, source_device, strides),
+        _Owner(managed),
     )
-    return found.clone() if name == b"dltensor_versioned" and managed.flags & _READ_ONLY else found
+    return result.clone() if name == b"dltensor_versioned" and managed.flags & _READ_ONLY else result
 
 
 class _Owner:
@@ -221,24 +221,30 @@ class _Owner:
             weakref.finalize(self, delete, ctypes.addressof(managed)).atexit = False
 
 
-def _over(address: int, place: Layout, owner: object) -> Tensor:
-    """A tensor over memory that begins at `address` and stays while `owner` does."""
-    if not place.extent:
-        return wrap(ForeignStorage(place.device.backend.empty(0, place.storage)), place, 0)
-    if place.device.type == "cuda":
-        # the first kernel would end the use of the GPU for the whole process
-        if address % (place.dtype.itemsize // (2 if place.dtype.is_complex else 1)):
+def _tensor_over(address: int, memory_layout: Layout, owner: object) -> Tensor:
+    """A tensor over the memory at `address`, which is valid as long as `owner` exists."""
+    if not memory_layout.extent:
+        return wrap(ForeignStorage(memory_layout.device.backend.empty(0, memory_layout.storage)), memory_layout, 0)
+    if memory_layout.device.type == "cuda":
+        # a misaligned access would make the GPU unusable for the whole process
+        if address % (memory_layout.dtype.itemsize // (2 if memory_layout.dtype.is_complex else 1)):
             raise ValueError(
-                f"memory of {place.dtype} that begins at {address:#x}, between two elements, cannot be read on a GPU; "
+                f"memory of {memory_layout.dtype} at {address:#x} is not aligned to its elements, as a GPU requires; "
                 "copy the array first"
             )
-        return tell_made(
-            wrap(ForeignStorage(place.device.backend.adopt(address, place.extent, place.storage, owner)), place, 0),
+        return notify_created(
+            wrap(
+                ForeignStorage(
+                    memory_layout.device.backend.adopt(address, memory_layout.extent, memory_layout.storage, owner)
+                ),
+                memory_layout,
+                0,
+            ),
             "array",
         )
-    memory = (c_uint8 * (place.extent * place.dtype.itemsize)).from_address(address)
+    memory = (c_uint8 * (memory_layout.extent * memory_layout.dtype.itemsize)).from_address(address)
     memory.owner = owner
-    return tell_made(wrap(ForeignStorage(np.frombuffer(memory, place.storage)), place, 0), "array")
+    return notify_created(wrap(ForeignStorage(np.frombuffer(memory, memory_layout.storage)), memory_layout, 0), "array")
 
 
 def _dtype(described: _Tensor) -> DType:
@@ -261,30 +267,32 @@ def _device(kind: int, index: int) -> Device:
 
 
 def from_cuda_array(array: Any) -> Tensor:
-    """The memory of an object with `__cuda_array_interface__` as a tensor.
+    """A tensor over the memory of an object with `__cuda_array_interface__`.
 
-    Raises ValueError for what no tensor's strides say, TypeError for other dtypes.
+    Raises ValueError for negative or fractional strides, TypeError for other dtypes.
     """
-    found = array.__cuda_array_interface__
-    if found.get("mask") is not None:
+    interface = array.__cuda_array_interface__
+    if interface.get("mask") is not None:
         raise NotImplementedError("masked arrays cannot be shared; fill the masked elements first")
-    # the producer may still be writing to it; the default stream waits for ours, not for every other
-    if found.get("stream") is not None:
+    # the producer's stream may still be writing; the default stream does not wait for all streams
+    if interface.get("stream") is not None:
         Device("cuda").backend.synchronize()
-    if not np.dtype(found["typestr"]).isnative:
-        raise TypeError(f"numod has no dtype for bytes in the order of {found['typestr']!r}; convert the array first")
-    kind, place = dtypes.from_numpy(np.dtype(found["typestr"])), Device("cuda")
-    steps = found.get("strides")
+    if not np.dtype(interface["typestr"]).isnative:
+        raise TypeError(
+            f"numod has no dtype for bytes in the order of {interface['typestr']!r}; convert the array first"
+        )
+    dtype, cuda = dtypes.from_numpy(np.dtype(interface["typestr"])), Device("cuda")
+    steps = interface.get("strides")
     if steps is not None and any(
-        n > 1 and (step < 0 or step % kind.itemsize) for n, step in zip(found["shape"], steps)
+        n > 1 and (step < 0 or step % dtype.itemsize) for n, step in zip(interface["shape"], steps)
     ):
         raise ValueError(
-            f"strides must be whole elements of {kind.itemsize} bytes and not negative, got {tuple(steps)}; copy the "
+            f"strides must be whole elements of {dtype.itemsize} bytes and not negative, got {tuple(steps)}; copy the "
             "array first"
         )
-    strides = None if steps is None else tuple(step // kind.itemsize for step in steps)
-    result = _over(found["data"][0], layout(tuple(found["shape"]), kind, place, strides), array)
-    return result.clone() if found["data"][1] else result
+    strides = None if steps is None else tuple(step // dtype.itemsize for step in steps)
+    result = _tensor_over(interface["data"][0], layout(tuple(interface["shape"]), dtype, cuda, strides), array)
+    return result.clone() if interface["data"][1] else result
 
 
 def to_dlpack(tensor: Tensor) -> object:

@@ -103,7 +103,7 @@ class TypedStorage:
         return iter(self.tolist())
 
     def __repr__(self) -> str:
-        lines = "".join(f" {each}\n" for each in self.tolist())
+        lines = "".join(f" {value}\n" for value in self.tolist())
         return f"{lines}[numod.TypedStorage(dtype={self.dtype}, device={self.device}) of size {self._count}]"
 
 
@@ -121,15 +121,15 @@ class _Class(type):
             )
         if wrap_storage is not None:
             return TypedStorage(empty(0, dtype=dtypes.uint8).set_(_bytes(wrap_storage)).view(cls.dtype))
-        (given,) = arguments or (0,)
-        if isinstance(given, int):
-            return TypedStorage(empty(given, dtype=cls.dtype))
-        if not isinstance(given, Sequence) or isinstance(given, str):
+        (argument,) = arguments or (0,)
+        if isinstance(argument, int):
+            return TypedStorage(empty(argument, dtype=cls.dtype))
+        if not isinstance(argument, Sequence) or isinstance(argument, str):
             raise TypeError(
-                f"{cls.__name__}: argument type not recognised: {type(given).__name__}; give a size or a sequence of "
-                "numbers"
+                f"{cls.__name__}: argument type not recognised: {type(argument).__name__}; give a size or a sequence "
+                "of numbers"
             )
-        return TypedStorage(tensor(given, dtype=cls.dtype).reshape(-1))
+        return TypedStorage(tensor(argument, dtype=cls.dtype).reshape(-1))
 
     def __instancecheck__(cls, value: object) -> bool:
         return isinstance(value, TypedStorage) and value.dtype is cls.dtype
@@ -139,11 +139,11 @@ class _Class(type):
 
     def from_buffer(cls, buffer: object, byte_order: str = "native", count: int = -1, offset: int = 0) -> TypedStorage:
         """The memory of an object with Python's buffer protocol, as elements of this byte order."""
-        found = frombuffer(bytearray(memoryview(buffer)), dtype=cls.dtype, count=count, offset=offset)
-        values = found._storage.data
+        buffer_tensor = frombuffer(bytearray(memoryview(buffer)), dtype=cls.dtype, count=count, offset=offset)
+        values = buffer_tensor._storage.data
         order = {"native": "=", "little": "<", "big": ">"}[byte_order]
         values[...] = values.view(values.dtype.newbyteorder(order))
-        return TypedStorage(found)
+        return TypedStorage(buffer_tensor)
 
 
 def _bytes(storage: Storage) -> Tensor:

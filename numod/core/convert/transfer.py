@@ -46,11 +46,13 @@ def move(input: Tensor, device: Device, non_blocking: bool = False) -> Tensor:
     shape = layout(source.shape, source.dtype, device)
     data = source._storage.data[source._offset : source._offset + shape.size]
     if device.type == "cuda" and source.is_pinned():
-        there = device.backend.upload_pinned(data, not non_blocking)
+        data_on_device = device.backend.upload_pinned(data, not non_blocking)
     else:
         host = source.device.backend.download(data)
-        there = device.backend.upload(host if source.device.type != "cpu" or device.type != "cpu" else host.copy())
-    result = wrap(Storage(there), shape, 0)
+        data_on_device = device.backend.upload(
+            host if source.device.type != "cpu" or device.type != "cpu" else host.copy()
+        )
+    result = wrap(Storage(data_on_device), shape, 0)
     if state.grad_enabled and input.requires_grad:
         extensions.record(move_op, (input,), [input._layout], (device,), result)
     for listener in active_listeners() if listeners else ():
@@ -82,13 +84,13 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
 
 
 def _values(self: Tensor) -> np.ndarray:
-    """The memory of a CPU tensor as an array of what NumPy calls its dtype."""
-    array, shown = raw(self), self._layout.dtype.numpy
-    return array if shown is array.dtype else array.view(shown)
+    """The memory of a CPU tensor as an array of NumPy's dtype."""
+    array, numpy_dtype = raw(self), self._layout.dtype.numpy
+    return array if numpy_dtype is array.dtype else array.view(numpy_dtype)
 
 
 def raw(self: Tensor) -> np.ndarray:
-    """The memory of a CPU tensor as an array of what kernels read: bool as bytes, 16-bit floats as their bits."""
+    """The memory of a CPU tensor as an array in its storage dtype: bool as bytes, 16-bit floats as bits."""
     self_layout = self._layout
     if self_layout.device.type == "meta":
         self_layout.device.backend.download(None)
@@ -109,7 +111,7 @@ def item(self: Tensor) -> float | int | bool:
 
 
 def value(self: Tensor, how: str) -> float | int | bool:
-    """The number of a tensor of one element.
+    """The value of a one-element tensor.
 
     `how` is what the user called, for the message where reading is refused.
     """
@@ -128,7 +130,7 @@ def value(self: Tensor, how: str) -> float | int | bool:
 
 
 def observe(self: Tensor) -> float | int | bool:
-    """`item` for the library's own checks: a recorded program repeats the check at each run, and raises if the outcome
+    """`item` for checks of the library: a recorded program repeats the check in each run, and raises if the outcome
     differs.
     """
     self_layout = self._layout
@@ -145,14 +147,14 @@ def observe(self: Tensor) -> float | int | bool:
 
 
 def peek(self: Tensor) -> float | int | bool:
-    """What lies in the memory of a tensor's first element, told to no listener."""
-    self_layout, data, place = self._layout, self._storage.data, self._offset
-    found = (
-        data.item(place)
+    """The value of the tensor's first element; listeners are not notified."""
+    self_layout, data, offset = self._layout, self._storage.data, self._offset
+    value = (
+        data.item(offset)
         if self_layout.device.type == "cpu"
-        else self_layout.device.backend.download(data[place : place + 1]).item()
+        else self_layout.device.backend.download(data[offset : offset + 1]).item()
     )
-    return bool(found) if self_layout.dtype.kind == "b" else found
+    return bool(value) if self_layout.dtype.kind == "b" else value
 
 
 def _read_later(self: Tensor, method: str) -> object:
@@ -169,11 +171,11 @@ def _read_later(self: Tensor, method: str) -> object:
     return None
 
 
-def _refuse_trace(what: str) -> None:
+def _refuse_trace(method: str) -> None:
     for listener in active_listeners():
         refuse = getattr(listener, "refuse", None)
         if refuse is not None:
-            refuse(what)
+            refuse(method)
 
 
 def tolist(self: Tensor) -> list | float | int | bool:
@@ -201,9 +203,7 @@ def array(self: Tensor, dtype: object = None, copy: bool | None = None) -> np.nd
 def wrap_array(
     self: Tensor, result: np.ndarray, context: object = None, return_scalar: bool = False
 ) -> Tensor | np.ndarray:
-    """NumPy's `__array_wrap__`: what a ufunc computed from tensors is a tensor again, of the same memory, where there
-    is such a dtype.
-    """
+    """NumPy's `__array_wrap__`: a ufunc's result as a tensor that shares its memory, if there is such a dtype."""
     try:
         return from_numpy(np.asarray(result))
     except TypeError:  # uint16, say
@@ -211,16 +211,17 @@ def wrap_array(
 
 
 def reduce_ex(self: Tensor, protocol: int) -> tuple:
-    """Pickled as values (on the meta device sizes), the order of its dimensions in memory, and flags, without history;
-    shared memory is not kept shared.
+    """Pickle a tensor as values (sizes on the meta device), memory order and flags.
+
+    History and shared memory are not kept.
     """
-    own = own_attributes(self) | ({"_grad": self._grad} if "_grad" in fields_of(self) else {})
+    attributes = own_attributes(self) | ({"_grad": self._grad} if "_grad" in fields_of(self) else {})
     _refuse_trace("pickling")
-    turned = self._layout.packed and not self._layout.dense
-    order = tuple(sorted(range(self.ndim), key=lambda dim: (-self.stride(dim), dim))) if turned else None
-    shown = self.detach().permute(*order) if turned else self.detach()
-    values = tuple(shown.shape) if self.is_meta else raw(shown.cpu().contiguous())
-    return _unpickled, (type(self), values, self.dtype, str(self.device), self.requires_grad, order), own or None
+    is_permuted = self._layout.packed and not self._layout.dense
+    order = tuple(sorted(range(self.ndim), key=lambda dim: (-self.stride(dim), dim))) if is_permuted else None
+    in_memory_order = self.detach().permute(*order) if is_permuted else self.detach()
+    values = tuple(in_memory_order.shape) if self.is_meta else raw(in_memory_order.cpu().contiguous())
+    return _unpickled, (type(self), values, self.dtype, str(self.device), self.requires_grad, order), attributes or None
 
 
 def _unpickled(
@@ -231,19 +232,19 @@ def _unpickled(
     requires_grad: bool,
     order: tuple[int, ...] | None = None,
 ) -> Tensor:
-    made = (
+    dense = (
         empty(values, dtype=dtype, device=device)
         if isinstance(values, tuple)
         else from_array(np.array(values, order="C"), dtype)
     )
-    result = in_order(made, order).to(device=Device(device))._alias(cls)
+    result = in_order(dense, order).to(device=Device(device))._alias(cls)
     result._requires_grad = requires_grad
     return result
 
 
-def in_order(made: Tensor, order: tuple[int, ...] | None) -> Tensor:
-    """A pickled tensor whose dimensions had this order in memory."""
-    return made if order is None else made.permute(*map(order.index, range(len(order))))
+def in_order(dense: Tensor, order: tuple[int, ...] | None) -> Tensor:
+    """A pickled tensor with its dimensions in this order in memory."""
+    return dense if order is None else dense.permute(*map(order.index, range(len(order))))
 
 
 def deepcopy(self: Tensor, memo: dict) -> Tensor:

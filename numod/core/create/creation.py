@@ -20,7 +20,7 @@ from ...formats import layout as Layout, memory_format as MemoryFormat, preserve
 from ...ops import table as t
 from ...ops.linalg.tril_triu import band
 from .. import overrides
-from ..apply import apply, as_tensor_of, state, tell_made
+from ..apply import apply, as_tensor_of, state, notify_created
 from ..arguments import wrong_argument
 from ..resolve import flat, resolved, whole
 from ..tensor import Tensor, wrap
@@ -48,12 +48,12 @@ def factory(function: Callable) -> Callable:
         **kwargs: object,
     ) -> Tensor:
         if kwargs:
-            if "size" in kwargs and takes_sizes:  # sizes given one by one may also come as one sequence, also by name
+            if "size" in kwargs and takes_sizes:  # sizes may be passed separately, as one sequence, or by name
                 arguments = (kwargs.pop("size"),)
             if kwargs.get("requires_grad", False).__class__ is not bool:
                 _expect_bool(function.__name__, "requires_grad", kwargs["requires_grad"])
             if kwargs.get("dtype").__class__ is type:
-                kwargs["dtype"] = dtypes.given(kwargs["dtype"])
+                kwargs["dtype"] = dtypes.as_dtype(kwargs["dtype"])
         if layout is not strided and layout is not None:
             raise TypeError(f"{function.__name__}(): argument 'layout' must be numod.strided, not {layout!r}")
         if out is not None:
@@ -88,9 +88,9 @@ def factory(function: Callable) -> Callable:
     return make
 
 
-def _expect_bool(name: str, option: str, given: object) -> None:
-    if given is not None and not isinstance(given, bool):
-        raise TypeError(f"{name}(): argument '{option}' must be bool, not {type(given).__name__}")
+def _expect_bool(name: str, option: str, value: object) -> None:
+    if value is not None and not isinstance(value, bool):
+        raise TypeError(f"{name}(): argument '{option}' must be bool, not {type(value).__name__}")
 
 
 def _in_format(result: Tensor, memory_format: MemoryFormat) -> Tensor:
@@ -125,13 +125,13 @@ def constant(
     *strides: tuple,
 ) -> Tensor:
     """The result of an op without tensor inputs; row-major where no strides are given."""
-    place = default_device() if device is None else Device(device)
-    result = apply(op, inputs, (_dtype(dtype), place, tuple(shape), *strides))
+    target = default_device() if device is None else Device(device)
+    result = apply(op, inputs, (_dtype(dtype), target, tuple(shape), *strides))
     return result.requires_grad_() if requires_grad else result
 
 
 def _dtype(dtype: DType | None) -> DType:
-    return dtypes.get_default_dtype() if dtype is None else dtypes.given(dtype)
+    return dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
 
 
 @factory
@@ -139,13 +139,13 @@ def empty(
     *size: int, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False
 ) -> Tensor:
     """A tensor of uninitialised memory."""
-    place = default_device() if device is None else Device(device)
-    shape = layout(_shape(size, "empty"), _dtype(dtype), place)
-    result = wrap(Storage(place.empty(shape.size, shape.storage)), shape, 0)
-    if shape.dtype is dtypes.bool_ and place.type == "cpu":
+    target = default_device() if device is None else Device(device)
+    shape = layout(_shape(size, "empty"), _dtype(dtype), target)
+    result = wrap(Storage(target.empty(shape.size, shape.storage)), shape, 0)
+    if shape.dtype is dtypes.bool_ and target.type == "cpu":
         # bytes other than 0 and 1 are no valid bools
         return zeros(shape.shape, dtype=dtypes.bool_, requires_grad=requires_grad)
-    tell_made(result, "empty")
+    notify_created(result, "empty")
     if state.inference:
         result._inference = True
     return result.requires_grad_() if requires_grad else result

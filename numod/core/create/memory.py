@@ -37,7 +37,9 @@ def asarray(
     if isinstance(obj, (bytes, bytearray, memoryview)):
         obj = frombuffer(obj, dtype=dtype or dtypes.get_default_dtype())
     if isinstance(obj, Storage):
-        obj = as_tensor(read_as(obj, np.dtype(np.uint8)).data).view(dtypes.given(dtype) or dtypes.get_default_dtype())
+        obj = as_tensor(read_as(obj, np.dtype(np.uint8)).data).view(
+            dtypes.as_dtype(dtype) or dtypes.get_default_dtype()
+        )
     elif is_exported(obj):
         obj = as_tensor(obj)
     result = as_tensor(obj, dtype=dtype, device=device)
@@ -137,27 +139,27 @@ def from_file(
     With `shared` writes go to the file, which is made where it is missing and as long as needed; otherwise they stay in
     memory. Raises RuntimeError for a file that cannot be opened or is too short.
     """
-    dtype = dtypes.given(dtype) or dtypes.get_default_dtype()
+    dtype = dtypes.as_dtype(dtype) or dtypes.get_default_dtype()
     if not size:
         return empty(0, dtype=dtype, requires_grad=requires_grad)
     length = size * dtype.itemsize
     try:
         with open(filename, "a+b" if shared else "rb") as file:
-            found = file.seek(0, 2)
-            if found < length and not shared:
+            result = file.seek(0, 2)
+            if result < length and not shared:
                 raise RuntimeError(
-                    f"from_file(): {size} elements of {dtype} are {length} bytes, but {filename} has {found}"
+                    f"from_file(): {size} elements of {dtype} are {length} bytes, but {filename} has {result}"
                 )
-            if found < length:
+            if result < length:
                 file.truncate(length)
             memory = mmap(file.fileno(), length, access=ACCESS_WRITE if shared else ACCESS_COPY)
     except OSError as error:
         raise RuntimeError(
             f"unable to open file <{filename}> in {'read-write' if shared else 'read-only'} mode: {error}"
         ) from None
-    found = frombuffer(memory, dtype=dtype)
-    found = found if device is None else found.to(device=device)
-    return found.requires_grad_() if requires_grad else found
+    result = frombuffer(memory, dtype=dtype)
+    result = result if device is None else result.to(device=device)
+    return result.requires_grad_() if requires_grad else result
 
 
 def _storage_of_file(filename: str, shared: bool = False, nbytes: int = 0) -> Storage:

@@ -105,7 +105,7 @@ class Generator:
         """(seed, offset) for a draw of `count` elements; advances the offset."""
         extensions.before_draw(self)
         seed, start = self._seed, self._offset
-        # as a kernel's int64 holds it; no call lies between, where another thread could draw the same numbers
+        # as a kernel's int64; there is no call in between, in which another thread could draw the same numbers
         self._offset = (start + count) % (1 << 63)
         offset = Draw(start)
         offset.generator, offset.count = self, count
@@ -114,7 +114,7 @@ class Generator:
         return _signed(seed), offset
 
     def undraw(self, start: int, count: int) -> None:
-        """Take back a draw, if it was the last: what another thread has drawn since stays drawn."""
+        """Take back a draw, if it was the last one; later draws of other threads remain."""
         if self._offset == (start + count) % (1 << 63):
             self._offset = int(start)
 
@@ -126,7 +126,7 @@ class Generator:
 
 
 class Draw(int):
-    """An offset that knows its generator, so that a recorded program can draw anew."""
+    """An offset with a reference to its generator, so that a recorded program can draw again."""
 
     generator: Generator
     count: int
@@ -504,8 +504,10 @@ def _most_exact(dtype: DType) -> int:
 def random_(
     self: Tensor, from_: int | None = None, to: int | None = NOT_GIVEN, *, generator: Generator | None = None
 ) -> Tensor:
-    """Fill with integers in [from_, to); `random_(to)` starts at 0; where `to` is None, and without bounds, up to what
-    the dtype holds exactly. PyTorch's keyword is `from`.
+    """Fill with integers in [from_, to); `random_(to)` starts at 0.
+
+    Without bounds, or if `to` is None, up to the largest integer that the dtype represents exactly. PyTorch's keyword
+    is `from`.
     """
     if to == NOT_GIVEN:
         from_, to = 0, from_

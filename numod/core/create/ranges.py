@@ -26,7 +26,7 @@ def arange(
 ) -> Tensor:
     """`start, start + step, ...` below `end`: arange(end), arange(start, end), arange(start, end, step)."""
     kind, start, step, count = _progression(
-        getattr(dtypes.given(dtype), "name", None), *(_bounds(bounds, kwargs) if kwargs else bounds)
+        getattr(dtypes.as_dtype(dtype), "name", None), *(_bounds(bounds, kwargs) if kwargs else bounds)
     )
     return constant(t.arange, (start, step), (count,), kind, device, requires_grad)
 
@@ -35,7 +35,7 @@ def arange(
 def _progression(kind: str | None, *bounds: float) -> tuple[DType, float, float, int]:
     """(dtype, first number, step, how many) of a range."""
     start, end, step = _bounds(bounds, {})
-    if any(isinf(each) or isnan(each) for each in (start, end)):
+    if any(isinf(bound) or isnan(bound) for bound in (start, end)):
         raise RuntimeError(f"unsupported range: {start} -> {end}")
     if step == 0:
         raise RuntimeError("step must be nonzero")
@@ -46,7 +46,7 @@ def _progression(kind: str | None, *bounds: float) -> tuple[DType, float, float,
         if kind
         else (
             dtypes.int64
-            if all(isinstance(each, (int, np.integer)) for each in (start, end, step))
+            if all(isinstance(bound, (int, np.integer)) for bound in (start, end, step))
             else dtypes.get_default_dtype()
         )
     )
@@ -61,7 +61,7 @@ def _progression(kind: str | None, *bounds: float) -> tuple[DType, float, float,
 def range(
     start: float = 0, end: float | None = None, step: float = 1, *, dtype: DType | None = None, **options: object
 ) -> Tensor:
-    """As arange, `end` included. Deprecated, as in PyTorch: it is not what Python's range does."""
+    """Like arange, but `end` is included. Deprecated, as in PyTorch, since Python's range excludes `end`."""
     count = int((end - start) / step) + 1 if step else 0
     if count < 1:
         raise RuntimeError(
@@ -83,19 +83,19 @@ def _bounds(bounds: tuple, kwargs: dict) -> tuple:
     bounds = tuple(bound.item() if isinstance(bound, Tensor) else bound for bound in bounds)
     if len(bounds) == 1 and "end" not in kwargs:
         bounds = (0, *bounds)
-    given = {**dict(zip(("start", "end", "step"), bounds)), **kwargs}
-    if "end" not in given or len(bounds) > 3 or len(given) > 3 or not {"start", "end", "step"} >= given.keys():
+    values = {**dict(zip(("start", "end", "step"), bounds)), **kwargs}
+    if "end" not in values or len(bounds) > 3 or len(values) > 3 or not {"start", "end", "step"} >= values.keys():
         raise TypeError(
             f"arange() takes (end), (start, end) or (start, end, step), got {len(bounds)} of them in order, and by "
             f"name {sorted(kwargs)}"
         )
-    return given.get("start", 0), given["end"], given.get("step", 1)
+    return values.get("start", 0), values["end"], values.get("step", 1)
 
 
 def _count(name: str, start: float, end: float, steps: int) -> int:
     if isinstance(steps, float):
-        given = ", ".join(type(each).__name__ for each in (start, end, steps))
-        raise TypeError(f"{name}() received an invalid combination of arguments - got ({given}); steps must be an int")
+        types = ", ".join(type(value).__name__ for value in (start, end, steps))
+        raise TypeError(f"{name}() received an invalid combination of arguments - got ({types}); steps must be an int")
     if steps < 0:
         raise RuntimeError(f"number of steps must be non-negative, got {steps}")
     return int(steps)
@@ -191,7 +191,7 @@ def _wholes(start: float, end: float, steps: int, kind: DType) -> tuple[float, f
 
 
 def _number(value: Tensor | float) -> float:
-    """A number, or that of a zero-dimensional tensor."""
+    """A number, or the value of a zero-dimensional tensor."""
     if isinstance(value, Tensor):
         if value.ndim:
             raise RuntimeError(

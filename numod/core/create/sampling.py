@@ -32,7 +32,7 @@ def standard_gamma(input: Tensor, generator: Generator | None = None) -> Tensor:
 
 
 def dirichlet(input: Tensor, generator: Generator | None = None) -> Tensor:
-    """Samples of Dirichlet distributions with concentrations along the last dimension; neither 0 nor 1, whose densities
+    """Samples of Dirichlet distributions with concentrations along the last dimension; never 0 or 1, where densities
     may be infinite.
     """
     # In float64: where concentrations are small, all gammas of a row underflow in float32, and their ratios would say
@@ -56,11 +56,11 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
     """Samples of binomial distributions: the successes among `count` trials, floats, of probability `prob` each, which
     broadcast.
     """
-    for each in (count, prob):
-        if not each.is_floating_point():
+    for argument in (count, prob):
+        if not argument.is_floating_point():
             raise ValueError(
-                f"binomial only supports floating-point dtypes for count and prob, got: {each.dtype}; convert first, "
-                "for example with .float()"
+                f"binomial only supports floating-point dtypes for count and prob, got: {argument.dtype}; convert "
+                "first, for example with .float()"
             )
     if count.dtype is not prob.dtype:
         raise RuntimeError(

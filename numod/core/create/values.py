@@ -13,7 +13,7 @@ from ...device.device import Device, default_device
 from ...device.layout import layout
 from ...device.storage import ForeignStorage
 from ...dtypes import dtype as DType
-from ..apply import as_tensor_of, listeners, tell_made
+from ..apply import as_tensor_of, listeners, notify_created
 from ..tensor import Tensor, wrap
 
 _CPU = Device("cpu")
@@ -33,8 +33,8 @@ def tensor(
 
     Raises ValueError for ragged sequences.
     """
-    dtype = dtypes.given(dtype)
-    # not its `__class__`, which what stands for a number has of it; of these the questions below need not be asked
+    dtype = dtypes.as_dtype(dtype)
+    # by `type`, since lazy scalars have the `__class__` of their number; these types need no further checks
     plain = type(data) in _PLAIN
     if not plain and (number := of_number(data, dtype, device)) is not None:
         result = number.clone()
@@ -53,19 +53,23 @@ def tensor(
         array, numpy = _array(data, kinds, dtype), isinstance(data, (np.ndarray, np.generic))
         kind = dtype or (dtypes.from_numpy(array.dtype) if numpy else _inferred(array, kinds))
         array = array if numpy else _fitting(array, kind)
-        made = tell_made(_copied(array, kind.compute), "array" if isinstance(data, np.ndarray) else "values")
+        compute_tensor = notify_created(
+            _copied(array, kind.compute), "array" if isinstance(data, np.ndarray) else "values"
+        )
         device = default_device() if device is None else device
-        result = made if device is _CPU and kind is kind.compute else made.to(device=device, dtype=kind)
+        result = (
+            compute_tensor if device is _CPU and kind is kind.compute else compute_tensor.to(device=device, dtype=kind)
+        )
     result = result.pin_memory() if pin_memory else result
     return result.requires_grad_() if requires_grad else result
 
 
 def of_number(value: object, dtype: DType | None, device: Device | str | None) -> Tensor | None:
-    """The tensor of what stands for a number while a function is recorded, where the dtype holds what the number is."""
+    """The tensor of a lazy scalar while a function is recorded, if the dtype can represent its type."""
     number = as_tensor_of(value)
     if number is None:
         return None
-    dtype = dtypes.given(dtype) or (dtypes.get_default_dtype() if number.is_floating_point() else number.dtype)
+    dtype = dtypes.as_dtype(dtype) or (dtypes.get_default_dtype() if number.is_floating_point() else number.dtype)
     same = dtype in (dtypes.float32, dtypes.float64) or dtype is number.dtype
     return number.to(device=default_device() if device is None else device, dtype=dtype) if same else None
 
@@ -96,7 +100,7 @@ def is_exported(data: object) -> bool:
 
 def computed(array: np.ndarray, dtype: DType, device: Device) -> Tensor:
     """The numbers of an array that nobody else has, made from shapes alone: a recorded program repeats them."""
-    return tell_made(_copied(array, dtype.compute), "values").to(device=device, dtype=dtype)
+    return notify_created(_copied(array, dtype.compute), "values").to(device=device, dtype=dtype)
 
 
 def from_numpy(ndarray: np.ndarray) -> Tensor:
@@ -108,7 +112,7 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
     if type(array) is not np.ndarray:
         if not isinstance(array, np.ndarray):
             raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
-        array = np.asarray(array)  # of a subclass, or what stands for one while a compiled function is recorded
+        array = np.asarray(array)  # of a subclass, or a stand-in while a compiled function is recorded
     shape = _layout_of(array.shape, array.strides, array.dtype)
     if not array.flags.writeable:
         warnings.warn(
@@ -121,7 +125,7 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
         result = from_array(np.array(array, dtype=kind.numpy, order="C", copy=True), kind, ForeignStorage)
     else:
         result = wrap(ForeignStorage(_memory(array, shape)), shape, 0)
-    return tell_made(result, "array") if listeners else result
+    return notify_created(result, "array") if listeners else result
 
 
 def from_array(array: np.ndarray, kind: DType, storage: type[Storage] = Storage) -> Tensor:
@@ -145,11 +149,11 @@ def _layout_of(shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype
     return layout(shape, kind, _CPU, tuple([s // size for s in strides]) if 0 not in shape else None)
 
 
-def _memory(array: np.ndarray, own: Layout) -> np.ndarray:
+def _memory(array: np.ndarray, array_layout: Layout) -> np.ndarray:
     """The memory range an array of this layout touches, as one flat array that keeps the array alive."""
-    if own.dense:
-        return np.ndarray((own.extent,), own.storage, array)
-    return np.lib.stride_tricks.as_strided(array.view(own.storage), (own.extent,), (array.itemsize,))
+    if array_layout.dense:
+        return np.ndarray((array_layout.extent,), array_layout.storage, array)
+    return np.lib.stride_tricks.as_strided(array.view(array_layout.storage), (array_layout.extent,), (array.itemsize,))
 
 
 def _array(data: object, kinds: set[type | DType | np.dtype], dtype: DType | None = None) -> np.ndarray:
@@ -164,13 +168,13 @@ def _array(data: object, kinds: set[type | DType | np.dtype], dtype: DType | Non
     except OverflowError as error:
         raise ValueError(f"Overflow when unpacking a value: {error}") from None
     if array.dtype == object:
-        others = [each for each in array.ravel() if not isinstance(each, (bool, int, float, complex))]
-        if not others and dtype is not None and dtype.differentiable:
+        invalid = [item for item in array.ravel() if not isinstance(item, (bool, int, float, complex))]
+        if not invalid and dtype is not None and dtype.differentiable:
             return array.astype(np.complex128 if dtype.is_complex else np.float64)
-        if not others:
+        if not invalid:
             raise ValueError("Overflow when unpacking long: an integer does not fit in 64 bits")
         raise RuntimeError(
-            f"Could not infer dtype of {type(others[0]).__name__}; expected numbers, nested sequences of numbers, "
+            f"Could not infer dtype of {type(invalid[0]).__name__}; expected numbers, nested sequences of numbers, "
             "arrays or tensors"
         )
     if array.dtype.kind in "SU" and not isinstance(data, np.ndarray):  # NumPy would read the numbers in it
@@ -185,7 +189,7 @@ def _array(data: object, kinds: set[type | DType | np.dtype], dtype: DType | Non
 
 
 def _depth(data: object) -> int:
-    """The number of dimensions that sequences and arrays say the data has: those of its first element's place."""
+    """The number of dimensions of nested sequences and arrays, from the first element."""
     depth = 0
     while isinstance(data, (list, tuple)) and data and depth < 64:  # more than NumPy takes, and a list may hold itself
         depth, data = depth + 1, data[0]
@@ -203,7 +207,7 @@ def _without_tensors(data: object, kinds: set[type | DType | np.dtype], depth: i
         if types <= _NUMBERS:
             kinds |= types
             return data
-        return [_without_tensors(each, kinds, depth - 1) for each in data]
+        return [_without_tensors(item, kinds, depth - 1) for item in data]
     kinds.add(data.dtype if isinstance(data, (Tensor, np.ndarray, np.generic)) else type(data))
     if not isinstance(data, Tensor):
         return data
@@ -218,14 +222,14 @@ def _without_tensors(data: object, kinds: set[type | DType | np.dtype], depth: i
     return array.reshape(())
 
 
-def _kind_of(each: type | DType | np.dtype) -> DType:
+def _kind_of(type_: type | DType | np.dtype) -> DType:
     """The dtype of a tensor of such numbers."""
-    if isinstance(each, DType):
-        return each
-    if isinstance(each, np.dtype):
-        return dtypes.int64 if each.kind == "u" and each.itemsize > 1 else dtypes.from_numpy(each)
+    if isinstance(type_, DType):
+        return type_
+    if isinstance(type_, np.dtype):
+        return dtypes.int64 if type_.kind == "u" and type_.itemsize > 1 else dtypes.from_numpy(type_)
     return _inferred(
-        np.zeros(1, next((kind for kind in (bool, int, float, complex) if issubclass(each, kind)), float)), set()
+        np.zeros(1, next((kind for kind in (bool, int, float, complex) if issubclass(type_, kind)), float)), set()
     )
 
 
@@ -268,12 +272,12 @@ def _copied(array: np.ndarray, kind: DType) -> Tensor:
     """A tensor of `kind`, which NumPy has, with the numbers of an array; integers are taken modulo its range, as in
     PyTorch.
     """
-    own = layout(array.shape, kind, _CPU)
-    memory = _CPU.empty(own.size, own.storage)
-    numbers = (memory if own.storage is kind.numpy else memory.view(kind.numpy)).reshape(array.shape)
+    result_layout = layout(array.shape, kind, _CPU)
+    memory = _CPU.empty(result_layout.size, result_layout.storage)
+    numbers = (memory if result_layout.storage is kind.numpy else memory.view(kind.numpy)).reshape(array.shape)
     if array.dtype is kind.numpy:
         numbers[...] = array
     else:
         with np.errstate(invalid="ignore", over="ignore"):
             numbers[...] = array
-    return wrap(Storage(memory), own, 0)
+    return wrap(Storage(memory), result_layout, 0)

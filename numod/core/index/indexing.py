@@ -16,7 +16,7 @@ from ...device import Layout
 from ...ops.index import indexing as ix
 from ...ops.reduce import reduction as r
 from ...ops import table as t, view as v
-from ..apply import apply, as_tensor_of, active_listeners, listeners, observed, tell_copied
+from ..apply import apply, as_tensor_of, active_listeners, listeners, observed, notify_copied
 from ..create.creation import constant
 from ..math.elementwise import contiguous, copy_
 from ..math.in_place import memory_of
@@ -46,7 +46,7 @@ def getitem(self: Tensor, index: object) -> Tensor:
         and index.device is self.device
     ):
         return read(self, 0, check_bounds("", index, self.shape[0], 0, negative=True))
-    view, tensors = _cut_out(self, index if index.__class__ is tuple else (index,)), None
+    view, tensors = _basic_view(self, index if index.__class__ is tuple else (index,)), None
     if view is None or view is self:
         view, tensors = _basic(self, index)
     if not tensors:
@@ -57,7 +57,7 @@ def getitem(self: Tensor, index: object) -> Tensor:
     index_tensors = {dim: tensor.clone() for dim, tensor in tensors.items()}
     result = _gathered(view, index_tensors)
     back = lambda: put(view, index_tensors, result, accumulate=False)  # noqa: E731
-    return tell_copied(
+    return notify_copied(
         result, view, lambda: _gathered(view, index_tensors), back, lambda: _selected(view, index_tensors)
     )
 
@@ -68,7 +68,7 @@ def _selected(view: Tensor, index_tensors: dict[int, Tensor]) -> Tensor:
     return view
 
 
-def _cut_out(self: Tensor, items: tuple) -> Tensor | None:
+def _basic_view(self: Tensor, items: tuple) -> Tensor | None:
     """Fast path: the view for an index of ints, slices, None and one Ellipsis; None for other indices."""
     used = ellipses = 0
     for item in items:
@@ -81,15 +81,15 @@ def _cut_out(self: Tensor, items: tuple) -> Tensor | None:
     if used > self._layout.ndim or ellipses > 1:
         return None
     result, dim = self, 0
-    for each in items:
-        if each.__class__ is int:
+    for item in items:
+        if item.__class__ is int:
             try:
-                result = select(result, dim, each)
+                result = select(result, dim, item)
             except IndexError:
                 raise _out_of_bounds(self, items) from None
-        elif each.__class__ is slice:
-            result, dim = _slice(result, dim, each), dim + 1
-        elif each is None:
+        elif item.__class__ is slice:
+            result, dim = _slice(result, dim, item), dim + 1
+        elif item is None:
             result, dim = unsqueeze(result, dim), dim + 1
         else:
             dim += self._layout.ndim - used
@@ -114,9 +114,9 @@ def setitem(self: Tensor, index: object, value: object) -> None:
             value,
         )
         return
-    view = _cut_out(self, index if index.__class__ is tuple else (index,))
+    view = _basic_view(self, index if index.__class__ is tuple else (index,))
     view, tensors = _basic(self, index) if view is None or view is self else (view, {})
-    # which `fill_` takes and `copy_` refuses, as in PyTorch
+    # a number fills the view; `fill_` converts values that `copy_` refuses, as in PyTorch
     if value.__class__ in (int, float, complex) and (tensors or not view._layout.overlapping):
         if not tensors:
             view.fill_(value)
@@ -183,19 +183,19 @@ def _without_leading_ones(value: Tensor, ndim: int) -> Tensor:
 
 def _basic(self: Tensor, index: object) -> tuple[Tensor, dict[int, Tensor]]:
     """The view for the basic items, and the remaining index tensors by dimension of that view."""
-    given, self_layout = index if index.__class__ is tuple else (index,), self._layout
-    if 0 < len(given) <= self_layout.ndim and all(
+    index_items, self_layout = index if index.__class__ is tuple else (index,), self._layout
+    if 0 < len(index_items) <= self_layout.ndim and all(
         [
-            isinstance(each, Tensor)
-            and (at := each._layout).dtype is dtypes.int64
+            isinstance(item, Tensor)
+            and (at := item._layout).dtype is dtypes.int64
             and at.ndim
             and at.device is self_layout.device
-            for each in given
+            for item in index_items
         ]
     ):
-        if len(given) > 1 and not self_layout.device.backend.is_gpu:
-            return self, {0: Multi(_linear(self_layout, given), len(given))}
-        return self, _checked(self_layout, given)
+        if len(index_items) > 1 and not self_layout.device.backend.is_gpu:
+            return self, {0: Multi(_linear(self_layout, index_items), len(index_items))}
+        return self, _checked(self_layout, index_items)
     if (
         isinstance(index, Tensor)
         and index.dtype is dtypes.bool_
@@ -205,7 +205,7 @@ def _basic(self: Tensor, index: object) -> tuple[Tensor, dict[int, Tensor]]:
         view, places = _masked(self, 0, index)
         return view, {0: places}
     items = list(index) if isinstance(index, tuple) or _is_list_of_indices(index) else [index]
-    items = _numbers_apart([_as_index(item, self) for item in items])
+    items = _zero_dim_as_ints([_as_index(item, self) for item in items])
     used = sum(map(_dimensions_used, items))
     if used > self.ndim:
         raise IndexError(f"too many indices for tensor of dimension {self.ndim}: got {used}")
@@ -239,23 +239,32 @@ def _basic(self: Tensor, index: object) -> tuple[Tensor, dict[int, Tensor]]:
     return result, tensors
 
 
-def _checked(own: Layout, given: tuple[Tensor, ...]) -> dict[int, Tensor]:
+def _checked(input_layout: Layout, index_tensors: tuple[Tensor, ...]) -> dict[int, Tensor]:
     """The index tensors of the first dimensions, checked for range."""
-    return {dim: check_bounds("", each, n, dim, negative=True) for dim, (each, n) in enumerate(zip(given, own.shape))}
+    return {
+        dim: check_bounds("", index_tensor, n, dim, negative=True)
+        for dim, (index_tensor, n) in enumerate(zip(index_tensors, input_layout.shape))
+    }
 
 
-def _linear(own: Layout, given: tuple[Tensor, ...]) -> Tensor:
-    """The index tensors of the first dimensions as one index into these dimensions taken together. Bounds are checked
-    together too; only if that fails, one by one, for the message."""
-    linear, size = given[0], own.shape[0]
-    for other, n in zip(given[1:], own.shape[1:]):
+def _linear(input_layout: Layout, index_tensors: tuple[Tensor, ...]) -> Tensor:
+    """The index tensors of the first dimensions as one linear index into these dimensions.
+
+    Bounds of the linear index are checked; only if that fails each tensor is checked, for the message.
+    """
+    linear, size = index_tensors[0], input_layout.shape[0]
+    for index_tensor, n in zip(index_tensors[1:], input_layout.shape[1:]):
         try:
-            linear = t.linear_place(linear, other, size, n)
+            linear = t.linear_place(linear, index_tensor, size, n)
         except RuntimeError:
-            raise _not_broadcast(given) from None
+            raise _not_broadcast(index_tensors) from None
         size *= n
-        if linear._layout.size and own.device.type != "meta" and observed(r.closing(t.bounds), (linear, 0, size), (1,)):
-            _checked(own, given)
+        if (
+            linear._layout.size
+            and input_layout.device.type != "meta"
+            and observed(r.fused_map_reduce(t.bounds), (linear, 0, size), (1,))
+        ):
+            _checked(input_layout, index_tensors)
     return linear
 
 
@@ -264,19 +273,19 @@ def _not_broadcast(index_tensors: Sequence[Tensor]) -> IndexError:
     return IndexError(f"shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}")
 
 
-def _numbers_apart(items: list) -> list:
-    """The items with zero-dimensional integer tensors as ints, so that they make views.
+def _zero_dim_as_ints(items: list) -> list:
+    """The items, with zero-dimensional integer tensors converted to ints, which make views.
 
-    While a program is recorded their values must not be read, nor where they stand for examples (`func.examples`), and
-    they gather a copy instead, except next to index tensors with dimensions: there an int and a tensor place the
-    result's dimensions differently.
+    While a program is recorded, or for tensors batched by vmap, values must not be read; these tensors gather a copy
+    instead. Next to index tensors with dimensions they are read anyway: an int and a tensor place the result's
+    dimensions differently.
     """
-    places = [k for k, item in enumerate(items) if isinstance(item, Tensor)]
-    together = len(places) < 2 or places[-1] - places[0] < len(places)
-    unread = (listeners and any(hasattr(active_listener, "observe") for active_listener in active_listeners())) or any(
-        items[k]._layout.batch is not None for k in places
-    )
-    if all(items[k].ndim for k in places) or (together and unread):
+    tensor_positions = [k for k, item in enumerate(items) if isinstance(item, Tensor)]
+    adjacent = len(tensor_positions) < 2 or tensor_positions[-1] - tensor_positions[0] < len(tensor_positions)
+    unreadable = (
+        listeners and any(hasattr(active_listener, "observe") for active_listener in active_listeners())
+    ) or any(items[k]._layout.batch is not None for k in tensor_positions)
+    if all(items[k].ndim for k in tensor_positions) or (adjacent and unreadable):
         return items
     return [
         int(item._observe()) if isinstance(item, Tensor) and not item.ndim and item.dtype is not dtypes.bool_ else item
@@ -286,25 +295,25 @@ def _numbers_apart(items: list) -> list:
 
 def _is_list_of_indices(index: object) -> bool:
     """Whether a list means a tuple of indices, as PyTorch treats lists that contain sequences, tensors or slices."""
-    found = (
+    is_list = (
         isinstance(index, list)
         and len(index) < 32
         and any(item is None or item is Ellipsis or isinstance(item, (list, tuple, slice, Tensor)) for item in index)
     )
-    if found:
+    if is_list:
         warnings.warn(
             "Using a non-tuple sequence for multidimensional indexing is deprecated; use "
             "x[tuple(seq)] instead of x[seq], or x[numod.tensor(seq)] for a tensor index.",
             stacklevel=4,
         )
-    return found
+    return is_list
 
 
-def _dimensions_used(each: object) -> int:
+def _dimensions_used(item: object) -> int:
     """Number of the tensor's dimensions that an index item consumes."""
-    if each is None or each is Ellipsis or isinstance(each, bool):
+    if item is None or item is Ellipsis or isinstance(item, bool):
         return 0
-    return each.ndim if isinstance(each, Tensor) and each.dtype is dtypes.bool_ else 1
+    return item.ndim if isinstance(item, Tensor) and item.dtype is dtypes.bool_ else 1
 
 
 def _as_index(element: object, self: Tensor) -> object:
@@ -351,13 +360,13 @@ def _as_index(element: object, self: Tensor) -> object:
         ) from None
 
 
-def _slice(result: Tensor, dim: int, each: slice) -> Tensor:
-    part = _part(result._layout, dim, each.start, each.stop, each.step)
-    return result if part is None else apply(v.slice_, (result,), part)
+def _slice(result: Tensor, dim: int, item: slice) -> Tensor:
+    bounds = _slice_bounds(result._layout, dim, item.start, item.stop, item.step)
+    return result if bounds is None else apply(v.slice_, (result,), bounds)
 
 
 @resolved
-def _part(input_layout: Layout, dim: int, *bounds: int | None) -> tuple[int, int, int, int] | None:
+def _slice_bounds(input_layout: Layout, dim: int, *bounds: int | None) -> tuple[int, int, int, int] | None:
     """(dim, start, length, step) of a slice; None for the whole dimension."""
     bounds = [int(b) if isinstance(b, Tensor) else b for b in bounds]
     if bounds[2] is not None and bounds[2] <= 0:
@@ -377,79 +386,80 @@ def _masked(result: Tensor, dim: int, mask: Tensor) -> tuple[Tensor, Tensor]:
             f"The shape of the mask {list(mask.shape)} at index {at} does not match the shape of the indexed tensor "
             f"{list(result.shape)} at index {dim + at}"
         )
-    places = _places_of(mask)
+    indices = _places_of(mask)
     if mask.ndim == 0:
-        return unsqueeze(result, dim), places
+        return unsqueeze(result, dim), indices
     if mask.ndim == 1:
-        return result, places
-    return result, Multi(places, mask.ndim)
+        return result, indices
+    return result, Multi(indices, mask.ndim)
 
 
 class Multi:
-    """Flat indices into several dimensions at once, from a mask or from index tensors."""
+    """Flat indices into `ndim` dimensions at once, from a mask or from index tensors."""
 
-    def __init__(self, places: Tensor, ndim: int) -> None:
-        self.places, self.ndim = places, ndim
+    def __init__(self, indices: Tensor, ndim: int) -> None:
+        self.indices, self.ndim = indices, ndim
 
 
 def _plan(view: Tensor, tensors: dict[int, Tensor | Multi]) -> tuple[tuple[int, ...], Tensor, int]:
     """(indexed dimensions, linear index over them, position of the index dimensions in the result)."""
     if len(tensors) == 1:
-        ((dim, each),) = tensors.items()
+        ((dim, item),) = tensors.items()
         return (
-            ((dim,), each, dim) if isinstance(each, Tensor) else (tuple(range(dim, dim + each.ndim)), each.places, dim)
+            ((dim,), item, dim) if isinstance(item, Tensor) else (tuple(range(dim, dim + item.ndim)), item.indices, dim)
         )
     ordered = sorted(tensors.items())
-    places = [each.places if isinstance(each, Multi) else each for _, each in ordered]
-    dims, sizes = _covered(
-        view._layout, *[n for dim, each in ordered for n in (dim, each.ndim if isinstance(each, Multi) else 1)]
+    index_tensors = [item.indices if isinstance(item, Multi) else item for _, item in ordered]
+    dims, sizes = _indexed_dims(
+        view._layout, *[n for dim, item in ordered for n in (dim, item.ndim if isinstance(item, Multi) else 1)]
     )
-    linear = places[0]
-    for other, size in zip(places[1:], sizes[1:]):
+    linear = index_tensors[0]
+    for index_tensor, size in zip(index_tensors[1:], sizes[1:]):
         try:
-            linear = t.add_scaled(other, linear, size)
+            linear = t.add_scaled(index_tensor, linear, size)
         except RuntimeError:
-            raise _not_broadcast(places) from None
+            raise _not_broadcast(index_tensors) from None
     return dims, linear, dims[0] if dims[-1] - dims[0] < len(dims) else 0
 
 
 @resolved
-def _covered(own: Layout, *places: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """(all dimensions that are indexed, how many elements each index tensor chooses from), of the first dimension and
-    the number of dimensions for each.
+def _indexed_dims(view_layout: Layout, *first_and_count: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """(all indexed dimensions, the number of elements that each index tensor selects from).
+
+    `first_and_count` has two ints for each index tensor: its first dimension and its number of dimensions.
     """
-    spans = [range(first, first + n) for first, n in zip(places[::2], places[1::2])]
-    return tuple(d for span in spans for d in span), tuple(prod(own.shape[d] for d in span) for span in spans)
+    spans = [range(first, first + n) for first, n in zip(first_and_count[::2], first_and_count[1::2])]
+    return tuple(d for span in spans for d in span), tuple(prod(view_layout.shape[d] for d in span) for span in spans)
 
 
 def _gathered(view: Tensor, tensors: dict) -> Tensor:
-    dims, linear, place = _plan(view, tensors)
+    dims, linear, position = _plan(view, tensors)
     if len(dims) == 1:
-        return read(view, place, linear)
-    if dims[0] != place or dims[-1] - place >= len(dims):
+        return read(view, position, linear)
+    if dims[0] != position or dims[-1] - position >= len(dims):
         view = view.permute([*dims, *[d for d in range(view.ndim) if d not in dims]])
-    return read(flatten(view, place, place + len(dims) - 1), place, linear)
+    return read(flatten(view, position, position + len(dims) - 1), position, linear)
 
 
 def put(view: Tensor, tensors: dict, value: Tensor | float, accumulate: bool) -> None:
     """Write (or add) `value` at the elements selected by index tensors."""
-    dims, linear, place = _plan(view, tensors)
-    shape, rows, order, front = _arrangement(view._layout, linear._layout, place, *dims)
+    dims, linear, position = _plan(view, tensors)
+    shape, rows, order, front = _put_shapes(view._layout, linear._layout, position, *dims)
     if isinstance(value, Tensor):
         value = value if value.shape == shape else expand(_without_leading_ones(value, len(shape)), shape)
     else:
         value = constant(t.fill, (value,), shape, view.dtype, view.device)
-    value = value.permute(order) if place else value
+    value = value.permute(order) if position else value
     value, index = (value, linear) if linear.ndim == 1 else (reshape(value, rows), reshape(linear, -1))
     op = ix.index_add if accumulate else ix.index_copy
     target = view.permute(front) if dims[-1] >= len(dims) else view
     if target._layout.overlapping:
-        memory, places = memory_of(target, "index_put_")
+        memory, offsets = memory_of(target, "index_put_")
         write(
             op,
             memory,
             0,
-            reshape(index_select(flatten(contiguous(places), 0, len(dims) - 1), 0, index), -1),
+            reshape(index_select(flatten(contiguous(offsets), 0, len(dims) - 1), 0, index), -1),
             reshape(contiguous(value), -1),
         )
         return
@@ -462,14 +472,20 @@ def put(view: Tensor, tensors: dict, value: Tensor | float, accumulate: bool) ->
 
 
 @resolved
-def _arrangement(own: Layout, index: Layout, place: int, *dims: int) -> tuple[tuple[int, ...], ...]:
-    """(shape of what is written where `index` selects from `dims`, the same with one dimension for the index, the order
-    that has the index in front, that with `dims` in front).
+def _put_shapes(view_layout: Layout, index: Layout, position: int, *dims: int) -> tuple[tuple[int, ...], ...]:
+    """Shapes and orders for writing where `index` selects from `dims`.
+
+    (shape of the written values, this shape with the index as one dimension in front, order of dimensions with the
+    index in front, order of the view's dimensions with `dims` in front)
     """
-    rest = [d for d in range(own.ndim) if d not in dims]
-    sizes = [own.shape[d] for d in rest]
-    order = (*range(place, place + index.ndim), *range(place), *range(place + index.ndim, index.ndim + len(rest)))
-    return (*sizes[:place], *index.shape, *sizes[place:]), (index.size, *sizes), order, (*dims, *rest)
+    rest = [d for d in range(view_layout.ndim) if d not in dims]
+    sizes = [view_layout.shape[d] for d in rest]
+    order = (
+        *range(position, position + index.ndim),
+        *range(position),
+        *range(position + index.ndim, index.ndim + len(rest)),
+    )
+    return (*sizes[:position], *index.shape, *sizes[position:]), (index.size, *sizes), order, (*dims, *rest)
 
 
 def index_put_(self: Tensor, indices: tuple, values: Tensor, accumulate: bool = False) -> Tensor:
@@ -481,14 +497,14 @@ def index_put_(self: Tensor, indices: tuple, values: Tensor, accumulate: bool = 
         values = values.to(self.dtype)
     if tensors:
         put(view, tensors, values, accumulate)
-    else:  # single numbers alone
+    else:  # only ints, slices and numbers
         values = _without_leading_ones(values, view.ndim)
         copy_(view, view + values if accumulate else values)
     return self
 
 
 def places(self: Tensor, shape: tuple, strides: tuple, offset: int) -> Tensor:
-    """Storage offsets of a strided window's elements, relative to its first one: int64 of `shape`."""
+    """Storage offsets of a strided window's elements, as int64 of `shape`."""
     total = tensor(offset, device=self.device)
     for d, (n, s) in enumerate(zip(shape, strides)):
         total = total + (arange(n, device=self.device) * s).reshape([n] + [1] * (len(shape) - 1 - d))

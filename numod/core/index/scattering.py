@@ -50,8 +50,9 @@ OUT = (
 def scatter_reduce(
     input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
-    """input with src reduced into it at index along a dimension, by sum, prod, mean, amax or amin; with the values of
-    input, unless `include_self` is false.
+    """Reduce src into input at index along a dimension, by sum, prod, mean, amax or amin.
+
+    The values of input take part unless `include_self` is false.
     """
     if reduce not in ("sum", "prod", "mean", "amax", "amin"):
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}.")
@@ -155,8 +156,9 @@ def segment_reduce(
     unsafe: bool = False,
     initial: float | None = None,
 ) -> Tensor:
-    """Neighbouring slices of `data` (*batch, n, ...) reduced by "sum", "mean", "max", "min" or "prod": segments of
-    `lengths` (*batch, segments) along `axis`.
+    """Reduce segments of `data` (*batch, n, ...) by "sum", "mean", "max", "min" or "prod".
+
+    Segments are neighbouring slices of `lengths` (*batch, segments) along `axis`.
 
     `offsets` (*batch, segments + 1) say where they begin instead. A segment without slices gives `initial`, or what the
     reduction starts from (NaN for a mean). Raises RuntimeError for lengths that are negative or do not add up to n, and
@@ -185,7 +187,11 @@ def segment_reduce(
     counted = reshape(lengths.to(data.dtype), (*lengths.shape, *(1,) * (data.ndim - axis - 1)))
     fold, start = _SEGMENTS[reduce]
     count = lengths.shape[-1]
-    shape = (*lengths.shape[:-1], count + 1, *data.shape[axis + 1 :])  # the last one for what lies in no segment
+    shape = (
+        *lengths.shape[:-1],
+        count + 1,
+        *data.shape[axis + 1 :],
+    )  # the last one collects elements outside of all segments
     result = full(shape, start if initial is None else initial, dtype=data.dtype, device=data.device)
     segments = reshape(
         _segments(lengths, offsets, data.shape[axis]), (*data.shape[: axis + 1], *(1,) * (data.ndim - axis - 1))
@@ -199,10 +205,10 @@ def segment_reduce(
 def _segments(lengths: Tensor, offsets: Tensor | None, n: int) -> Tensor:
     """The segment of each of n places, (*batch, n); the number of segments where there is none."""
     begin = 0 if offsets is None else offsets[..., :1]
-    ends = lengths.to(dtypes.int64).cumsum(-1) + begin
+    segment_ends = lengths.to(dtypes.int64).cumsum(-1) + begin
     places = expand(arange(n, device=lengths.device), (*lengths.shape[:-1], n))
-    found = searchsorted(contiguous(ends), contiguous(places), right=True)
-    return found if offsets is None else t.where(places < begin, lengths.shape[-1], found)
+    segments = searchsorted(contiguous(segment_ends), contiguous(places), right=True)
+    return segments if offsets is None else t.where(places < begin, lengths.shape[-1], segments)
 
 
 # ---- flat places
@@ -256,10 +262,11 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
         )
     dim = normalize_dim(dim, input.ndim)
     rest = broadcast_shapes(
-        "take_along_dim", [[1 if d == dim else n for d, n in enumerate(each.shape)] for each in (input, indices)]
+        "take_along_dim", [[1 if d == dim else n for d, n in enumerate(tensor.shape)] for tensor in (input, indices)]
     )
     input, indices = (
-        expand(each, [each.shape[dim] if d == dim else n for d, n in enumerate(rest)]) for each in (input, indices)
+        expand(tensor, [tensor.shape[dim] if d == dim else n for d, n in enumerate(rest)])
+        for tensor in (input, indices)
     )
     return gather(input, dim, check_bounds("take_along_dim()", indices, input.shape[dim], dim, negative=True))
 
@@ -295,9 +302,9 @@ def index_put(input: Tensor, indices: tuple, values: Tensor, accumulate: bool = 
 
 def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     """Indices of the first `size` nonzero elements, (size, ndim), padded with `fill_value`."""
-    found = nonzero(input)[:size]
+    indices = nonzero(input)[:size]
     result = full((size, input.ndim), fill_value, dtype=dtypes.int64, device=input.device)
-    copy_(narrow(result, 0, 0, found.shape[0]), found)
+    copy_(narrow(result, 0, 0, indices.shape[0]), indices)
     return result
 
 

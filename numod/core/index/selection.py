@@ -50,13 +50,13 @@ def check_bounds(
             error,
             f"{name}index {{}} is out of bounds for dimension {dim} with size {size}",
         )
-    found = observed(r.closing(t.bounds), (index, -size if negative else 0, size), (1,))
-    if found >= 1 << 32:
+    violations = observed(r.fused_map_reduce(t.bounds), (index, -size if negative else 0, size), (1,))
+    if violations >= 1 << 32:
         low, high = index.min()._observe(), index.max()._observe()
         raise error(
             f"{name}index {high if high >= size else low} is out of bounds for dimension {dim} with size {size}"
         )
-    return t.where(index < 0, index + size, index) if found else index
+    return t.where(index < 0, index + size, index) if violations else index
 
 
 def observed_total(op: r.Reduction, input: Tensor) -> float | int:
@@ -65,22 +65,23 @@ def observed_total(op: r.Reduction, input: Tensor) -> float | int:
 
 
 def bounded(index: Tensor, low: int, size: int, error: type, text: str, ignored: int = NEVER) -> Tensor:
-    """A copy of indices on a GPU with those outside [low, size) made 0, of which the host will be told by `error` and
-    `text`, in which {} is such an index.
+    """A copy of GPU indices, with 0 in place of indices outside [low, size).
+
+    The host raises `error` later, with `text` in which {} is the index.
     """
     reports = index.device.backend.reports()
     report = wrap(Storage(reports.buffer), layout((reports.buffer.size,), dtypes.int64, index.device), 0)
-    result = apply(ix.bounded, (contiguous(index), report), (low, size, ignored, reports.place(error, text)))
-    reports.tell()
+    result = apply(ix.bounded, (contiguous(index), report), (low, size, ignored, reports.slot(error, text)))
+    reports.raise_reported()
     return result
 
 
 def require_all(condition: Tensor, error: type, text: str) -> None:
     """Raise `error` with `text` unless no element is zero or False; on a GPU when that is known."""
-    found = condition.all()
-    if found.device.backend.is_gpu:
-        bounded(found.to(dtypes.int64), 1, 2, error, text)
-    elif not found._observe():
+    holds = condition.all()
+    if holds.device.backend.is_gpu:
+        bounded(holds.to(dtypes.int64), 1, 2, error, text)
+    elif not holds._observe():
         raise error(text)
 
 
@@ -118,20 +119,18 @@ def _cut(tensor: Tensor, cuts: tuple[tuple[int, int], ...]) -> Tensor:
 
 
 @resolved
-def _aligned(name: str, own: Layout, index: Layout, dim: int) -> tuple[int, int, tuple[tuple[int, int], ...]]:
-    """(dimension counted from the front, its size, the other dimensions in which a tensor is cut to the sizes of
-    `index`, each with its size there).
-    """
-    dim, cuts = normalize_dim(dim, own.ndim), []
-    for d, (n, m) in enumerate(zip(own.shape, index.shape)):
+def _aligned(name: str, input_layout: Layout, index: Layout, dim: int) -> tuple[int, int, tuple[tuple[int, int], ...]]:
+    """(normalised dimension, its size, the other dimensions cut to the sizes of `index`, each with its new size)."""
+    dim, cuts = normalize_dim(dim, input_layout.ndim), []
+    for d, (n, m) in enumerate(zip(input_layout.shape, index.shape)):
         if m > n and d != dim:
             raise RuntimeError(
                 f"{name}: Size does not match at dimension {d} expected index {list(index.shape)} "
-                f"to be no larger than self {list(own.shape)} apart from dimension {dim}"
+                f"to be no larger than self {list(input_layout.shape)} apart from dimension {dim}"
             )
         if m < n and d != dim:
             cuts.append((d, m))
-    return dim, own.shape[dim] if own.ndim else 1, tuple(cuts)
+    return dim, input_layout.shape[dim] if input_layout.ndim else 1, tuple(cuts)
 
 
 def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
@@ -145,9 +144,7 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
 
 
 def read(input: Tensor, dim: int, index: Tensor) -> Tensor:
-    """The slices of a dimension at indices of any shape, which are known to be in range: its shape takes the place of
-    the dimension's size.
-    """
+    """Slices of a dimension at valid indices of any shape, which replaces the dimension in the result's shape."""
     return apply(ix.index_select, (contiguous(input), contiguous(index)), (dim,))
 
 
@@ -222,34 +219,34 @@ def index_fill_(self: Tensor, dim: int, index: Tensor, value: float) -> Tensor:
 
 
 def _of_scalar(write: Callable, self: Tensor, index: Tensor, source: Tensor, **kwargs: object) -> Tensor:
-    """A write where a tensor without dimensions, or a source without, stands for a vector of one element."""
+    """Write with tensors without dimensions treated as vectors of one element."""
     write(reshape(self, -1), 0, reshape(index, -1), reshape(source, -1), **kwargs)
     return self
 
 
 def _vector(name: str, self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
-    """`index` as a vector. Raises an error unless `source` has the shape it asks for."""
+    """`index` as a vector. Raises an error unless `source` has the shape that it requires."""
     _require_source(name, self._layout, dim, index._layout, source._layout)
     return index if index._layout.ndim else reshape(index, 1)
 
 
 @resolved
-def _require_source(name: str, own: Layout, dim: int, index: Layout, source: Layout) -> None:
+def _require_source(name: str, self_layout: Layout, dim: int, index: Layout, source: Layout) -> None:
     if index.ndim > 1:
         raise IndexError(f"{name}(): Index is supposed to be a vector, got shape {tuple(index.shape)}")
-    expected = (*own.shape[:dim], index.size, *own.shape[dim + 1 :]) if own.ndim else ()
+    expected = (*self_layout.shape[:dim], index.size, *self_layout.shape[dim + 1 :]) if self_layout.ndim else ()
     if source.shape != expected:
         if name == "index_add_":
-            shapes = f"Got self.shape = {list(own.shape)} source.shape = {list(source.shape)}"
+            shapes = f"Got self.shape = {list(self_layout.shape)} source.shape = {list(source.shape)}"
             raise RuntimeError(
                 f"source tensor shape must match self tensor shape, excluding the specified dimension. {shapes}"
             )
         slices_differ = (
-            source.ndim == own.ndim and (*source.shape[:dim], index.size, *source.shape[dim + 1 :]) != expected
+            source.ndim == self_layout.ndim and (*source.shape[:dim], index.size, *source.shape[dim + 1 :]) != expected
         )
         raise (RuntimeError if slices_differ else IndexError)(
-            f"{name}(): expected source of shape {expected} for self {tuple(own.shape)} and {index.size} indices at "
-            f"dim {dim}, got {tuple(source.shape)}"
+            f"{name}(): expected source of shape {expected} for self {tuple(self_layout.shape)} and {index.size} "
+            f"indices at dim {dim}, got {tuple(source.shape)}"
         )
 
 
@@ -300,12 +297,14 @@ def _scatter(op: ix.Write, self: Tensor, dim: int, index: Tensor, src: Tensor) -
         normalize_dim(dim, self.ndim)
         return self
     if not places.ndim == self._layout.ndim == src._layout.ndim:
-        if max(places.ndim, self.ndim, src.ndim) == 1:  # a tensor without dimensions stands for a vector of one element
+        if (
+            max(places.ndim, self.ndim, src.ndim) == 1
+        ):  # a tensor without dimensions is treated as a vector of one element
             _scatter(op, reshape(self, -1), dim, reshape(index, -1), reshape(src, -1))
             return self
-        what = "self" if index.ndim != self.ndim else "src"
+        name = "self" if index.ndim != self.ndim else "src"
         raise RuntimeError(
-            f"Index tensor must have the same number of dimensions as {what} tensor, got {index.ndim}, {self.ndim} "
+            f"Index tensor must have the same number of dimensions as {name} tensor, got {index.ndim}, {self.ndim} "
             f"and src {src.ndim}"
         )
     dim, size, cuts = _aligned(op.name, self._layout, places, dim)
@@ -321,7 +320,7 @@ def _scatter(op: ix.Write, self: Tensor, dim: int, index: Tensor, src: Tensor) -
 
 
 def _line(index: Tensor, dim: int) -> Tensor | None:
-    """The vector that was expanded to `index`, which is then the same all along the other dimensions.
+    """The vector that was expanded to `index`, if all other dimensions repeat it.
 
     None where it was none.
     """
@@ -369,7 +368,7 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Tensor | tuple[Tensor, 
 
 
 def flip(input: Tensor, *order: int, dims: Sequence[int] | int | None = None) -> Tensor:
-    """Elements in reverse order along dimensions; a copy, in the order in memory that a turned tensor has."""
+    """Elements in reverse order along dimensions; a copy that keeps the memory order of a transposed tensor."""
     order = order if dims is None else (dims,)
     if not order:
         raise TypeError('flip() missing 1 required positional arguments: "dims"')
@@ -384,16 +383,16 @@ def flip(input: Tensor, *order: int, dims: Sequence[int] | int | None = None) ->
 
 
 def _flipped(input: Tensor, dims: tuple[int, ...]) -> Tensor:
-    for each in (dims,) if dims[-1] - dims[0] < len(dims) else [(dim,) for dim in dims]:
-        input = apply(reverse.flip, (contiguous(input),), (each,))
+    for run in (dims,) if dims[-1] - dims[0] < len(dims) else [(dim,) for dim in dims]:
+        input = apply(reverse.flip, (contiguous(input),), (run,))
     return input
 
 
 def roll(input: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Tensor:
     """Elements shifted cyclically along dimensions; without dims, along the flattened tensor."""
-    given, ndim = input, input.ndim
+    original, ndim = input, input.ndim
     shifts, dims = (
-        tuple([plain(each)] if isinstance(each, WHOLE) else each) for each in (shifts, () if dims is None else dims)
+        tuple([plain(value)] if isinstance(value, WHOLE) else value) for value in (shifts, () if dims is None else dims)
     )
     if not shifts:
         raise RuntimeError("`shifts` required")
@@ -405,4 +404,4 @@ def roll(input: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] |
         n = prod([input.shape[dim] for dim in along])
         if n and shift % n:
             input = apply(reverse.roll, (contiguous(input),), (along, -shift % n))
-    return input.clone() if input is given else input
+    return input.clone() if input is original else input

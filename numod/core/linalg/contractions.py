@@ -1,18 +1,15 @@
-"""Sums of products over named or numbered dimensions: einsum, tensordot and their kin, by way of one batched matrix
-product.
-"""
+"""Tensor contractions (einsum, tensordot and others), each computed as batched matrix products."""
 
 from __future__ import annotations
 
 import operator
-import warnings
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from math import prod
 from typing import Any
 
 from ... import dtypes
-from ...errors import WHOLE, normalize_dim, plain
+from ...errors import WHOLE, normalize_dim, plain, warn_caller, warn_deprecated
 from ...ops.linalg.cross import cross as cross_op
 from ...ops.pointwise import broadcast_shapes
 from ..apply import apply
@@ -27,44 +24,47 @@ FUNCTIONS = "einsum tensordot chain_matmul"
 IN_PLACE = "addmv addr baddbmm addbmm"
 OUT = "inner kron cross addmv addr baddbmm addbmm ger tensordot chain_matmul"
 
-# in the order in which a result without a name of its own has them
+# in the order of the dimensions of an implicit output
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
 def einsum(equation: Any, *operands: Any) -> Tensor:
-    """The sum of products that `equation` names, as "bij,bjk->bik"; "..." stands for leading dimensions, a repeated
-    letter for a diagonal.
+    """Sums of products over the subscripts of `equation`, such as "bij,bjk->bik".
 
-    Also einsum(tensor, [0, 1], tensor, [1, 2], [0, 2]). Raises RuntimeError for letters and sizes that do not fit.
+    "..." stands for any number of dimensions, a repeated letter for a diagonal. einsum(tensor, [0, 1], tensor, [1, 2],
+    [0, 2]) is another form. Raises RuntimeError for invalid subscripts and sizes.
     """
     if not isinstance(equation, str):
-        equation, operands = _of_lists((equation, *operands))
+        equation, operands = _from_sublists((equation, *operands))
     if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
         operands = tuple(operands[0])
     for k, operand in enumerate(operands):
         if not isinstance(operand, Tensor):
             raise TypeError(f"einsum(): expected Tensor as element {k} in argument 1, but got {type(operand).__name__}")
-    first, contractions, last = _program(
+    first_steps, contractions, last_steps = _program(
         equation.replace(" ", ""), *[tuple(operand._layout.shape) for operand in operands]
     )
-    left = _done(operands[0], first)
-    for right, (left_steps, right_steps, multiply, after) in zip(operands[1:], contractions):
-        left = _done(multiply(_done(left, left_steps), _done(right, right_steps)), after)
-    return _done(left, last)
+    result = _apply_steps(operands[0], first_steps)
+    for operand, (left_steps, right_steps, product, result_steps) in zip(operands[1:], contractions):
+        result = _apply_steps(
+            product(_apply_steps(result, left_steps), _apply_steps(operand, right_steps)), result_steps
+        )
+    return _apply_steps(result, last_steps)
 
 
-def _of_lists(arguments: tuple) -> tuple[str, tuple]:
-    """The equation of einsum's other form: tensors and lists of dimension numbers in turn."""
+def _from_sublists(arguments: tuple) -> tuple[str, tuple]:
+    """Convert einsum's sublist format, (tensor, dims, tensor, dims, ...), to (equation, operands)."""
     operands, lists = arguments[0 : len(arguments) // 2 * 2 : 2], arguments[1::2]
-    write = lambda each: "".join("..." if n is Ellipsis else _LETTERS[n] for n in each)  # noqa: E731
-    equation = ",".join(map(write, lists))
-    return equation + (f"->{write(arguments[-1])}" if len(arguments) % 2 else ""), operands
+    subscripts = lambda dims: "".join("..." if n is Ellipsis else _LETTERS[n] for n in dims)  # noqa: E731
+    equation = ",".join(map(subscripts, lists))
+    return equation + (f"->{subscripts(arguments[-1])}" if len(arguments) % 2 else ""), operands
 
 
 @lru_cache(maxsize=4096)
-def _parsed(equation: str, *sizes: int) -> tuple[list[list], list]:
-    """Labels of the dimensions of each operand, which has so many, and of the result's; those of "..." are numbers
-    counted from the right.
+def _parse_equation(equation: str, *sizes: int) -> tuple[list[list], list]:
+    """The labels of the dimensions of each operand and of the result.
+
+    `sizes` are the operands' numbers of dimensions. Dimensions of "..." have negative numbers as labels.
     """
     inputs, arrow, output = equation.partition("->")
     terms = inputs.split(",")
@@ -73,7 +73,7 @@ def _parsed(equation: str, *sizes: int) -> tuple[list[list], list]:
             f"einsum(): {'more' if len(sizes) > len(terms) else 'fewer'} operands were "
             f"provided than specified in the equation {equation!r}: {len(sizes)} and {len(terms)}"
         )
-    named, widest = [], 0
+    labels, max_ellipsis_dims = [], 0
     for term, ndim in zip(terms, sizes):
         letters = term.replace("...", "")
         if not all(letter in _LETTERS for letter in letters) or term.count("...") > 1:
@@ -81,35 +81,35 @@ def _parsed(equation: str, *sizes: int) -> tuple[list[list], list]:
                 f"einsum(): invalid subscript given at {term!r}; subscripts must be in [a-zA-Z], with one ellipsis at "
                 "most"
             )
-        hidden = ndim - len(letters)
-        if hidden < 0 or (hidden and "..." not in term):
+        ellipsis_dims = ndim - len(letters)
+        if ellipsis_dims < 0 or (ellipsis_dims and "..." not in term):
             raise RuntimeError(
                 f"einsum(): the number of subscripts in the equation ({len(letters)}) does not "
                 f"match the number of dimensions ({ndim}) of operand {term!r} and no ellipsis was given"
             )
         before, _, after = term.partition("...")
-        named.append([*before, *(range(-hidden, 0) if "..." in term else ()), *after])
-        widest = max(widest, hidden)
+        labels.append([*before, *(range(-ellipsis_dims, 0) if "..." in term else ()), *after])
+        max_ellipsis_dims = max(max_ellipsis_dims, ellipsis_dims)
     if arrow:
         before, dots, after = output.partition("...")
-        result = [*before, *(range(-widest, 0) if dots else ()), *after]
+        result = [*before, *(range(-max_ellipsis_dims, 0) if dots else ()), *after]
         for name in result:
             if result.count(name) > 1:
                 raise RuntimeError(f"einsum(): output subscript {name} appears more than once in the output")
-            if isinstance(name, str) and not any(name in term for term in named):
+            if isinstance(name, str) and not any(name in term for term in labels):
                 raise RuntimeError(
                     f"einsum(): output subscript {name} does not appear in the equation for any input operand"
                 )
     else:
-        letters = sorted(name for term in named for name in term if isinstance(name, str))
-        result = [*range(-widest, 0), *(name for name in letters if letters.count(name) == 1)]
-    return named, result
+        letters = sorted(name for term in labels for name in term if isinstance(name, str))
+        result = [*range(-max_ellipsis_dims, 0), *(name for name in letters if letters.count(name) == 1)]
+    return labels, result
 
 
 class _Steps:
-    """What is to be done to a tensor whose dimensions have these labels: functions with an argument each.
+    """Steps to apply to a tensor with labelled dimensions: (function, argument) pairs.
 
-    `names` and `shape` are those after the steps so far.
+    `names` and `shape` are the labels and the shape after the steps so far.
     """
 
     def __init__(self, names: Sequence, shape: Sequence[int]) -> None:
@@ -130,42 +130,43 @@ class _Steps:
             while self.names.count(name) > 1:
                 first = self.names.index(name)
                 second = self.names.index(name, first + 1)
-                n, other = self.shape[first], self.shape[second]
-                if n != other:
+                n, second_size = self.shape[first], self.shape[second]
+                if n != second_size:
                     raise RuntimeError(
-                        f"einsum(): subscript {name} is repeated for operand but the sizes don't match, {other} != {n}"
+                        f"einsum(): subscript {name} is repeated for operand but the sizes don't match, "
+                        f"{second_size} != {n}"
                     )
-                kept = [d for d in range(len(self.names)) if d not in (first, second)]
+                kept_dims = [d for d in range(len(self.names)) if d not in (first, second)]
                 self._add(
                     _diagonal,
                     (first, second),
-                    [*(self.names[d] for d in kept), name],
-                    (*(self.shape[d] for d in kept), n),
+                    [*(self.names[d] for d in kept_dims), name],
+                    (*(self.shape[d] for d in kept_dims), n),
                 )
         return self
 
-    def sum(self, kept: set) -> None:
-        """Sum over the labels that are not kept."""
-        gone = tuple(d for d, name in enumerate(self.names) if name not in kept)
-        if gone:
-            left = [d for d in range(len(self.names)) if d not in gone]
-            self._add(total, gone, [self.names[d] for d in left], tuple(self.shape[d] for d in left))
+    def sum(self, labels: set) -> None:
+        """Sum over all other labels."""
+        summed = tuple(d for d, name in enumerate(self.names) if name not in labels)
+        if summed:
+            remaining = [d for d in range(len(self.names)) if d not in summed]
+            self._add(total, summed, [self.names[d] for d in remaining], tuple(self.shape[d] for d in remaining))
 
     def permute(self, order: list) -> None:
-        """Bring all dimensions into this order."""
-        places = tuple(self.names.index(name) for name in order)
-        self._add(permute, places, order, tuple(self.shape[d] for d in places))
+        """Permute the dimensions to this order."""
+        dims = tuple(self.names.index(name) for name in order)
+        self._add(permute, dims, order, tuple(self.shape[d] for d in dims))
 
     def arrange(self, order: list) -> None:
-        """The same, with dimensions of size 1 for labels it has not."""
-        here, sizes = [name for name in order if name in self.names], dict(zip(self.names, self.shape))
-        if here != self.names:
-            self.permute(here)
+        """Permute the dimensions to this order, with dimensions of size 1 for missing labels."""
+        present, sizes = [name for name in order if name in self.names], dict(zip(self.names, self.shape))
+        if present != self.names:
+            self.permute(present)
         self.to(reshape, tuple(sizes.get(name, 1) for name in order))
         self.names = order
 
     def group(self, sizes: dict, *groups: list) -> None:
-        """Make one dimension of each group of labels, of the sizes that the operands have together."""
+        """Flatten each group of labels to one dimension, after broadcasting to `sizes`."""
         order = [name for group in groups for name in group]
         self.arrange(order)
         self.to(expand, tuple(sizes[name] for name in order))
@@ -176,7 +177,7 @@ def _diagonal(x: Tensor, dims: tuple[int, int]) -> Tensor:
     return diagonal(x, 0, *dims)
 
 
-def _done(x: Tensor, steps: list) -> Tensor:
+def _apply_steps(x: Tensor, steps: list) -> Tensor:
     for function, argument in steps:
         x = function(x, argument)
     return x
@@ -184,29 +185,30 @@ def _done(x: Tensor, steps: list) -> Tensor:
 
 @lru_cache(maxsize=4096)
 def _program(equation: str, *shapes: tuple) -> tuple[list, list, list]:
-    """The steps of an einsum: for the first operand, for each product with a further one (see `_contraction`), for the
-    result.
-    """
-    terms, result = _parsed(equation, *map(len, shapes))
-    left = _Steps(terms[0], shapes[0]).diagonals()
-    first, contractions = left.steps, []
+    """The steps of an einsum: for the first operand, for each further operand (see `_contraction`), for the result."""
+    terms, result = _parse_equation(equation, *map(len, shapes))
+    partial = _Steps(terms[0], shapes[0]).diagonals()
+    first, contractions = partial.steps, []
     for k, shape in enumerate(shapes[1:], 1):
-        contraction, left = _contraction(
-            _Steps(left.names, left.shape), _Steps(terms[k], shape).diagonals(), set(result).union(*terms[k + 1 :])
+        contraction, partial = _contraction(
+            _Steps(partial.names, partial.shape),
+            _Steps(terms[k], shape).diagonals(),
+            set(result).union(*terms[k + 1 :]),
         )
         contractions.append(contraction)
-    last = _Steps(left.names, left.shape)
-    last.sum(set(result))
-    if last.names != result or not (first or contractions or last.steps):  # the result is never the operand itself
-        last.permute(result)
-    return first, contractions, last.steps
+    last_steps = _Steps(partial.names, partial.shape)
+    last_steps.sum(set(result))
+    if last_steps.names != result or not (
+        first or contractions or last_steps.steps
+    ):  # the result is never the operand itself
+        last_steps.permute(result)
+    return first, contractions, last_steps.steps
 
 
 def _contraction(a: _Steps, b: _Steps, needed: set) -> tuple[tuple, _Steps]:
-    """Two operands contracted over the labels not `needed` later, as a batched matrix product (batch, a's own, summed)
-    @ (batch, summed, b's own).
+    """Contract two operands over the labels not `needed` later: (batch, a only, summed) @ (batch, summed, b only).
 
-    Returns (steps for a, steps for b, the function of both, steps for its result), and that result's labels and shape.
+    Returns (steps for a, steps for b, the product function, steps for its result) and the result's labels and shape.
     """
     sizes: dict[Any, int] = {}
     for operand in (a, b):
@@ -221,26 +223,24 @@ def _contraction(a: _Steps, b: _Steps, needed: set) -> tuple[tuple, _Steps]:
     b.sum(set(a.names) | needed)
     shared = [name for name in a.names if name in b.names]
     batch, inner = [name for name in shared if name in needed], [name for name in shared if name not in needed]
-    left, right = [name for name in a.names if name not in shared], [name for name in b.names if name not in shared]
-    names = [*batch, *left, *right]
+    a_only, b_only = [name for name in a.names if name not in shared], [name for name in b.names if name not in shared]
+    names = [*batch, *a_only, *b_only]
     shape = tuple(sizes[name] for name in names)
-    if not inner:  # an outer product, elementwise over what is shared
-        a.arrange([*batch, *left])
-        a.to(reshape, (*a.shape, *(1,) * len(right)))
+    if not inner:  # an outer product, elementwise over the shared labels
+        a.arrange([*batch, *a_only])
+        a.to(reshape, (*a.shape, *(1,) * len(b_only)))
         b.arrange(names)
         return (a.steps, b.steps, operator.mul, []), _Steps(names, shape)
     batch_group = [batch] if batch else []
-    a.group(sizes, *batch_group, left, inner)
-    b.group(sizes, *batch_group, inner, right)
+    a.group(sizes, *batch_group, a_only, inner)
+    b.group(sizes, *batch_group, inner, b_only)
     product = _Steps(names, (*a.shape[:-1], b.shape[-1]))
     product.to(reshape, shape)
     return (a.steps, b.steps, matmul, product.steps), _Steps(names, shape)
 
 
 def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Sequence[int]] | Tensor = 2) -> Tensor:
-    """Sums of products over the last `dims` dimensions of a and the first of b, or over the dimensions listed for
-    each.
-    """
+    """Contract the last `dims` dimensions of a with the first of b, or the two lists of dimensions in `dims`."""
     if isinstance(dims, Tensor):
         dims = dims.tolist() if dims.numel() > 1 else int(dims.item())
     dims = plain(dims)
@@ -264,28 +264,28 @@ def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Sequence[int]] | Tensor
             f"contracted dimensions need to match, but first has sizes {[a.shape[i] for i in first]} and second "
             f"{[b.shape[j] for j in second]}"
         )
-    a_steps, b_steps, multiply, after = _tensordot(
+    a_steps, b_steps, product, result_steps = _tensordot(
         tuple(a._layout.shape), tuple(b._layout.shape), tuple(first), tuple(second)
     )
-    return _done(multiply(_done(a, a_steps), _done(b, b_steps)), after)
+    return _apply_steps(product(_apply_steps(a, a_steps), _apply_steps(b, b_steps)), result_steps)
 
 
 @lru_cache(maxsize=4096)
 def _tensordot(a_shape: tuple, b_shape: tuple, first: tuple[int, ...], second: tuple[int, ...]) -> tuple:
-    """The steps of a tensordot over the dimensions `first` and `second`, as those of `_contraction`."""
-    names = [f"a{d}" for d in range(len(a_shape))]
-    others = [f"b{d}" for d in range(len(b_shape))]
+    """The steps of a tensordot over dimensions `first` of a and `second` of b (see `_contraction`)."""
+    a_names = [f"a{d}" for d in range(len(a_shape))]
+    b_names = [f"b{d}" for d in range(len(b_shape))]
     for i, j in zip(first, second):
-        others[j] = names[i]
-    remaining = [name for d, name in enumerate(names) if d not in first] + [
-        name for d, name in enumerate(others) if d not in second
+        b_names[j] = a_names[i]
+    remaining = [name for d, name in enumerate(a_names) if d not in first] + [
+        name for d, name in enumerate(b_names) if d not in second
     ]
-    (a_steps, b_steps, multiply, after), result = _contraction(
-        _Steps(names, a_shape), _Steps(others, b_shape), set(remaining)
+    (a_steps, b_steps, product, result_steps), result = _contraction(
+        _Steps(a_names, a_shape), _Steps(b_names, b_shape), set(remaining)
     )
     if result.names != remaining:
         result.permute(remaining)
-    return a_steps, b_steps, multiply, [*after, *result.steps]
+    return a_steps, b_steps, product, [*result_steps, *result.steps]
 
 
 def inner(input: Tensor, other: Tensor) -> Tensor:
@@ -313,6 +313,10 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
 def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     """The cross product along a dimension of size 3; by default the first such."""
     if dim is None:
+        warn_caller(
+            "Using numod.cross without specifying the dim arg is deprecated.\nPlease either pass the dim explicitly or "
+            "simply use numod.linalg.cross."
+        )
         dim = next((d for d, n in enumerate(input.shape) if n == 3), None)
         if dim is None:
             raise RuntimeError("no dimension of size 3 in input")
@@ -366,12 +370,10 @@ def chain_matmul(*matrices: Tensor) -> Tensor:
     """The product of matrices, multiplied in the cheapest order. Deprecated in favour of `linalg.multi_dot`."""
     if not matrices or any(matrix.ndim != 2 for matrix in matrices):
         raise RuntimeError(
-            f"chain_matmul(): Expected one or more matrices, got tensors of {[each.ndim for each in matrices]} "
+            f"chain_matmul(): Expected one or more matrices, got tensors of {[matrix.ndim for matrix in matrices]} "
             "dimensions"
         )
-    warnings.warn(
-        "numod.chain_matmul is deprecated; use numod.linalg.multi_dot, which takes a list of matrices.", stacklevel=4
-    )
+    warn_deprecated("chain_matmul", "linalg.multi_dot")
     return ordered_product(*matrices)
 
 

@@ -1,6 +1,6 @@
-"""Matrices as products of simpler ones:
+"""Matrix decompositions: Cholesky, QR, singular values, eigenvalues, LU.
 
-Cholesky, QR, singular values, eigenvalues, LU. LAPACK's work is in `ops.factorization`; solving is in `linear_algebra`.
+The ops are in `ops.linalg.factorization`, solvers in `linear_algebra`.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ... import dtypes
-from ...errors import LinAlgError
+from ...errors import LinAlgError, warn_deprecated
 from ...ops.linalg import factorization as op, gradients  # noqa: F401  gives the ops their gradients
 from ...ops.pointwise import broadcast_shapes
 from ...ops.linalg.triangular_solve import solve_triangular
@@ -91,8 +91,8 @@ def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
 
     Raises LinAlgError for others.
     """
-    found = op.cholesky.apply((expect_square("cholesky", A.mH if upper and A.ndim > 1 else A),))
-    return found.mH if upper else found
+    factor = op.cholesky.apply((expect_square("cholesky", A.mH if upper and A.ndim > 1 else A),))
+    return factor.mH if upper else factor
 
 
 def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> return_types.linalg_cholesky_ex:
@@ -146,8 +146,9 @@ def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpos
 
 
 def _reflected(A: Tensor, tau: Tensor, x: Tensor, transposed: bool) -> Tensor:
-    """The product of reflections times x, (..., rows, n): x - V T V^H x with (1 + D S) T = D = diag(tau), where S is
-    V^H V above its diagonal.
+    """Multiply x (..., rows, n) by reflections: x - V T V^H x with (1 + D S) T = D.
+
+    D is diag(tau), S is V^H V above its diagonal.
 
     Joffrain and others, Accumulating Householder transformations, revisited, 2006.
     """
@@ -178,9 +179,7 @@ def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
 
 
 def eigh(A: Tensor, UPLO: str = "L") -> return_types.linalg_eigh:
-    """(eigenvalues in ascending order, eigenvectors as columns) of symmetric matrices, of which only the triangle
-    `UPLO` is read.
-    """
+    """(eigenvalues in ascending order, eigenvectors as columns) of symmetric matrices; only triangle `UPLO` is read."""
     return return_types.linalg_eigh(op.eigh.apply(*_one_triangle(A, UPLO)))
 
 
@@ -212,10 +211,10 @@ def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -
     """
     packed, pivots, info, _ = op.lu.apply((expect_matrix("lu_factor_ex", A),), (bool(pivot),))
     if check_errors and any_of(info)._observe():
-        place = next(each for each in reshape(info, -1).tolist() if each)
+        position = next(code for code in reshape(info, -1).tolist() if code)
         raise LinAlgError(
-            f"linalg.lu_factor_ex: U[{place},{place}] is zero and using it on lu_solve would result in a division by "
-            "zero."
+            f"linalg.lu_factor_ex: U[{position},{position}] is zero and using it on lu_solve would result in a "
+            "division by zero."
         )
     return return_types.linalg_lu_factor_ex((packed, pivots, info))
 
@@ -268,8 +267,8 @@ def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False)
             "together"
         )
     batch = broadcast_shapes("linalg.ldl_solve", [a.shape[:-2], b.shape[:-2]])
-    given = (a, a.shape[-2:]), (pivots, pivots.shape[-1:]), (b, b.shape[-2:])
-    return op.ldl_solve.apply(tuple(contiguous(expand(each, (*batch, *tail))) for each, tail in given))
+    operands = (a, a.shape[-2:]), (pivots, pivots.shape[-1:]), (b, b.shape[-2:])
+    return op.ldl_solve.apply(tuple(contiguous(expand(operand, (*batch, *tail))) for operand, tail in operands))
 
 
 def lu(A: Tensor, *, pivot: bool = True) -> return_types.linalg_lu:
@@ -281,7 +280,7 @@ def lu(A: Tensor, *, pivot: bool = True) -> return_types.linalg_lu:
 def lu_unpack(
     LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True
 ) -> return_types.lu_unpack:
-    """(P, L, U) from `lu_factor`; what is not requested is empty."""
+    """(P, L, U) from `lu_factor`; tensors that are not requested are empty."""
     empty = LU_data.new_zeros(0)
     exchanged = _permutation(row_order(LU_data, LU_pivots), LU_data) if unpack_pivots else empty
     return return_types.lu_unpack((exchanged, *(_triangles(LU_data) if unpack_data else (empty, empty))))
@@ -329,16 +328,19 @@ def old_svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> return
 
 
 def old_qr(input: Tensor, some: bool = True) -> return_types.qr:
-    """(Q, R), reduced where `some`, else complete."""
+    """(Q, R), reduced where `some`, else complete. Deprecated in favor of `linalg.qr`."""
+    warn_deprecated("qr", "linalg.qr")
     return return_types.qr(qr(input, "reduced" if some else "complete"))
 
 
 def old_cholesky(input: Tensor, upper: bool = False) -> Tensor:
-    """The Cholesky factor of symmetric positive-definite matrices."""
+    """The Cholesky factor of symmetric positive-definite matrices. Deprecated in favor of `linalg.cholesky`."""
+    warn_deprecated("cholesky", "linalg.cholesky")
     return cholesky(input, upper=upper)
 
 
 def old_lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, ...]:
-    """(L and U in one matrix, pivots), and infos if requested; `numod.linalg.lu_factor_ex` is the newer form."""
-    found = tuple(lu_factor_ex(A, pivot=pivot))
-    return found if get_infos else found[:2]
+    """(L and U in one matrix, pivots), and infos if requested. Deprecated in favor of `linalg.lu_factor_ex`."""
+    warn_deprecated("lu", "linalg.lu_factor / numod.linalg.lu_factor_ex")
+    results = tuple(lu_factor_ex(A, pivot=pivot))
+    return results if get_infos else results[:2]

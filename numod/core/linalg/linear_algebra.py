@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from math import prod
 
 from ... import dtypes
-from ...errors import normalize_dim
+from ...errors import normalize_dim, warn_deprecated
 from ...ops.linalg import factorization as op, triangular_solve as substitution
 from ...ops import table as t
 from ...ops.pointwise import broadcast_shapes
@@ -81,10 +81,10 @@ def _sides(name: str, A: Tensor, B: Tensor, left: bool) -> tuple[Tensor, Tensor]
     expect_matrix(name, B)
     if B.shape[-2 if left else -1] != a.shape[-1]:
         form = "AX = B" if left else "XA = B"
-        shapes = " and ".join(f"{each.shape[-2]}x{each.shape[-1]}" for each in (A, B))
+        shapes = " and ".join(f"{matrix.shape[-2]}x{matrix.shape[-1]}" for matrix in (A, B))
         raise RuntimeError(f"linalg.{name}: Incompatible shapes of A and B for the equation {form} ({shapes})")
     batch = broadcast_shapes(f"linalg.{name}", [A.shape[:-2], B.shape[:-2]])
-    return tuple([contiguous(expand(each, (*batch, *each.shape[-2:]))) for each in (a, B)])
+    return tuple([contiguous(expand(matrix, (*batch, *matrix.shape[-2:]))) for matrix in (a, B)])
 
 
 def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
@@ -135,7 +135,8 @@ def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, un
 def triangular_solve(
     b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> return_types.triangular_solve:
-    """(X with A X = b, a copy of A): the older form of `linalg.solve_triangular`."""
+    """(X with A X = b, a copy of A). Deprecated in favor of `linalg.solve_triangular`."""
+    warn_deprecated("triangular_solve", "linalg.solve_triangular")
     solution = solve_triangular(A.mT if transpose else A, b, upper=upper != transpose, unitriangular=unitriangular)
     return return_types.triangular_solve((solution, A.clone()))
 
@@ -176,8 +177,9 @@ def old_lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
 
 
 def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> return_types.linalg_lstsq:
-    """(solution, residuals, rank, singular values) of the least-squares problem |A X - B|, the shortest solution where
-    there are several; what the driver does not compute is empty.
+    """(solution, residuals, rank, singular values) of the least-squares problem |A X - B|.
+
+    Of several solutions the shortest is returned. Results that the driver does not compute are empty.
     """
     driver = driver or "gelsy"
     if driver not in ("gels", "gelsy", "gelsd", "gelss"):
@@ -202,7 +204,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
         else float(rcond)
     )
     batch = broadcast_shapes("linalg.lstsq", [a.shape[:-2], b.shape[:-2]])
-    a, b = (contiguous(expand(each, (*batch, *each.shape[-2:]))) for each in (a, b))
+    a, b = (contiguous(expand(matrix, (*batch, *matrix.shape[-2:]))) for matrix in (a, b))
     (solution, rank), empty = op.lstsq.apply((a, b), (rcond,)), A.new_zeros(0, dtype=A.dtype.real)
     rest = matmul(a, solution) - b
     tall = (
@@ -232,12 +234,14 @@ def pinv(
     rtol = rcond if rtol is None else rtol
     a = expect_matrix("pinv", A)
     atol, rtol = tolerances(a, atol, rtol)
-    if not any([isinstance(each, Tensor) and each.ndim for each in (atol, rtol)]):
+    if not any([isinstance(tolerance, Tensor) and tolerance.ndim for tolerance in (atol, rtol)]):
         return op.pinv.apply((a,), (float(atol), float(rtol), bool(hermitian)))
     u, s, vh = svd(a, full_matrices=False)
-    atol, rtol = (unsqueeze(each, -1) if isinstance(each, Tensor) else each for each in (atol, rtol))
-    kept = (s > s[..., :1] * rtol) & (s > atol)
-    return matmul(vh.mH * unsqueeze(where(kept, 1 / s, 0.0), -2), u.mH)
+    atol, rtol = (
+        unsqueeze(tolerance, -1) if isinstance(tolerance, Tensor) else tolerance for tolerance in (atol, rtol)
+    )
+    significant = (s > s[..., :1] * rtol) & (s > atol)
+    return matmul(vh.mH * unsqueeze(where(significant, 1 / s, 0.0), -2), u.mH)
 
 
 def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
@@ -289,11 +293,11 @@ def matrix_exp(A: Tensor) -> Tensor:
 
 
 def _pade(degree: int) -> list[float]:
-    """Coefficients of the numerator, from the lowest; those of the denominator have alternating signs."""
-    found = [1.0]
+    """Coefficients of the numerator, lowest order first; the denominator's have alternating signs."""
+    coefficients = [1.0]
     for k in range(degree):
-        found.append(found[-1] * (degree - k) / ((2 * degree - k) * (k + 1)))
-    return found
+        coefficients.append(coefficients[-1] * (degree - k) / ((2 * degree - k) * (k + 1)))
+    return coefficients
 
 
 # by itemsize: the largest norm for which the approximant is exact to rounding
@@ -327,7 +331,7 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:
 
 
 def _powers(x: Tensor, n: int) -> Tensor:
-    """The first `n` powers; those of integers in int64, since they grow."""
+    """The first `n` powers; int64 for integers, since powers grow."""
     x = x if x.dtype.differentiable else x.to(dtypes.int64)
     return t.pow(unsqueeze(x, -1), arange(n, device=x.device))
 

@@ -68,8 +68,8 @@ def lobpcg(
     largest: bool | None = None,
     method: str | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """(k eigenvalues, eigenvectors) of A x = λ B x, the largest ones unless told otherwise, for symmetric A and
-    positive-definite B (..., N, N).
+    """(k eigenvalues, eigenvectors) of A x = λ B x for symmetric A and positive-definite B (..., N, N); the largest
+    ones by default.
 
     X (..., N, k) are first guesses, iK a preconditioner, tol bounds the residual over the norms. Knyazev, Toward the
     optimal preconditioned eigensolver, 2001.

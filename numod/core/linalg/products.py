@@ -38,7 +38,7 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     # for examples the terms become a tensor, in which 16-bit floats would be rounded
     exact = x.dtype.itemsize >= 4 or x.batch is y.batch is None
     if x.ndim == y.ndim == 1 and x.dtype is y.dtype and x.dtype.is_floating_point and exact:
-        return apply(r.closing(t.mul), (contiguous(input), contiguous(other)), (1,))
+        return apply(r.fused_map_reduce(t.mul), (contiguous(input), contiguous(other)), (1,))
     return apply(mm.matmul, (input, other), (False, False))
 
 
@@ -60,9 +60,7 @@ def bmm(input: Tensor, mat2: Tensor) -> Tensor:
 
 
 def int_mm(input: Tensor, mat2: Tensor) -> Tensor:
-    """Product (M, K) @ (K, N) of int8 or uint8 with int8, in int32: exact, where the other integers' product wraps in
-    its own dtype.
-    """
+    """Exact product (M, K) @ (K, N) of int8 or uint8 with int8, in int32."""
     return apply(bp.byte_product, (input, mat2))
 
 

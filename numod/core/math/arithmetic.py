@@ -1,5 +1,6 @@
-"""Elementwise functions composed of rows (ldexp, frexp, float_power, ...), and those that are trivial without complex
-numbers. The rows are in `ops`.
+"""Elementwise functions composed of rows (ldexp, frexp, float_power, ...), and trivial ones for real tensors.
+
+The rows are in `ops`.
 """
 
 from __future__ import annotations
@@ -28,15 +29,15 @@ def ldexp(input: Tensor, other: Tensor) -> Tensor:
     """input * 2 ** other; with integers `other`, in the dtype of a floating `input`."""
     if other.dtype.differentiable:
         return t.mul(input, t.exp2(other))
-    for each in _powers_of_two(other, input.dtype):
-        input = t.mul(input, each)
+    for power in _powers_of_two(other, input.dtype):
+        input = t.mul(input, power)
     return input
 
 
 def ldexp_(self: Tensor, other: Tensor) -> Tensor:
     """In-place ldexp."""
-    for each in [t.exp2(other)] if other.dtype.differentiable else _powers_of_two(other, self.dtype):
-        self.mul_(each)
+    for power in [t.exp2(other)] if other.dtype.differentiable else _powers_of_two(other, self.dtype):
+        self.mul_(power)
     return self
 
 
@@ -48,8 +49,8 @@ def _powers_of_two(exponent: Tensor, kind: DType) -> Iterable[Tensor]:
     bound = 3 * (frexp_of(dtypes.finfo(kind).max)[1] - 1)
     exponent = t.clamp(to(exponent, dtypes.int64), -bound, bound)
     third = exponent // 3
-    for each in (third, (exponent - third) // 2, exponent - third - (exponent - third) // 2):
-        yield t.exp2(to(each, kind))
+    for part in (third, (exponent - third) // 2, exponent - third - (exponent - third) // 2):
+        yield t.exp2(to(part, kind))
 
 
 def frexp(input: Tensor) -> return_types.frexp:
@@ -60,7 +61,7 @@ def frexp(input: Tensor) -> return_types.frexp:
 
 
 def nextafter(input: Tensor, other: Tensor) -> Tensor:
-    """The next number of the tensor's own dtype towards `other`."""
+    """The next number of the tensor's dtype towards `other`."""
     if input.dtype.compute is input.dtype:
         return s.nextafter(input, other)
     start, end = broadcast_tensors(input.detach(), other.detach())
@@ -75,8 +76,8 @@ def float_power(input: Tensor | float, exponent: Tensor | float) -> Tensor:
     kind = _precise(input, exponent)
     return t.pow(
         *(
-            to(each, kind) if isinstance(each, Tensor) else complex(each) if kind.is_complex else float(each)
-            for each in (input, exponent)
+            to(value, kind) if isinstance(value, Tensor) else complex(value) if kind.is_complex else float(value)
+            for value in (input, exponent)
         )
     )
 
@@ -92,11 +93,11 @@ def _precise(*values: Tensor | float) -> DType:
 
 def float_power_(self: Tensor, exponent: Tensor | float) -> Tensor:
     """In-place float_power, of a tensor that has the result's dtype: float64 or complex128."""
-    wanted = _precise(self, exponent)
-    if self.dtype is not wanted:
+    result_dtype = _precise(self, exponent)
+    if self.dtype is not result_dtype:
         raise RuntimeError(
             f"the base given to float_power_ has dtype {self.dtype.short} but the operation's result requires dtype "
-            f"{wanted.short}"
+            f"{result_dtype.short}"
         )
     return self.pow_(exponent)
 
@@ -115,9 +116,9 @@ def positive(input: Tensor) -> Tensor:
 
 def result_type(tensor1: Tensor | float, tensor2: Tensor | float) -> DType:
     """The dtype that arithmetic between two tensors or numbers results in."""
-    given = (tensor1, tensor2)
-    tensors = [each for each in given if isinstance(each, Tensor)]
-    numbers = [type(each) for each in given if not isinstance(each, Tensor)]
+    arguments = (tensor1, tensor2)
+    tensors = [argument for argument in arguments if isinstance(argument, Tensor)]
+    numbers = [type(argument) for argument in arguments if not isinstance(argument, Tensor)]
     return dtypes.result_type(
         [tensor.dtype for tensor in tensors if tensor.ndim],
         [tensor.dtype for tensor in tensors if not tensor.ndim],

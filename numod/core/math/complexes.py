@@ -9,7 +9,7 @@ from ...device.layout import layout
 from ...device.storage import read_as
 from ...ops import complexes as c, table as t
 from .. import apply as dispatch
-from ..apply import state, tell_copied
+from ..apply import state, notify_copied
 from .elementwise import copy_
 from ..linalg.products import dot
 from ..shape.shapes import stack, transpose
@@ -27,10 +27,10 @@ OUT = "complex polar sgn conj_physical vdot"
 
 def complex_(real: Tensor, imag: Tensor) -> Tensor:
     """real + i imag, of two real tensors of one floating dtype, which broadcast."""
-    for name, each in (("real", real), ("imag", imag)):
-        if not isinstance(each, Tensor):
-            raise TypeError(f"complex(): argument '{name}' must be Tensor, not {type(each).__name__}")
-        if not each.is_floating_point() or each.dtype.itemsize < 4:
+    for name, part in (("real", real), ("imag", imag)):
+        if not isinstance(part, Tensor):
+            raise TypeError(f"complex(): argument '{name}' must be Tensor, not {type(part).__name__}")
+        if not part.is_floating_point() or part.dtype.itemsize < 4:
             raise RuntimeError(
                 f"Expected both inputs to be Float or Double tensors but got {real.dtype.short} and {imag.dtype.short}"
             )
@@ -78,16 +78,17 @@ def _joined(pairs: Tensor) -> Tensor:
 
 def _copied(
     input: Tensor,
-    shown: Callable[[Tensor], Tensor],
-    kept: Callable[[Tensor], Tensor],
+    read: Callable[[Tensor], Tensor],
+    written: Callable[[Tensor], Tensor],
     view: Callable[[], Tensor],
     gaps: bool = False,
 ) -> Tensor:
-    """A copy that stands for a view, which may have gaps: what is `shown` of the input, what the input is to hold where
-    that is written to, and the view.
+    """A copy that replaces a view while a program is recorded; the view may have gaps.
+
+    `read` computes it from the input, `written` computes the input's new values after a write to the copy.
     """
-    copy = shown(input)
-    return tell_copied(copy, input, lambda: shown(input), lambda: copy_(input, kept(copy)), view, gaps)
+    copy = read(input)
+    return notify_copied(copy, input, lambda: read(input), lambda: copy_(input, written(copy)), view, gaps)
 
 
 def _recording() -> bool:
@@ -124,13 +125,13 @@ def imag(input: Tensor) -> Tensor:
     return _part(input, 1)
 
 
-def _part(input: Tensor, place: int) -> Tensor:
+def _part(input: Tensor, index: int) -> Tensor:
     if _recording():
-        joined = lambda part: c.join(c.real(input), part) if place else c.join(part, c.imag(input))  # noqa: E731
+        replaced = lambda part: c.join(c.real(input), part) if index else c.join(part, c.imag(input))  # noqa: E731
         return _copied(
-            input, (c.real, c.imag)[place], joined, lambda: _read(c.as_real, input).select(-1, place), gaps=True
+            input, (c.real, c.imag)[index], replaced, lambda: _read(c.as_real, input).select(-1, index), gaps=True
         )
-    return view_as_real(input).select(-1, place)
+    return view_as_real(input).select(-1, index)
 
 
 def conj_(input: Tensor) -> Tensor:
@@ -184,9 +185,9 @@ def _matrix_adjoint(self: Tensor) -> Tensor:
     return _adjoint("tensor.H", self)
 
 
-def as_pairs(each: Tensor) -> Tensor:
+def as_pairs(x: Tensor) -> Tensor:
     """A complex tensor's memory as real numbers, for whoever computes by parts; another tensor itself."""
-    return _read(c.as_real, each.detach()) if each.is_complex() else each
+    return _read(c.as_real, x.detach()) if x.is_complex() else x
 
 
 def _property(get: Callable) -> property:

@@ -1,4 +1,4 @@
-"""Cumulative functions along a dimension, and those of neighbouring elements: differences, trapezoids, gradients."""
+"""Cumulative functions along a dimension, and functions of neighbouring elements: diff, trapezoid, gradient."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ def logcumsumexp(input: Tensor, dim: int) -> Tensor:
     """Logarithm of the running sum of exponentials along a dimension, without overflow."""
     if input.is_complex():
         dim = normalize_dim(dim, input.ndim)
-        n, reach = input.shape[dim] if input.ndim else 1, 1
-        while reach < n:  # each joined with the one 1, 2, 4 ... places before it
-            first, later = narrow(input, dim, 0, reach), narrow(input, dim, reach, n - reach)
-            input, reach = cat([first, t.logaddexp(later, narrow(input, dim, 0, n - reach))], dim), 2 * reach
+        n, width = input.shape[dim] if input.ndim else 1, 1
+        while width < n:  # each joined with the one 1, 2, 4 ... places before it
+            first, later = narrow(input, dim, 0, width), narrow(input, dim, width, n - width)
+            input, width = cat([first, t.logaddexp(later, narrow(input, dim, 0, n - width))], dim), 2 * width
         return input.clone()
     if not input.is_floating_point():
         raise NotImplementedError(
@@ -80,10 +80,10 @@ def diff(
     if not n:
         return input.clone()
     dim = normalize_dim(dim, input.ndim)
-    for each in (prepend, append):
-        if each is not None:
-            _expect_beside(input, each, dim)
-    parts = [each for each in (prepend, input, append) if each is not None]
+    for tensor in (prepend, append):
+        if tensor is not None:
+            _expect_beside(input, tensor, dim)
+    parts = [tensor for tensor in (prepend, input, append) if tensor is not None]
     input = cat(parts, dim) if len(parts) > 1 else input
     for _ in range(min(n, input.shape[dim])):
         later, earlier = narrow(input, dim, 1, input.shape[dim] - 1), narrow(input, dim, 0, input.shape[dim] - 1)
@@ -170,8 +170,9 @@ def gradient(
 
 
 def _slopes(y: Tensor, step: float | Tensor, dim: int, edge_order: int) -> Tensor:
-    """The slope of the parabola through three neighbours; at the ends that of the parabola there or, for `edge_order`
-    1, of a line. Fornberg, 1988.
+    """The derivative of the parabola through three neighbours (Fornberg, 1988).
+
+    At the ends, of the parabola there or, for `edge_order` 1, of a line.
 
     The middle one of three equally distant points has no weight, which matters where it is infinite.
     """

@@ -17,7 +17,7 @@ from ..tensor import Tensor
 FUNCTIONS = "cdist pdist"
 
 _MODES = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist")
-_MANY = 25  # from so many rows on, Euclidean distances are computed by a matrix product, as in PyTorch
+_MANY = 25  # with more rows, Euclidean distances are computed by a matrix product, as in PyTorch
 
 
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = _MODES[0]) -> Tensor:
@@ -28,23 +28,25 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = _MO
     _check(x1, x2, p, compute_mode)
     batch = broadcast_shapes("cdist", [x1.shape[:-2], x2.shape[:-2]])
     n, m, width = x1.shape[-2], x2.shape[-2], x1.shape[-1]
-    x, y = (reshape(expand(each, (*batch, *each.shape[-2:])), (prod(batch), *each.shape[-2:])) for each in (x1, x2))
+    x, y = (
+        reshape(expand(points, (*batch, *points.shape[-2:])), (prod(batch), *points.shape[-2:])) for points in (x1, x2)
+    )
     mode = compute_mode or _MODES[0]
     if p == 2 and width and (mode == _MODES[1] or (mode == _MODES[0] and (n > _MANY or m > _MANY))):
-        found = _by_product(x, y)
+        distances = _by_product(x, y)
     else:
-        found = apply(distance.cdist, (contiguous(x), contiguous(y)), (float(p),))
-    return in_shape(found, *batch, n, m)
+        distances = apply(distance.cdist, (contiguous(x), contiguous(y)), (float(p),))
+    return in_shape(distances, *batch, n, m)
 
 
 def _check(x1: Tensor, x2: Tensor, p: float, compute_mode: str | None) -> None:
     if compute_mode is not None and compute_mode not in _MODES:
         raise ValueError(f"{compute_mode} is not a valid value for compute_mode")
-    for name, each in (("X1", x1), ("X2", x2)):
-        if each.ndim < 2:
-            raise RuntimeError(f"cdist only supports at least 2D tensors, {name} got: {each.ndim}D")
-        if not each.is_floating_point():
-            raise RuntimeError(f"cdist only supports floating-point dtypes, {name} got: {each.dtype.short}")
+    for name, points in (("X1", x1), ("X2", x2)):
+        if points.ndim < 2:
+            raise RuntimeError(f"cdist only supports at least 2D tensors, {name} got: {points.ndim}D")
+        if not points.is_floating_point():
+            raise RuntimeError(f"cdist only supports floating-point dtypes, {name} got: {points.dtype.short}")
     if x1.shape[-1] != x2.shape[-1]:
         raise RuntimeError(f"X1 and X2 must have the same number of columns. X1: {x1.shape[-1]} X2: {x2.shape[-1]}")
     if x1.dtype is not x2.dtype:

@@ -93,7 +93,7 @@ def div(input: Tensor, other: Tensor | float, *, rounding_mode: str | None = Non
 
 
 def quotient(rounding_mode: str | None) -> object:
-    """The row that divides and rounds so. Raises TypeError for what is no text, RuntimeError for another mode."""
+    """The op for a rounding mode. Raises TypeError unless it is a string or None, RuntimeError for another mode."""
     if rounding_mode is None:
         return t.div
     if not isinstance(rounding_mode, str):
@@ -211,7 +211,7 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
 
 
 def masked_fill(input: Tensor, mask: Tensor, value: Tensor | float) -> Tensor:
-    """`value` where mask is true, else `input`; the dtype is that of input. The result is row-major, as PyTorch's."""
+    """`value` where mask is true, else `input`, in the dtype of input. The result is row-major, as PyTorch's."""
     if mask.dtype is not dtypes.bool_:
         raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype}")
     mask, input = (tensor if tensor._layout.dense else contiguous(tensor) for tensor in (mask, input))
@@ -323,10 +323,12 @@ def _written_shape(op: Pointwise, layouts: tuple[Layout, ...], dtype: DType) -> 
     """The shape of the result if the kernel can write it to a tensor of this dtype, else None."""
     kinds = {layout.dtype for layout in layouts} | {dtype}
     # complex numbers become real ones
-    turned = any(kind.is_complex for kind in kinds) and (op.result == "bool" or not isinstance(op.complex_form, Op))
+    computed_by_parts = any(kind.is_complex for kind in kinds) and (
+        op.result == "bool" or not isinstance(op.complex_form, Op)
+    )
     if (
         not layouts
-        or turned
+        or computed_by_parts
         or ((op.defaults or any(layout.dtype.compute is not layout.dtype for layout in layouts)) and len(kinds) > 1)
     ):
         return None
@@ -336,9 +338,10 @@ def _written_shape(op: Pointwise, layouts: tuple[Layout, ...], dtype: DType) -> 
 def write_result(
     name: str, result: Tensor | tuple[Tensor, ...], out: Tensor | tuple[Tensor, ...], exact: bool | None = None
 ) -> Tensor | tuple[Tensor, ...]:
-    """`out` filled with the result of an op: a tensor, or a tuple of as many as there are results, returned as a tuple
-    of `result`'s type. `exact`: whether it must be of the result's dtype, by default where PyTorch's function of this
-    name says so.
+    """Write the result of an op to `out`.
+
+    `out` is a tensor, or a tuple with one for each result; a tuple is returned as the type of `result`. `exact`:
+    whether `out` must have the result's dtype; by default as in PyTorch's function of this name.
     """
     if isinstance(result, tuple):
         if not isinstance(out, (tuple, list)) or len(out) != len(result):
@@ -410,7 +413,7 @@ def equal(input: Tensor, other: Tensor) -> bool:
         and input_layout.dtype in _COUNTED
         and input_layout.batch is None
     ):
-        return not apply(r.closing(t.ne), (input, other), (1,))
+        return not apply(r.fused_map_reduce(t.ne), (input, other), (1,))
     return input_layout.shape == other._layout.shape and bool(
         apply(r.all_, (input == other,), (every_dim(input.ndim), False, None))
     )
@@ -468,7 +471,7 @@ def to(
         elif argument is not None:
             device = argument
     device = input.device if device is None else Device(device)
-    dtype = dtypes.given(dtype) or input.dtype
+    dtype = dtypes.as_dtype(dtype) or input.dtype
     if not isinstance(dtype, DType):
         raise TypeError(f"to(): dtype must be a numod dtype, got {dtype!r}")
     result = input if device is input.device else _moved(input, device, non_blocking)
@@ -503,9 +506,7 @@ def clone(input: Tensor, *, memory_format: MemoryFormat = preserve_format) -> Te
 
 
 def contiguous(input: Tensor, memory_format: MemoryFormat = contiguous_format) -> Tensor:
-    """The tensor itself if its elements lie in row-major order (or that of `memory_format`) without gaps, else a copy
-    that does.
-    """
+    """The tensor itself if it is dense in row-major order (or in `memory_format`), else a dense copy."""
     if memory_format is not contiguous_format:
         return in_format(input, memory_format)
     return input if lies_dense(input) else apply(t.row_major, (input,))

@@ -1,6 +1,4 @@
-"""PyTorch's `_foreach_` functions, which optimizers and running averages of model libraries call: one method on every
-tensor of a list, in turn.
-"""
+"""PyTorch's `_foreach_` functions, which optimizers and model libraries call: a method applied to a list of tensors."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ _OTHER_ARGUMENTS = {"ord": "p", "scalars": "value"}
 _OTHER_NAMES = {"maximum": "clamp_min", "minimum": "clamp_max"}  # of a tensor or of a number
 
 
-def _part(argument: Any, k: int, count: int) -> Any:
+def _argument_of(argument: Any, k: int, count: int) -> Any:
     """What of an argument is meant for tensor k: its k-th element, or all of it."""
     if not isinstance(argument, (list, tuple)):
         return argument
@@ -28,7 +26,7 @@ def _part(argument: Any, k: int, count: int) -> Any:
     return argument[k]
 
 
-def _each(name: str, tensors: Sequence[Tensor], arguments: tuple, kwargs: dict) -> tuple:
+def _apply_method(name: str, tensors: Sequence[Tensor], arguments: tuple, kwargs: dict) -> tuple:
     """The results of the method for every tensor, each with its part of the arguments."""
     if name == "pow" and not isinstance(tensors, (list, tuple)):  # a number to the power of each tensor
         return tuple(tensors**each for each in arguments[0])
@@ -43,8 +41,10 @@ def _each(name: str, tensors: Sequence[Tensor], arguments: tuple, kwargs: dict) 
     kwargs = {_OTHER_ARGUMENTS.get(key, key): value for key, value in kwargs.items()}
     results = []
     for k, tensor in enumerate(tensors):
-        parts = [_part(argument, k, count) for argument in arguments]
-        results.append(getattr(tensor, name)(*parts, **{key: _part(each, k, count) for key, each in kwargs.items()}))
+        parts = [_argument_of(argument, k, count) for argument in arguments]
+        results.append(
+            getattr(tensor, name)(*parts, **{key: _argument_of(each, k, count) for key, each in kwargs.items()})
+        )
     return tuple(results)
 
 
@@ -52,7 +52,7 @@ def _function(name: str, in_place: bool) -> Callable:
     method = _OTHER_NAMES.get(name, name) + "_" * in_place
 
     def function(self: Sequence[Tensor], *arguments: Any, **kwargs: Any) -> Sequence[Tensor]:
-        results = _each(method, self, arguments, kwargs)
+        results = _apply_method(method, self, arguments, kwargs)
         return self if in_place else results
 
     function.__name__ = function.__qualname__ = f"_foreach_{name}{'_' * in_place}"
@@ -65,7 +65,7 @@ def _function(name: str, in_place: bool) -> Callable:
 
 def _foreach_powsum(self: Sequence[Tensor], ord: float = 2, dtype: dtypes.dtype | None = None) -> tuple[Tensor, ...]:
     """The sum of |x|^ord over every tensor of the list."""
-    return tuple([(each.abs() ** ord).sum(dtype=dtype) for each in self])
+    return tuple([(tensor.abs() ** ord).sum(dtype=dtype) for tensor in self])
 
 
 _new = [_function(name, False) for name in (*_METHODS, "clone")]

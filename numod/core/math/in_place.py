@@ -122,8 +122,9 @@ def once(self: Tensor) -> Tensor:
 
 
 def memory_of(self: Tensor, name: str) -> tuple[Tensor, Tensor]:
-    """The memory that a tensor with several elements in one place lies in, as a vector, and the places of its elements
-    there; with PyTorch's warning that `name` is going to write to it, where the last of these elements stays.
+    """(memory as a vector, indices of the elements in it) of a tensor in which several elements share memory.
+
+    Warns, as PyTorch does, that `name` will write to it; the last write to an element wins.
     """
     warnings.warn(
         f"Use of {name} on expanded tensors is deprecated. Please clone() the tensor before performing this "

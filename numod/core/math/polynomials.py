@@ -1,5 +1,5 @@
-"""Orthogonal polynomials of `numod.special`, by their recurrences of three terms (Abramowitz and Stegun, 22.7); and the
-spherical Bessel function.
+"""Orthogonal polynomials of `numod.special` by three-term recurrences (Abramowitz and Stegun, 22.7), and the spherical
+Bessel function.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from ..tensor import Tensor
 from ..create.values import as_tensor
 
 
-def _polynomial(name: str, first: Callable, following: Callable, turned: Callable = lambda x: x) -> Callable:
+def _polynomial(name: str, first: Callable, following: Callable, map_argument: Callable = lambda x: x) -> Callable:
     """The polynomials p with p[0] = 1, p[1] = first(x) and p[k + 1] = following(k, x, p[k], p[k - 1])."""
 
     def polynomial(input: Tensor | float, n: Tensor | int, *, out: Tensor | None = None) -> Tensor:
         x, degree = _operands(input, n)
-        x = turned(x)
+        x = map_argument(x)
         before, value = x.new_ones(()), first(x)
         result = t.where(degree < 1, (degree == 0).to(x.dtype), value)
         for k in range(1, int(amax(degree)._observe()) if degree.numel() else 0):

@@ -49,7 +49,7 @@ def _reduce(op: r.Reduction, input: Tensor, dim: Dims, keepdim: bool, dtype: DTy
         for d in dims:
             if input.shape[d] == 0:
                 raise IndexError(f"{op.name}(): Expected reduction dim {d} to have non-zero size.")
-    return apply(op, (input,), (dims, keepdim, dtype if dtype is None else dtypes.given(dtype)))
+    return apply(op, (input,), (dims, keepdim, dtype if dtype is None else dtypes.as_dtype(dtype)))
 
 
 def _sorted(dim: Dims, ndim: int) -> tuple[int, ...]:
@@ -103,12 +103,12 @@ def all_(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
 
 def _truth_of(op: r.Reduction, input: Tensor, dim: Dims, keepdim: bool) -> Tensor:
     """bool, but uint8 for uint8, as in PyTorch."""
-    found = (
+    truth = (
         _reduce(op, input, dim, keepdim)
         if dim is None or isinstance(dim, WHOLE) or len(dim) or not input.ndim
         else input != 0
     )
-    return to(found, input.dtype) if input.dtype is dtypes.uint8 else found
+    return to(truth, input.dtype) if input.dtype is dtypes.uint8 else truth
 
 
 def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
@@ -136,21 +136,21 @@ def _arg(op: ex.ArgExtremum, input: Tensor, dim: int | None, keepdim: bool) -> T
 
 
 def _along(op: ex.Extremum, input: Tensor, dim: int, keepdim: bool) -> Tensor | tuple[Tensor, Tensor]:
-    dim, turned, readable = _lying(input._layout, dim)
-    if turned:
-        found = apply(op, (contiguous(input.movedim(dim, -1)),), (input.ndim - 1, bool(keepdim)))
-        back = (lambda each: each.movedim(-1, dim)) if keepdim else (lambda each: each)
-        return tuple(map(back, found)) if isinstance(found, tuple) else back(found)
+    dim, moves_dim, readable = _lying(input._layout, dim)
+    if moves_dim:
+        results = apply(op, (contiguous(input.movedim(dim, -1)),), (input.ndim - 1, bool(keepdim)))
+        back = (lambda result: result.movedim(-1, dim)) if keepdim else (lambda result: result)
+        return tuple(map(back, results)) if isinstance(results, tuple) else back(results)
     return apply(op, (input if readable else contiguous(input),), (dim, bool(keepdim)))
 
 
 @resolved
-def _lying(own: Layout, dim: int) -> tuple[int, bool, bool]:
-    """(dimension counted from the front, whether it is turned, so that vectors of its columns can be compared, whether
-    the ops take the tensor as it lies).
+def _lying(input_layout: Layout, dim: int) -> tuple[int, bool, bool]:
+    """(normalised dimension, whether to move it last so that columns are compared as vectors, whether the ops can read
+    the tensor without a copy).
     """
-    dim = normalize_dim(dim, own.ndim)
-    return dim, ex.narrow(own, dim), ex.readable(own, dim)
+    dim = normalize_dim(dim, input_layout.ndim)
+    return dim, ex.narrow(input_layout, dim), ex.readable(input_layout, dim)
 
 
 def max(

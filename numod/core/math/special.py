@@ -8,7 +8,7 @@ from __future__ import annotations
 from math import log, pi
 
 from ... import dtypes
-from ...ops import divergence, special as s, table as t  # noqa: F401  files name the divergences' rows, too
+from ...ops import density, divergence, special as s, table as t  # noqa: F401  files name the divergences' rows, too
 from .elementwise import write_out
 from ..create.ranges import arange
 from ..shape.shapes import unsqueeze

@@ -55,10 +55,10 @@ def nanquantile(
 
 
 def _quantile(
-    name: str, input: Tensor, q: float | Tensor, dim: int | None, keepdim: bool, interpolation: str, leaves_out: bool
+    name: str, input: Tensor, q: float | Tensor, dim: int | None, keepdim: bool, interpolation: str, ignores_nan: bool
 ) -> Tensor:
     q = _fractions(name, input, q, interpolation)
-    shape = _kept(input, dim, keepdim)
+    shape = _reduced_shape(input, dim, keepdim)
     rows = reshape(input, -1) if dim is None or not input.ndim else movedim(input, dim, -1)
     ordered = sort(rows).values
     present = to(reductions.sum(t.logical_not(t.isnan(ordered.detach())), -1, True), input.dtype)
@@ -66,7 +66,7 @@ def _quantile(
     fractions = reshape(q, -1)
     ranks = (
         t.clamp_min(fractions * (present - 1.0), 0.0)
-        if leaves_out
+        if ignores_nan
         else where(present == last + 1.0, fractions * last, last)
     )
     ranks = _RANKS[interpolation](ranks)
@@ -100,7 +100,7 @@ def _fractions(name: str, input: Tensor, q: float | Tensor, interpolation: str) 
     return q
 
 
-def _kept(input: Tensor, dim: int | None, keepdim: bool) -> tuple[int, ...]:
+def _reduced_shape(input: Tensor, dim: int | None, keepdim: bool) -> tuple[int, ...]:
     """The shape after reducing a dimension, or all of them."""
     if dim is None:
         return (1,) * input.ndim if keepdim else ()
@@ -164,27 +164,27 @@ def cov(
 
 def _observation_weights(n: int, fweights: Tensor | None, aweights: Tensor | None) -> Tensor | None:
     """The product of both weights. Raises RuntimeError for invalid shapes, dtypes and values."""
-    for name, each, integral in (("fweights", fweights, True), ("aweights", aweights, False)):
-        if each is None:
+    for name, weights, integral in (("fweights", fweights, True), ("aweights", aweights, False)):
+        if weights is None:
             continue
-        if each.ndim > 1:
+        if weights.ndim > 1:
             raise RuntimeError(
-                f"cov(): expected {name} to have one or fewer dimensions but got {name} with {each.ndim} dimensions"
+                f"cov(): expected {name} to have one or fewer dimensions but got {name} with {weights.ndim} dimensions"
             )
-        if (each.dtype.kind in "iu") is not integral:
+        if (weights.dtype.kind in "iu") is not integral:
             raise RuntimeError(
                 f"cov(): expected {name} to have {'integral' if integral else 'floating point'} dtype but got {name} "
-                f"with {each.dtype.short} dtype"
+                f"with {weights.dtype.short} dtype"
             )
-        if each.numel() != n:
+        if weights.numel() != n:
             raise RuntimeError(
                 f"cov(): expected {name} to have the same numel as there are observations in the input but got "
-                f"{each.numel()} != {n}"
+                f"{weights.numel()} != {n}"
             )
-        if n and each.min()._observe() < 0:
+        if n and weights.min()._observe() < 0:
             raise RuntimeError(f"cov(): {name} cannot be negative")
-    given = [each for each in (fweights, aweights) if each is not None]
-    return given[0] * given[1] if len(given) == 2 else given[0] if given else None
+    present = [weights for weights in (fweights, aweights) if weights is not None]
+    return present[0] * present[1] if len(present) == 2 else present[0] if present else None
 
 
 def corrcoef(input: Tensor) -> Tensor:
@@ -193,12 +193,16 @@ def corrcoef(input: Tensor) -> Tensor:
         raise RuntimeError(
             f"corrcoef(): expected input to have two or fewer dimensions but got an input with {input.ndim} dimensions"
         )
-    found = cov(input)
-    if not found.ndim:
-        return found / found
-    deviation = t.sqrt(found.diagonal().real)
-    found = found / unsqueeze(deviation, 1) / unsqueeze(deviation, 0)
-    return complex_(clamp(found.real, -1, 1), clamp(found.imag, -1, 1)) if found.is_complex() else clamp(found, -1, 1)
+    correlation = cov(input)
+    if not correlation.ndim:
+        return correlation / correlation
+    deviation = t.sqrt(correlation.diagonal().real)
+    correlation = correlation / unsqueeze(deviation, 1) / unsqueeze(deviation, 0)
+    return (
+        complex_(clamp(correlation.real, -1, 1), clamp(correlation.imag, -1, 1))
+        if correlation.is_complex()
+        else clamp(correlation, -1, 1)
+    )
 
 
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:

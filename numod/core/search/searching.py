@@ -196,12 +196,13 @@ def _counted(indices: Tensor, weights: Tensor | None, size: int, kind: dtypes.dt
 
 
 def _limits(
-    name: str, input: Tensor, low: float, high: float, around: float, given: bool = False
+    name: str, input: Tensor, low: float, high: float, around: float, equal_allowed: bool = False
 ) -> tuple[float, float]:
-    """The range of a histogram: as given (equal ends, unless `given`, are none), else that of the data; widened by
-    `around` on both sides where it is a single point.
+    """The range of a histogram: the given one, or the range of the data if its ends are equal (unless `equal_allowed`).
+
+    A single point is widened by `around` on both sides.
     """
-    if low == high and not given and input.numel():
+    if low == high and not equal_allowed and input.numel():
         low, high = observed_total(r.amin, input), observed_total(r.amax, input)
     if not (math.isfinite(low) and math.isfinite(high)):
         raise RuntimeError(f"{name}: range of [{low}, {high}] is not finite")
@@ -237,8 +238,9 @@ def histogram(
     weight: Tensor | None = None,
     density: bool = False,
 ) -> return_types.histogram:
-    """(hist, bin_edges): counts, or sums of weights, between edges (given, or `bins` equal parts of `range`); as a
-    `density` its integral is 1.
+    """(hist, bin_edges): counts, or sums of weights, between edges or in `bins` equal parts of `range`.
+
+    With `density` the integral is 1.
     """
     _check_bins("histogram", input, bins.numel() - 1 if isinstance(bins, Tensor) else bins)
     if weight is not None and weight.shape != input.shape:
@@ -261,8 +263,9 @@ def histogramdd(
     weight: Tensor | None = None,
     density: bool = False,
 ) -> return_types.histogramdd:
-    """(hist, bin_edges) of points (..., D) in D dimensions: hist has one for each, bin_edges D vectors, given or of
-    `bins` equal parts of `range`'s D pairs.
+    """(hist, bin_edges) of points (..., D): a D-dimensional histogram and D vectors of edges.
+
+    Edges are given, or `bins` equal parts of the D pairs in `range`.
     """
     if input.ndim < 2:
         raise RuntimeError(f"numod.histogramdd: input tensor should have at least 2 dimensions, but got {input.ndim}")
@@ -300,8 +303,8 @@ def _histogram(
     """The histogram of points (N, D), weighted by (N,), and the edges of its bins in each dimension."""
     columns = points.unbind(1)
     edges = [
-        each if isinstance(each, Tensor) else _equal_parts(x, each, range and range[2 * d : 2 * d + 2])
-        for d, (x, each) in enumerate(zip(columns, bins))
+        bin_edges if isinstance(bin_edges, Tensor) else _equal_parts(x, bin_edges, range and range[2 * d : 2 * d + 2])
+        for d, (x, bin_edges) in enumerate(zip(columns, bins))
     ]
     sizes = [edge.numel() - 1 for edge in edges]
     total, bin_index, inside = math.prod(sizes), 0, None
@@ -313,13 +316,13 @@ def _histogram(
     hist = reshape(contiguous(_counted(t.where(inside, bin_index, total), weight, total + 1, kind)[:total]), sizes)
     if density:
         hist = hist / hist.sum()
-        for d, each in enumerate(edges):
-            hist = hist / reshape(each[1:] - each[:-1], (-1,) + (1,) * (len(sizes) - 1 - d))
+        for d, bin_edges in enumerate(edges):
+            hist = hist / reshape(bin_edges[1:] - bin_edges[:-1], (-1,) + (1,) * (len(sizes) - 1 - d))
     return hist, edges
 
 
 def _equal_parts(x: Tensor, bins: int, range: Sequence[float] | None) -> Tensor:
-    """Edges of equal bins over a range, by default that of the data."""
+    """Edges of equal bins over a range, by default the range of the data."""
     low, high = _limits(
         "numod.histogramdd", x, *(range or (0.0, 0.0 if x.numel() else 1.0)), around=0.5, given=range is not None
     )

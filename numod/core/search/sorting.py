@@ -25,7 +25,7 @@ from ..tensor import Tensor
 
 BOTH = "sort argsort msort topk kthvalue median nanmedian mode"
 OUT = "sort argsort msort topk kthvalue median nanmedian mode"
-_FEW = 512  # elements of which the first are selected in less time than a sort's results are cut
+_FEW = 512  # up to this many elements, selecting the first ones is faster than sorting
 
 
 def _along(op: Op, input: Tensor, dim: int, attributes: tuple) -> tuple[Tensor, ...]:

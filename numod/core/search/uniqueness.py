@@ -23,8 +23,9 @@ def unique(
     return_counts: bool = False,
     dim: int | None = None,
 ) -> Tensor | tuple[Tensor, ...]:
-    """The distinct elements (or slices of a dimension), sorted; with `return_inverse` the index of each input among
-    them, with `return_counts` their counts.
+    """The distinct elements (or slices of a dimension), sorted.
+
+    With `return_inverse` also the index of each input among them, with `return_counts` their counts.
     """
     slices, rows = _rows(input, dim)
     if rows.ndim == 1:
@@ -39,7 +40,7 @@ def unique(
 def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Tensor | tuple[Tensor, ...]:
-    """The first of each run of equal elements (or slices of a dimension), in order; results as those of `unique`."""
+    """The first of each run of equal elements (or slices of a dimension), in order; further results as in `unique`."""
     slices, rows = _rows(input, dim)
     return _results(
         "unique_consecutive", input, dim, slices, apply(runs.runs, (rows,)), None, return_inverse, return_counts
@@ -84,24 +85,24 @@ def _results(
     inverse: bool,
     counts: bool,
 ) -> Tensor | tuple[Tensor, ...]:
-    """The first slice of each run, and what else was requested.
+    """The first slice of each run, and the requested inverse and counts.
 
     `numbers`: the run of each slice; `order`: the permutation that sorted the slices, if any.
     """
     count = int(numbers[-1]._observe()) + 1 if numbers.numel() else 0
-    begins = apply(runs.begins, (numbers,), (count,)) if count else zeros(1, dtype=numbers.dtype, device=input.device)
-    first = narrow(begins, 0, 0, count)
+    starts = apply(runs.begins, (numbers,), (count,)) if count else zeros(1, dtype=numbers.dtype, device=input.device)
+    first = narrow(starts, 0, 0, count)
     distinct = _at(slices, first if order is None else _at(order, first))
     if dim is not None:
         distinct = contiguous(transpose(distinct, 0, normalize_dim(dim, input.ndim)))
     results = [without_derivative(name, distinct, input)]
     if inverse:
-        own = (
+        input_runs = (
             numbers
             if order is None
             else zeros(order.shape, dtype=order.dtype, device=input.device).scatter_(0, order, numbers)
         )
-        results.append(reshape(own, input.shape) if dim is None else own)
+        results.append(reshape(input_runs, input.shape) if dim is None else input_runs)
     if counts:
-        results.append(narrow(begins, 0, 1, count) - first)
+        results.append(narrow(starts, 0, 1, count) - first)
     return tuple(results) if len(results) > 1 else distinct

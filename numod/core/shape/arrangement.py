@@ -1,6 +1,4 @@
-"""Functions that rearrange tensors, composed of views, joins and gathers: splitting, stacking, repeating, rotating,
-grids. The views are in `shapes`.
-"""
+"""Functions that rearrange tensors: splitting, stacking, repeating, rotating, grids. Views are in `shapes`."""
 
 from __future__ import annotations
 
@@ -49,7 +47,7 @@ OUT = "hstack vstack dstack column_stack row_stack repeat_interleave narrow_copy
 
 
 def tile(input: Tensor, *times: int, dims: Sequence[int] | None = None) -> Tensor:
-    """The tensor repeated along each dimension; where fewer are given, the leading ones are not repeated."""
+    """The tensor repeated along each dimension; with fewer repeats than dimensions, for the last dimensions."""
     dims = _sizes(times if dims is None else (tuple(dims),))
     return repeat(input, (1,) * (input.ndim - len(dims)) + dims)
 
@@ -102,7 +100,7 @@ def repeat_interleave_of(
 
 
 def _indices_repeated(repeats: Tensor) -> Tensor:
-    """Index k repeated repeats[k] times, found by searching each output position among the running sums."""
+    """Index k repeated repeats[k] times, from a running count of the rows that end before each output position."""
     if repeats.ndim > 1:
         raise RuntimeError(f"repeat_interleave only accept 1D vector as repeat, got {repeats.ndim} dimensions")
     if repeats.dtype not in (dtypes.int32, dtypes.int64):
@@ -110,11 +108,11 @@ def _indices_repeated(repeats: Tensor) -> Tensor:
     repeats = ravel(repeats)
     if repeats.numel() and int(repeats.min()) < 0:
         raise RuntimeError("repeats can not be negative")
-    ends = repeats.cumsum(0)
-    total = int(ends[-1]) if repeats.numel() else 0
-    passed = zeros(total + 1, dtype=dtypes.int64, device=repeats.device)
-    passed.index_add_(0, ends, zeros(ends.shape, dtype=dtypes.int64, device=ends.device) + 1)
-    return passed.cumsum(0)[:total]
+    row_ends = repeats.cumsum(0)
+    total = int(row_ends[-1]) if repeats.numel() else 0
+    starts = zeros(total + 1, dtype=dtypes.int64, device=repeats.device)
+    starts.index_add_(0, row_ends, zeros(row_ends.shape, dtype=dtypes.int64, device=row_ends.device) + 1)
+    return starts.cumsum(0)[:total]
 
 
 def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
@@ -126,12 +124,12 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     first, second = (normalize_dim(dim, input.ndim) for dim in dims)
     if first == second:
         raise RuntimeError(f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}")
-    turns = k % 4
-    if turns == 1:
+    quarter_turns = k % 4
+    if quarter_turns == 1:
         return transpose(flip(input, second), first, second)
-    if turns == 3:
+    if quarter_turns == 3:
         return transpose(flip(input, first), first, second)
-    return flip(input, first, second) if turns == 2 else input.clone()
+    return flip(input, first, second) if quarter_turns == 2 else input.clone()
 
 
 def fliplr(input: Tensor) -> Tensor:
@@ -160,7 +158,7 @@ def tensor_split(
     indices: Sequence[int] | None = None,
 ) -> tuple[Tensor, ...]:
     """A number of nearly equal parts along a dimension, or the parts between indices; views."""
-    indices_or_sections = _given("tensor_split", indices_or_sections, sections, indices)
+    indices_or_sections = _the_argument("tensor_split", indices_or_sections, sections, indices)
     if not input.ndim:
         raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
     dim = normalize_dim(dim, input.ndim)
@@ -208,7 +206,11 @@ def hsplit(
 ) -> tuple[Tensor, ...]:
     """`tensor_split` into columns: along dimension 1, or 0 of a vector."""
     return _split_along(
-        "hsplit", input, _given("hsplit", _one(indices_or_sections), sections, indices), 0 if input.ndim == 1 else 1, 1
+        "hsplit",
+        input,
+        _the_argument("hsplit", _unpack_one(indices_or_sections), sections, indices),
+        0 if input.ndim == 1 else 1,
+        1,
     )
 
 
@@ -216,26 +218,30 @@ def vsplit(
     input: Tensor, *indices_or_sections: object, sections: int | None = None, indices: Sequence[int] | None = None
 ) -> tuple[Tensor, ...]:
     """`tensor_split` into rows: along dimension 0."""
-    return _split_along("vsplit", input, _given("vsplit", _one(indices_or_sections), sections, indices), 0, 2)
+    return _split_along(
+        "vsplit", input, _the_argument("vsplit", _unpack_one(indices_or_sections), sections, indices), 0, 2
+    )
 
 
 def dsplit(
     input: Tensor, *indices_or_sections: object, sections: int | None = None, indices: Sequence[int] | None = None
 ) -> tuple[Tensor, ...]:
     """`tensor_split` along dimension 2."""
-    return _split_along("dsplit", input, _given("dsplit", _one(indices_or_sections), sections, indices), 2, 3)
+    return _split_along(
+        "dsplit", input, _the_argument("dsplit", _unpack_one(indices_or_sections), sections, indices), 2, 3
+    )
 
 
-def _one(values: tuple) -> object:
+def _unpack_one(values: tuple) -> object:
     return values[0] if len(values) == 1 else values or None
 
 
-def _given(name: str, *values: object) -> object:
-    """The one of an argument's three names that was given."""
-    given = [value for value in values if value is not None]
-    if len(given) != 1:
-        raise TypeError(f"{name}(): expected one of indices_or_sections, sections and indices, got {len(given)}")
-    return given[0]
+def _the_argument(name: str, *values: object) -> object:
+    """The value of the one argument that is not None; TypeError for none or several."""
+    values_set = [value for value in values if value is not None]
+    if len(values_set) != 1:
+        raise TypeError(f"{name}(): expected one of indices_or_sections, sections and indices, got {len(values_set)}")
+    return values_set[0]
 
 
 def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
@@ -244,7 +250,7 @@ def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) ->
 
 
 def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
-    """The same parts, as views that can be written to."""
+    """Parts of the given sizes, as views that autograd lets one write to."""
     return unsafe_split(input, tuple(split_sizes), dim)
 
 
@@ -256,8 +262,8 @@ def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
 # ---- joining
 
 
-def _each(tensors: tuple) -> list[Tensor]:
-    """Tensors given one by one or as one sequence."""
+def _unpacked(tensors: tuple) -> list[Tensor]:
+    """The tensors as a list; a single argument may be a sequence of them."""
     return list(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else list(tensors)
 
 
@@ -267,49 +273,53 @@ def _same_kind(tensors: tuple, results: list[Tensor]) -> Tensor | tuple[Tensor, 
 
 def atleast_1d(*tensors: Tensor) -> Tensor | tuple[Tensor, ...]:
     """Scalars as vectors of one element; other tensors unchanged."""
-    return _same_kind(tensors, [reshape(each, 1) if not each.ndim else each for each in _each(tensors)])
+    return _same_kind(tensors, [reshape(tensor, 1) if not tensor.ndim else tensor for tensor in _unpacked(tensors)])
 
 
 def atleast_2d(*tensors: Tensor) -> Tensor | tuple[Tensor, ...]:
-    """Scalars and vectors as a row of a matrix; others as they are."""
+    """Scalars and vectors as a row of a matrix; other tensors unchanged."""
     return _same_kind(
         tensors,
         [
-            reshape(each, (1, -1)) if not each.ndim else unsqueeze(each, 0) if each.ndim == 1 else each
-            for each in _each(tensors)
+            reshape(tensor, (1, -1)) if not tensor.ndim else unsqueeze(tensor, 0) if tensor.ndim == 1 else tensor
+            for tensor in _unpacked(tensors)
         ],
     )
 
 
 def atleast_3d(*tensors: Tensor) -> Tensor | tuple[Tensor, ...]:
-    """Scalars as (1, 1, 1), vectors as (1, n, 1), matrices as (m, n, 1); others as they are."""
-    return _same_kind(tensors, [each if each.ndim > 2 else unsqueeze(atleast_2d(each), -1) for each in _each(tensors)])
+    """Scalars as (1, 1, 1), vectors as (1, n, 1), matrices as (m, n, 1); other tensors unchanged."""
+    return _same_kind(
+        tensors, [tensor if tensor.ndim > 2 else unsqueeze(atleast_2d(tensor), -1) for tensor in _unpacked(tensors)]
+    )
 
 
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
     """Tensors concatenated along dimension 1, vectors along 0."""
-    parts = _some("hstack", tensors, atleast_1d)
+    parts = _converted("hstack", tensors, atleast_1d)
     return cat(parts, 0 if parts[0].ndim == 1 else 1)
 
 
 def vstack(tensors: Sequence[Tensor]) -> Tensor:
     """Tensors concatenated along dimension 0, vectors as rows."""
-    return cat(_some("vstack", tensors, atleast_2d), 0)
+    return cat(_converted("vstack", tensors, atleast_2d), 0)
 
 
 def dstack(tensors: Sequence[Tensor]) -> Tensor:
     """Tensors concatenated along dimension 2."""
-    return cat(_some("dstack", tensors, atleast_3d), 2)
+    return cat(_converted("dstack", tensors, atleast_3d), 2)
 
 
 def column_stack(tensors: Sequence[Tensor]) -> Tensor:
     """Tensors concatenated along dimension 1, scalars and vectors as columns."""
     return hstack(
-        _some("column_stack", tensors, lambda each: reshape(each, (each.numel(), 1)) if each.ndim <= 1 else each)
+        _converted(
+            "column_stack", tensors, lambda tensor: reshape(tensor, (tensor.numel(), 1)) if tensor.ndim <= 1 else tensor
+        )
     )
 
 
-def _some(name: str, tensors: Sequence[Tensor], shaped: object) -> list[Tensor]:
+def _converted(name: str, tensors: Sequence[Tensor], convert: object) -> list[Tensor]:
     if isinstance(tensors, Tensor):
         raise TypeError(
             f"{name}(): argument 'tensors' (position 1) must be tuple of Tensors, not Tensor; did you mean [tensor]?"
@@ -317,7 +327,7 @@ def _some(name: str, tensors: Sequence[Tensor], shaped: object) -> list[Tensor]:
     tensors = list(tensors)
     if not tensors:
         raise RuntimeError(f"{name} expects a non-empty TensorList")
-    return [shaped(tensor) for tensor in tensors]
+    return [convert(tensor) for tensor in tensors]
 
 
 def block_diag(*tensors: Tensor) -> Tensor:
@@ -329,12 +339,15 @@ def block_diag(*tensors: Tensor) -> Tensor:
                 "dimensions"
             )
     blocks = [atleast_2d(tensor) for tensor in tensors] or [zeros(1, 0)]
-    width, before, rows = sum(block.shape[1] for block in blocks), 0, []
+    width, columns_before, rows = sum(block.shape[1] for block in blocks), 0, []
     for block in blocks:
-        height, own = block.shape
-        sides = [zeros(height, n, dtype=block.dtype, device=block.device) for n in (before, width - before - own)]
+        height, block_width = block.shape
+        sides = [
+            zeros(height, n, dtype=block.dtype, device=block.device)
+            for n in (columns_before, width - columns_before - block_width)
+        ]
         rows.append(cat((sides[0], block, sides[1]), 1))
-        before += own
+        columns_before += block_width
     return cat(rows, 0)
 
 
@@ -354,7 +367,7 @@ def broadcast_shapes(*shapes: Sequence[int] | int) -> tuple[int, ...]:
 
 def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
     """The tensors expanded to their common broadcast shape; views, or the tensors themselves."""
-    tensors = tuple(_each(tensors))
+    tensors = tuple(_unpacked(tensors))
     shape = _broadcast("broadcast_tensors", [tensor.shape for tensor in tensors])
     return tuple(tensor if tensor.shape == shape else expand(tensor, shape) for tensor in tensors)
 
@@ -364,7 +377,7 @@ def meshgrid(*tensors: Tensor, indexing: str | None = None) -> tuple[Tensor, ...
 
     "xy" swaps the first two dimensions.
     """
-    vectors = _each(tensors)
+    vectors = _unpacked(tensors)
     if not vectors:
         raise RuntimeError("meshgrid expects a non-empty TensorList")
     if indexing is None:
@@ -393,11 +406,11 @@ def meshgrid(*tensors: Tensor, indexing: str | None = None) -> tuple[Tensor, ...
 
 def cartesian_prod(*tensors: Tensor) -> Tensor:
     """The Cartesian product of vectors, one combination per row; a single vector itself."""
-    vectors = _each(tensors)
+    vectors = _unpacked(tensors)
     for vector in vectors:
         if vector.ndim != 1:
             raise RuntimeError(f"Expect a 1D vector, but got shape {list(vector.shape)}")
-    return vectors[0] if len(vectors) == 1 else stack([ravel(each) for each in meshgrid(*vectors, indexing="ij")], 1)
+    return vectors[0] if len(vectors) == 1 else stack([ravel(grid) for grid in meshgrid(*vectors, indexing="ij")], 1)
 
 
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
@@ -411,5 +424,5 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     n = input.shape[0]
     count = (comb(n + r - 1, r) if n else 0) if with_replacement else comb(n, r)
     chosen = chain.from_iterable((combinations_with_replacement if with_replacement else _combinations)(range(n), r))
-    places = np.fromiter(chosen, np.int64, count * r)  # which refuses at once what there is no room for
-    return reshape(read(input, 0, computed(places, dtypes.int64, input.device)), (count, r))
+    indices = np.fromiter(chosen, np.int64, count * r)  # raises at once if there is not enough memory
+    return reshape(read(input, 0, computed(indices, dtypes.int64, input.device)), (count, r))

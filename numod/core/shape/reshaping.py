@@ -29,9 +29,7 @@ FUNCTIONS = "as_strided_ resize_as_"
 
 
 def _count(self: Tensor) -> None:
-    """Note a change of the tensor's layout; it counts as a write, since backward would read what it saved by the new
-    strides.
-    """
+    """Count a change of the tensor's layout as a write, since backward would read saved values by the new strides."""
     changes.note()
     (self._own or self._storage).version += 1
 
@@ -82,7 +80,7 @@ def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
 def view(input: Tensor, *shape: int | DType, size: Sequence[int] | None = None, dtype: DType | None = None) -> Tensor:
     """The same memory in another shape, or read as another dtype."""
     if dtype is not None or (len(shape) == 1 and isinstance(shape[0], (DType, type))):
-        return _read_as(input, dtypes.given(dtype or shape[0]))
+        return _read_as(input, dtypes.as_dtype(dtype or shape[0]))
     return shapes.view(input, *shape, size=size)
 
 
@@ -116,8 +114,9 @@ def _read_as(input: Tensor, dtype: DType) -> Tensor:
 
 
 def resize_(self: Tensor, *sizes: int, size: Sequence[int] | None = None, memory_format: object = None) -> Tensor:
-    """Resize in place, to another shape row-major from the tensor's first element on; the storage grows if it is too
-    small, and new elements are uninitialised.
+    """Resize in place to another shape, row-major from the tensor's first element on.
+
+    The storage grows if it is too small; new elements are uninitialised.
     """
     sizes = sizes if size is None else (size,)
     sizes = tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], Sequence) else sizes

@@ -55,13 +55,11 @@ def reshape(input: Tensor, *sizes: int, shape: Sequence[int] | None = None) -> T
 
 
 def in_shape(result: Tensor, *sizes: int) -> Tensor:
-    """A new dense result in another shape: a tensor of its own as in PyTorch, and not a
-    view, which costs more to write to.
-    """
-    seen = apply(v.reshape, (result,), (sizes,))
-    if seen is not result:
-        seen._base, seen._unrecorded = None, False
-    return seen
+    """A new dense result in another shape; not a view, as in PyTorch, since writes to views cost more."""
+    view = apply(v.reshape, (result,), (sizes,))
+    if view is not result:
+        view._base, view._unrecorded = None, False
+    return view
 
 
 def reshape_as(self: Tensor, other: Tensor) -> Tensor:
@@ -73,18 +71,18 @@ def reshape_as(self: Tensor, other: Tensor) -> Tensor:
 def _sizes(input_layout: Layout, *shape: int) -> tuple[tuple[int, ...], bool]:
     """(shape with -1 resolved, whether a view can have it). Raises RuntimeError if the number of elements differs."""
     sizes = whole("reshape", shape)
-    known = prod(n for n in sizes if n != -1)
+    known_size = prod(n for n in sizes if n != -1)
     if -1 in sizes:
         if sizes.count(-1) > 1:
             raise RuntimeError("only one dimension can be inferred")
-        if known == 0 and input_layout.size == 0:
+        if known_size == 0 and input_layout.size == 0:
             raise RuntimeError(
                 f"cannot reshape tensor of 0 elements into shape {list(sizes)} because the unspecified dimension size "
                 "-1 can be any value and is ambiguous"
             )
-        if known == 0:
+        if known_size == 0:
             raise RuntimeError(f"shape '{list(sizes)}' is invalid for input of size {input_layout.size}")
-        sizes = tuple(input_layout.size // known if n == -1 else n for n in sizes)
+        sizes = tuple(input_layout.size // known_size if n == -1 else n for n in sizes)
     if prod(sizes) != input_layout.size or any(n < 0 for n in sizes):
         raise RuntimeError(
             f"shape '{list(shape[0]) if len(shape) == 1 and isinstance(shape[0], Sequence) else list(shape)}' is "
@@ -111,9 +109,7 @@ def _order(ndim: int, *dims: int) -> tuple[int, ...]:
 
 
 def memory_order(input_layout: Layout) -> tuple[list[int], list[int]] | None:
-    """(the dimensions from the outermost in memory to the innermost, the permutation back); None where the tensor lies
-    in row-major order.
-    """
+    """(dimensions from outermost to innermost in memory, inverse permutation); None for row-major tensors."""
     if input_layout.dense:
         return None
     strides = input_layout.strides if input_layout.packed else ordered_strides(input_layout.shape, input_layout.strides)
@@ -239,8 +235,8 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     """One dimension as several."""
     dim = normalize_dim(dim, input.ndim)
     sizes = tuple(sizes)
-    known = prod(n for n in sizes if n != -1)
-    sizes = tuple(input.shape[dim] // known if n == -1 and known else n for n in sizes)
+    known_size = prod(n for n in sizes if n != -1)
+    sizes = tuple(input.shape[dim] // known_size if n == -1 and known_size else n for n in sizes)
     if prod(sizes) != input.shape[dim]:
         raise RuntimeError(
             f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {dim} ({input.shape[dim]}) "
@@ -309,8 +305,8 @@ def as_strided(input: Tensor, size: Sequence[int], stride: Sequence[int], storag
         raise TypeError(f"as_strided(): sizes, strides and storage offset must be ints, got {size}, {stride}, {offset}")
     if min(size, default=0) < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(size)}: {list(size)}")
-    reach = 1 + sum((n - 1) * s for n, s in zip(size, stride)) if prod(size) else 0
-    if min(stride, default=0) < 0 or offset < 0 or offset + reach > input._storage.nbytes() // input.itemsize:
+    extent = 1 + sum((n - 1) * s for n, s in zip(size, stride)) if prod(size) else 0
+    if min(stride, default=0) < 0 or offset < 0 or offset + extent > input._storage.nbytes() // input.itemsize:
         raise RuntimeError(
             f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset "
             f"{offset} are out of bounds for storage of {input._storage.data.size} elements"
@@ -345,8 +341,9 @@ def split(
 
 
 def _of_several(name: str, views: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """Views that, where gradients are recorded, cannot be written to, as a function made them together: in PyTorch they
-    are results of one node.
+    """Views made by one function, which must not be written to where gradients are recorded.
+
+    In PyTorch they are results of one node.
     """
     if state.grad_enabled:
         for view in views:
@@ -471,18 +468,18 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     tensors = tuple(tensors)
     if not tensors:
         raise RuntimeError("stack expects a non-empty TensorList")
-    own, mixed = tensors[0]._layout, False
+    first_layout, mixed = tensors[0]._layout, False
     for k, tensor in enumerate(tensors):
-        if tensor._layout is not own and tensor.shape != own.shape:
+        if tensor._layout is not first_layout and tensor.shape != first_layout.shape:
             raise RuntimeError(
-                f"stack expects each tensor to be equal size, but got {list(own.shape)} at entry 0 and "
+                f"stack expects each tensor to be equal size, but got {list(first_layout.shape)} at entry 0 and "
                 f"{list(tensor.shape)} at entry {k}"
             )
-        mixed |= tensor._layout.dtype is not own.dtype
+        mixed |= tensor._layout.dtype is not first_layout.dtype
     if mixed:
-        wanted = dtypes.result_type([tensor.dtype for tensor in tensors], [], [])
-        tensors = tuple([tensor.to(wanted) for tensor in tensors])
-    return apply(concat.stack, tensors, (normalize_dim(dim, own.ndim + 1),))
+        common_dtype = dtypes.result_type([tensor.dtype for tensor in tensors], [], [])
+        tensors = tuple([tensor.to(common_dtype) for tensor in tensors])
+    return apply(concat.stack, tensors, (normalize_dim(dim, first_layout.ndim + 1),))
 
 
 def pad_constant(input: Tensor, pad: Sequence[int], value: float = 0.0) -> Tensor:
@@ -512,7 +509,7 @@ def _sides(input_layout: Layout, *pad: int) -> tuple[tuple[int, ...], tuple[int,
 
 
 def padded(input: Tensor, before: Sequence[int], after: Sequence[int], mode: str, value: float = 0) -> Tensor:
-    """With so many more elements before and after those of each dimension (negative: fewer), see `ops.pad`."""
+    """Pad each dimension by these numbers of elements before and after (negative: remove), see `ops.pad`."""
     for low, high in _paddings(tuple(before), tuple(after)):
         input = apply(
             ops_pad.pad, (input if input._layout.dense else apply(t.row_major, (input,)), value), (low, high, mode)

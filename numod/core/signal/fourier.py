@@ -1,4 +1,4 @@
-"""Fourier transforms under the names of `torch.fft`, and short-time ones. NumPy's work is in `ops.fourier`.
+"""Fourier transforms under the names of `torch.fft`, and short-time ones. The ops are in `ops.fft.fft`.
 
 `n` and `s`: sizes to which dimensions are cut or filled with zeros. `norm`: "backward" (the inverse is divided by the
 number of elements; the default), "ortho" (both by its root) or "forward". Integers are transformed as the default
@@ -51,9 +51,7 @@ def _norm(norm: str | None) -> str:
 def _prepared(
     name: str, input: Tensor, s: Sizes, dim: Sizes, norm: str | None, half: bool = False
 ) -> tuple[Tensor, tuple, str, int]:
-    """The tensor in the sizes asked for, the dimensions, the norm, and the last size of the result; `half`: the input
-    is half a spectrum of it.
-    """
+    """(tensor resized to `s`, dimensions, norm, last size of the result); with `half` the input is half a spectrum."""
     if not isinstance(input, Tensor):
         raise TypeError(f"fft_{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
     if input.dtype.compute is not input.dtype:
@@ -64,12 +62,12 @@ def _prepared(
         raise RuntimeError(f"{name} must transform at least one axis")
     last = 2 * (input.shape[dims[-1]] - 1) if half else input.shape[dims[-1]]
     last = last if sizes[-1] in (None, -1) else sizes[-1]
-    wanted = [input.shape[d] if n in (None, -1) else n for d, n in zip(dims, sizes)]
+    lengths = [input.shape[d] if n in (None, -1) else n for d, n in zip(dims, sizes)]
     if half:
-        wanted[-1] = last // 2 + 1
-    if last < 1 or min(wanted) < 1:
-        raise RuntimeError(f"Invalid number of data points ({min(last, *wanted)}) specified")
-    return _resized(input, dims, wanted), dims, _norm(norm), last
+        lengths[-1] = last // 2 + 1
+    if last < 1 or min(lengths) < 1:
+        raise RuntimeError(f"Invalid number of data points ({min(last, *lengths)}) specified")
+    return _resized(input, dims, lengths), dims, _norm(norm), last
 
 
 def _dims(input: Tensor, s: Sizes, dim: Sizes) -> tuple[tuple[int, ...], tuple]:
@@ -124,7 +122,7 @@ def _ihfftn(name: str, input: Tensor, s: Sizes, dim: Sizes, norm: str | None) ->
     return conj_(_to_half(name, x, dims, op.ADJOINT[norm]))
 
 
-def _family(name: str, transform: Callable, what: str) -> tuple[Callable, Callable, Callable]:
+def _family(name: str, transform: Callable, summary: str) -> tuple[Callable, Callable, Callable]:
     """The transform along one dimension, along two, and along any."""
 
     def one(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
@@ -138,13 +136,13 @@ def _family(name: str, transform: Callable, what: str) -> tuple[Callable, Callab
     def many(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = None) -> Tensor:
         return transform(f"{name}n", input, s, dim, norm)
 
-    for function, own, where in (
+    for function, function_name, where in (
         (one, name, "a dimension"),
         (two, f"{name}2", "two dimensions"),
         (many, f"{name}n", "dimensions, all by default"),
     ):
-        function.__name__ = function.__qualname__ = own
-        function.__doc__ = f"{what}, along {where}."
+        function.__name__ = function.__qualname__ = function_name
+        function.__doc__ = f"{summary}, along {where}."
     return one, two, many
 
 

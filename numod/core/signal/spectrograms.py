@@ -29,8 +29,9 @@ def stft(
     return_complex: bool | None = None,
     align_to_window: bool | None = None,
 ) -> Tensor:
-    """Transforms of frames of `n_fft` samples, `hop_length` apart, times `window`: signals (T,) or (B, T) -> (B,
-    frequencies, frames), complex, or pairs of real numbers where `return_complex` is False.
+    """Transforms of windowed frames of `n_fft` samples, `hop_length` apart: (T,) or (B, T) -> (B, frequencies, frames).
+
+    Complex, or pairs of real numbers if `return_complex` is False.
 
     `center` pads half a frame at both ends by `pad_mode`; `normalized` divides by the root of n_fft; `onesided`
     (default for real signals) keeps half.
@@ -52,9 +53,9 @@ def stft(
     frames = unfold(signal, -1, n_fft, hop) * _frame(window, width, n_fft, input)
     half = not frames.is_complex() if onesided is None else onesided
     norm = "ortho" if normalized else "backward"
-    found = transpose(rfft(frames, norm=norm) if half else fft(frames, norm=norm), -1, -2)
-    found = found if input.ndim == 2 else found.squeeze(0)
-    return view_as_real(found) if return_complex is False else found
+    spectrum = transpose(rfft(frames, norm=norm) if half else fft(frames, norm=norm), -1, -2)
+    spectrum = spectrum if input.ndim == 2 else spectrum.squeeze(0)
+    return view_as_real(spectrum) if return_complex is False else spectrum
 
 
 def istft(
@@ -69,8 +70,8 @@ def istft(
     length: int | None = None,
     return_complex: bool = False,
 ) -> Tensor:
-    """The signal that has this short-time transform: frames are added where they overlap, over the windows' squares
-    (Griffin and Lim, 1984).
+    """The signal of a short-time transform: overlapping frames are added and divided by the windows' squares (Griffin
+    and Lim, 1984).
     """
     if not input.is_complex():
         raise RuntimeError(

@@ -37,35 +37,56 @@ async function bytes(source) {
 }
 
 class Network {
-  // Memory: the arena, the weights, then inputs and outputs.
+  // Memory: the arena, the weights, then inputs and outputs. A network with several functions has a method for each.
   constructor(functions) {
     this.functions = functions;
     this.memory = functions.memory;
-    this.inputs = DESCRIPTION.inputs.map(described);
-    this.outputs = DESCRIPTION.outputs.map(described);
-    let place = functions.__heap_base.value;
+    this.prepare(DESCRIPTION, "run", functions.__heap_base.value);
+    this.check(this.call("check", DESCRIPTION.abi));
+    if (DESCRIPTION.embedded && DESCRIPTION.stateful) this.check(this.call("state_init", this.weights));
+    for (const [name, entry] of Object.entries(DESCRIPTION.entries)) {
+      const part = Object.create(Network.prototype, Object.getOwnPropertyDescriptors(this));
+      part.prepare({ ...DESCRIPTION, ...entry }, `${name}_run`, this.end, this.weights);
+      this[name] = (...inputs) => part.run(...inputs);
+      this.end = part.end;
+    }
+  }
+
+  prepare(about, symbol, start, weights) {
+    this.about = about;
+    this.symbol = symbol;
+    const least = about.sizes.map((size) => size.low);
+    this.inputs = about.inputs.map((port) => sized(described(port), least));
+    this.outputs = about.outputs.map((port) => sized(described(port), least));
+    let place = start;
     const reserve = (size) => {
       const start = Math.ceil(place / 64) * 64;
       place = start + size;
       return start;
     };
-    this.arena = reserve(DESCRIPTION.arena_bytes + 8);
-    this.weights = DESCRIPTION.embedded && !DESCRIPTION.stateful ? 0 : reserve(DESCRIPTION.weights_bytes);
-    this.places = [...this.inputs, ...this.outputs].map((port) => reserve(port.bytes));
+    this.arena = reserve(about.arena_bytes + 8);
+    this.weights = weights ?? (about.embedded && !about.stateful ? 0 : reserve(about.weights_bytes));
+    const most = about.sizes.map((size) => size.high);
+    this.places = [...this.inputs, ...this.outputs].map((port) => reserve(sized(port, most).bytes));
+    this.end = place;
     const missing = place - this.memory.buffer.byteLength;
     if (missing > 0) this.memory.grow(Math.ceil(missing / 65536));
-    this.check(this.call("check", DESCRIPTION.abi));
-    if (DESCRIPTION.embedded && DESCRIPTION.stateful) this.check(this.call("state_init", this.weights));
   }
 
   // The output for these inputs: a typed array, or a list of them where the network has several outputs.
   // Inputs are typed arrays of the right kind, or arrays of numbers, nested or not.
+  // Of a dynamic dimension, the size is that of the nested array, or what the others leave of a typed array.
   run(...inputs) {
     if (inputs.length !== this.inputs.length)
       throw new TypeError(`run: expected ${this.inputs.length} inputs, got ${inputs.length}`);
-    this.inputs.forEach((port, k) => this.view(port, this.places[k]).set(numbers(inputs[k], port)));
-    this.check(this.call("run", this.weights, this.arena, DESCRIPTION.arena_bytes + 8, ...this.places));
-    const found = this.outputs.map((port, k) => this.view(port, this.places[this.inputs.length + k]).slice());
+    const sizes = this.about.sizes.map((size) => measured(inputs[size.input], this.inputs[size.input], size));
+    const [given, results] = [this.inputs, this.outputs].map((ports) => ports.map((port) => sized(port, sizes)));
+    given.forEach((port, k) => this.view(port, this.places[k]).set(numbers(inputs[k], port)));
+    if (!this.functions[`${DESCRIPTION.name}_${this.symbol}`])
+      throw new TypeError(`run: this network has the functions ${Object.keys(DESCRIPTION.entries).join(", ")}`);
+    const room = this.about.arena_bytes + 8;
+    this.check(this.call(this.symbol, this.weights, this.arena, room, ...sizes.map(BigInt), ...this.places));
+    const found = results.map((port, k) => this.view(port, this.places[this.inputs.length + k]).slice());
     return found.length === 1 ? found[0] : found;
   }
 
@@ -92,9 +113,34 @@ class Network {
 }
 
 function described(port) {
-  const count = port.shape.reduce((a, b) => a * b, 1) * (port.storage.startsWith("complex") ? 2 : 1);
-  const array = ARRAYS[port.storage];
-  return { name: port.name, dtype: port.dtype, shape: port.shape, count, array, bytes: count * array.BYTES_PER_ELEMENT };
+  const numbers = port.storage.startsWith("complex") ? 2 : 1, array = ARRAYS[port.storage];
+  const count = product(port.shape) * numbers, bytes = count * array.BYTES_PER_ELEMENT;
+  return { name: port.name, dtype: port.dtype, shape: port.shape, dims: port.dims, numbers, count, array, bytes };
+}
+
+function product(values) {
+  return values.reduce((a, b) => a * b, 1);
+}
+
+// A port with the shape that it has for these sizes of the dynamic dimensions.
+function sized(port, sizes) {
+  if (!port.dims.length) return port;
+  const value = ([factor, powers]) => factor * product(powers.map((power, k) => sizes[k] ** power));
+  const shape = port.dims.map((terms) => terms.reduce((sum, term) => sum + value(term), 0));
+  const count = product(shape) * port.numbers;
+  return { ...port, shape, count, bytes: count * port.array.BYTES_PER_ELEMENT };
+}
+
+// The size of a dynamic dimension in the input that has it.
+function measured(value, port, { name, index, factor, offset, low, high }) {
+  const others = product(port.shape.filter((_, k) => k !== index)) * port.numbers;
+  for (let k = 0; k < index && Array.isArray(value?.[0]); k++) value = value[0];
+  const nested = Array.isArray(value) && (index > 0 || port.shape.length === 1 || Array.isArray(value[0]));
+  const length = nested ? value.length : value.length / others;
+  const size = (length - offset) / factor;
+  if (!(Number.isInteger(size) && size >= low && size <= high))
+    throw new RangeError(`run: ${name} must be from ${low} to ${high}, got ${size}`);
+  return size;
 }
 
 // What to write into an input.

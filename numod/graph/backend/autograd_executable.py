@@ -13,7 +13,7 @@ import numpy as np
 
 from ...autograd import enable_grad
 from ...autograd.engine import grad_up_to
-from ...autograd.tape import Node, edge_to, hooks_of, stale, used_up
+from ...autograd.tape import Node, edge_to, hooks_of, modified_error, freed_error
 from ...core.apply import state
 from ...core.create.creation import zeros
 from ...core.tensor import OwnCount, Tensor
@@ -24,7 +24,7 @@ from .lower import Buffer
 from ..ir.program import Program, Value
 from .executable import Executable
 from .section import Form, Section
-from ..values.pytree import Given, is_structure, parts, replace
+from ..values.pytree import ArgumentContainer, is_structure, parts, replace
 
 
 class Tape(NamedTuple):
@@ -33,7 +33,7 @@ class Tape(NamedTuple):
     boundary: int  # the step where the backward pass starts
     differentiated: list[Value]  # results that require gradients
     targets: list[Tensor | int]  # leaves that get gradients: existing tensors, or numbers of inputs
-    uses: list[set[int]]  # per target: the results that depend on it
+    results_of_target: list[set[int]]  # per target: the results that depend on it
     depends_on: list[set[int]]  # per result: the results that it depends on
     shared_history: list[set[int]]  # per result: the results that share nodes with saved tensors with it
 
@@ -64,7 +64,7 @@ class Differentiable(Executable):
         self.section = Section(self.lowered, forward, self.places, self.arena_size, name, form)
         self.backward = Section(self.lowered, backward, self.places, self.arena_size, f"{name}_backward", form)
         if self.backward.tests:
-            where = self.backward.tests[0].where
+            where = self.backward.tests[0].location
             raise CannotRepeat(
                 f"compile: the backward pass of {where} branches on a value of the gradient; leave the function "
                 "uncompiled"
@@ -110,7 +110,7 @@ class Differentiable(Executable):
 
         def build(leaf: Any) -> Any:
             if type(leaf) is not Value:
-                return containers[leaf.number] if type(leaf) is Given else leaf
+                return containers[leaf.number] if type(leaf) is ArgumentContainer else leaf
             tensor = tensors.get(leaf)
             if tensor is None:
                 tensor = tensors[leaf] = self._tensor(leaf, inputs, memory_of)
@@ -136,8 +136,12 @@ class CompiledNode(Node):
     ) -> None:
         edges = [edge_to(inputs[target] if type(target) is int else target) for target in executable.tape.targets]
         super().__init__(None, edges, executable.target_layouts, executable.result_layouts)
-        self.executable, self.recompute, self.kept = executable, recompute, (inputs, arena, memory_of, values)
-        self.hidden, self.uses, self.redirected = executable.inner_results, executable.tape.uses, False
+        self.executable, self.recompute, self.saved = executable, recompute, (inputs, arena, memory_of, values)
+        self.indirect_results, self.results_of_input, self.redirected = (
+            executable.inner_results,
+            executable.tape.results_of_target,
+            False,
+        )
         self.result_tensors: list[tuple[int, ref]] = []  # (output, tensor) with this node as history
         self.used_outputs: set[int] = set()  # outputs that got a gradient in the last backward pass
         self.freed_outputs: set[int] = set()  # outputs whose eager history would have been freed
@@ -162,7 +166,7 @@ class CompiledNode(Node):
         if self.redirected:
             return [(number, grads[number]) for number in used]
         if not used.isdisjoint(self.freed_outputs):
-            raise used_up()
+            raise freed_error()
         inputs, arena, memory_of, values = self._check_saved()
         if state.grad_enabled:
             results = self._recomputed("create_graph=True differentiates a compiled function's gradient")
@@ -182,7 +186,7 @@ class CompiledNode(Node):
         input_gradients = [
             (position, value)
             for position, value in executable.input_gradients
-            if not used.isdisjoint(self.uses[position])
+            if not used.isdisjoint(self.results_of_input[position])
         ]
         reached = [(position, executable._tensor(value, inputs, memory_of)) for position, value in input_gradients]
         zero_storages = [zero._storage for zero in executable.zeros.values()]
@@ -191,7 +195,9 @@ class CompiledNode(Node):
             for position, gradient in reached
         ]
         unused = set(range(len(grads))).difference(used, *(executable.tape.depends_on[number] for number in used))
-        if all(unused.isdisjoint(self.uses[position]) or _is_finite(gradient) for position, gradient in reached):
+        if all(
+            unused.isdisjoint(self.results_of_input[position]) or _is_finite(gradient) for position, gradient in reached
+        ):
             return reached
         # NaN may be the zero gradient of an unused result times an infinite derivative
         results = self._recompute()
@@ -204,8 +210,8 @@ class CompiledNode(Node):
                 value = next(
                     candidate for candidate, span in self.executable.lowered.places.items() if span.buffer is buffer
                 )
-                raise stale(self.executable._tensor(value, self.kept[0], self.kept[2]), version, self)
-        return self.kept
+                raise modified_error(self.executable._tensor(value, self.saved[0], self.saved[2]), version, self)
+        return self.saved
 
     def _recompute(self) -> list[Tensor] | None:
         """Recompute the differentiated results eagerly, each with its own history.
@@ -242,7 +248,7 @@ class CompiledNode(Node):
 
     def _differentiate(self, results: list[Tensor], grads: list[Tensor | None]) -> list[tuple[int, Tensor]]:
         """Compute the gradients from the results' eager histories; they are differentiable in grad mode."""
-        inputs = self.kept[0]
+        inputs = self.saved[0]
         owners = [inputs[target] if isinstance(target, int) else target for target in self.executable.tape.targets]
         pairs = [(result, gradient) for result, gradient in zip(results, grads) if gradient is not None]
         gradients = grad_up_to([a for a, _ in pairs], owners, [g for _, g in pairs], create_graph=state.grad_enabled)
@@ -265,8 +271,8 @@ class CompiledNode(Node):
     def _redirect_to(self, results: list[Tensor]) -> None:
         """Redirect this node, its result tensors and their hooks to the histories of recomputed results."""
         _renumber_before(self, results)
-        self.edges, self.layouts, self.redirected, self.kept = list(map(edge_to, results)), self.outputs, True, None
-        self.uses = [{number} for number in range(len(results))]
+        self.edges, self.layouts, self.redirected, self.saved = list(map(edge_to, results)), self.outputs, True, None
+        self.results_of_input = [{number} for number in range(len(results))]
         for output, reference in self.result_tensors:
             tensor = reference()
             if tensor is not None and tensor._node is self:
@@ -281,7 +287,7 @@ class CompiledNode(Node):
         """Free the memory once the histories of all results are used up."""
         self.freed_outputs.update(*(self.executable.tape.shared_history[number] for number in self.used_outputs))
         if len(self.freed_outputs) == len(self.outputs):
-            self.kept = None
+            self.saved = None
 
     def name(self) -> str:
         """The node's name."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from .lower import Buffer, Call, Integer, Number, Span, Test
+from .lower import Buffer, Call, CheckCall, Integer, Number, Span
 
 MIN_KERNELS = 3  # with fewer kernels a graph saves too little
 # In a training loop that replaces its loss and gradients at each step, addresses recur after four steps.
@@ -24,7 +24,7 @@ MAX_GRAPHS = 4
 MAX_LOCAL_BYTES = 1 << 27
 
 
-def suits(calls: Sequence[Call | Test], size: int) -> bool:
+def suits(calls: Sequence[Call | CheckCall], size: int) -> bool:
     """Whether a CUDA graph can run the calls: enough kernels, all on a GPU, and not too much local memory (`size`)."""
     kernels = [call.kernel for call in calls if isinstance(call, Call)]
     if len(calls) < MIN_KERNELS or len(kernels) < len(calls) or size > MAX_LOCAL_BYTES:

@@ -15,6 +15,7 @@ import numpy as np
 from ...core.apply import state
 from ...core.tensor import Tensor, wrap
 from ...device import Storage
+from ...errors import DistError
 from . import memory_plan, schedule
 from ..passes.freezing import freeze
 from ..values.lazy_scalar import compute
@@ -22,7 +23,7 @@ from .lower import Buffer, Call, lower
 from ..passes.pipeline import optimise, simplified
 from ..ir.program import Program, Value
 from .section import CheckFailed, Form, Section, draw, undraw
-from ..values.pytree import Given, replace
+from ..values.pytree import ArgumentContainer, replace
 
 
 class Executable:
@@ -119,7 +120,7 @@ class Executable:
                     storage.data[...] = saved
                 else:
                     storage.data.copy_to_device(saved)
-            if isinstance(error, CheckFailed):
+            if isinstance(error, (CheckFailed, DistError)):
                 raise
             raise CheckFailed(f"{type(error).__name__}: {error}") from error
         return values
@@ -170,7 +171,7 @@ class Executable:
                 if leaf not in tensors:
                     tensors[leaf] = self._tensor(leaf, inputs, memory_of)
                 return tensors[leaf]
-            return containers[leaf.number] if type(leaf) is Given else leaf
+            return containers[leaf.number] if type(leaf) is ArgumentContainer else leaf
 
         return replace(structure, build, compute)
 

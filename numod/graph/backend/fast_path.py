@@ -20,18 +20,20 @@ from ...device import Storage
 from ...device.storage import address
 from ..guards.guard import SPACE, Guard, Settings, equal, weakly
 from ..passes.freezing import Frozen
+from ..guards.inputs import InputConditions
 from ..guards.snapshot import Snapshot, conditions
 from ..values import objects
 from ..values.kinds import is_plain, is_plain_key, is_simple
 from ..values.lazy_scalar import ScalarExpression, function_of
-from .lower import Buffer, Call, Integer, Number, Span, Test
+from .lower import Buffer, Call, CheckCall, Integer, Number, Span
 from ..guards.bytecode import sees_order
 from ..ir.program import Value
 from .cuda_graph import Replay
 from .output_reuse import LARGEST, Memory, restore
 from .executable import Executable
+from .schedule import may_fail
 from .section import CheckFailed
-from ..values.pytree import Given, fields_of, has_identity, is_data, is_structure, keys, parts, remade
+from ..values.pytree import ArgumentContainer, fields_of, has_identity, is_data, is_structure, keys, parts, rebuilt
 
 
 @lru_cache
@@ -40,42 +42,24 @@ def _code(text: str, name: str) -> CodeType:
     return compile(text, f"<numod call of {name}>", "exec")
 
 
-def caller(
+def build_fast_path(
     executable: Executable,
     snapshot: Snapshot,
+    inputs: InputConditions,
     arguments: tuple,
     kwargs: dict[str, Any],
     fallback: Callable,
-    without_gradient: Sequence[int],
-    shared_storages: dict[int, Storage],
-    in_backward: dict[int, bool],
-    held_storages: frozenset[Storage],
-    input_conditions: Sequence[tuple[int, str]] = (),
     run_with_backward: Callable | None = None,
 ) -> Callable:
     """Generate the fast path for arguments like these. If a guard fails, it calls `fallback`.
 
-    Inputs are identified by their numbers. `without_gradient`: inputs that must have no gradient. `shared_storages`:
-    inputs that must have this storage; other inputs must not have any of `held_storages`. `in_backward`: inputs that a
-    backward pass reaches, which must have no hooks, and must be leaves if the flag is set. `input_conditions`: further
-    conditions. `run_with_backward(tensors, arguments, kwargs)`: runs a program with a backward pass.
+    `run_with_backward(tensors, arguments, kwargs)` runs a program with a backward pass.
     """
     if run_with_backward is not None:
         generator_class = DifferentiableFastPath
     else:
         generator_class = FastPath if executable.section.linked else LaunchesFastPath
-    generator = generator_class(
-        executable,
-        snapshot,
-        arguments,
-        kwargs,
-        fallback,
-        without_gradient,
-        shared_storages,
-        in_backward,
-        held_storages,
-        input_conditions,
-    )
+    generator = generator_class(executable, snapshot, inputs, arguments, kwargs, fallback)
     if run_with_backward is not None:
         generator.space |= {"run": run_with_backward, "CheckFailed": CheckFailed}
     return generator.function()
@@ -88,18 +72,13 @@ class FastPath:
         self,
         executable: Executable,
         snapshot: Snapshot,
+        inputs: InputConditions,
         arguments: tuple,
         kwargs: dict[str, Any],
         fallback: Callable,
-        without_gradient: Sequence[int],
-        shared_storages: dict[int, Storage],
-        in_backward: dict[int, bool],
-        held_storages: frozenset[Storage],
-        input_conditions: Sequence[tuple[int, str]],
     ) -> None:
-        self.shared_storages, self.in_backward, self.input_conditions = shared_storages, in_backward, input_conditions
-        self.executable, self.snapshot, self.section = executable, snapshot, executable.section
-        self.without_gradient = without_gradient
+        self.executable, self.snapshot, self.inputs = executable, snapshot, inputs
+        self.section = executable.section
         self.space: dict[str, Any] = {
             "slow": fallback,  # the profiler recognises a fast path by this name
             "state": dispatch.state,
@@ -114,7 +93,7 @@ class FastPath:
             "restore": restore,
             "absent": object(),
             "plain": is_plain,
-            "held": held_storages,
+            "held": inputs.held_storages,
             "modes": type(dispatch.state),
         }
         self.tensor_names: list[str] = []  # names of the tensor arguments
@@ -317,16 +296,16 @@ class FastPath:
                 f"{self._name(type(tensor), 'kind')}"
             )
             tests.append(
-                f"{name}._storage is {self._name(self.shared_storages[number], 'storage')}"
-                if number in self.shared_storages
+                f"{name}._storage is {self._name(self.inputs.shared_storages[number], 'storage')}"
+                if number in self.inputs.shared_storages
                 else f"{name}._storage not in held"
             )
             if dispatch.state.grad_enabled:
                 without_gradient = f"not {name}._requires_grad and ({name}._base is None or not {name}.requires_grad)"
                 tests.append(f"{name}.requires_grad" if tensor.requires_grad else without_gradient)
-        tests += [f"{self.tensor_names[k]}._grad is None" for k in self.without_gradient]
-        tests += [text.format(self.tensor_names[k]) for k, text in self.input_conditions]
-        tests += [f"plain({self.tensor_names[k]}, {leaf})" for k, leaf in self.in_backward.items()]
+        tests += [f"{self.tensor_names[k]}._grad is None" for k in self.inputs.without_gradient]
+        tests += [text.format(self.tensor_names[k]) for k, text in self.inputs.expressions]
+        tests += [f"plain({self.tensor_names[k]}, {leaf})" for k, leaf in self.inputs.in_backward.items()]
         for k in range(len(self.tensor_names)):
             for j in range(k):
                 tests += self._same_aliasing(j, k)
@@ -535,7 +514,7 @@ class FastPath:
                     *before, expressions[output] = self._tensor(output)
                     lines.extend(before)
                 return expressions[output]
-            if type(output) is Given:
+            if type(output) is ArgumentContainer:
                 return self.containers[output.number]
             if type(output) is ScalarExpression:
                 operands = ", ".join(map(expression, output.operands))
@@ -552,7 +531,7 @@ class FastPath:
             if is_structure(output):
                 items = "".join(f"{expression(part)}, " for part in parts(output))
                 plain = issubclass(type(output), tuple) and not objects.has_attributes(type(output))
-                make, template = (tuple.__new__, type(output)) if plain else (remade, output)
+                make, template = (tuple.__new__, type(output)) if plain else (rebuilt, output)
                 return f"{self._name(make, 'make')}({self._name(template, 'constant')}, [{items}])"
             return self._name(output, "constant")
 
@@ -625,16 +604,16 @@ class LaunchesFastPath(FastPath):
         unavailable = f"busy.locked() or not {self._name(replay.backend, 'backend')}.replaying"
         return [f"if {unavailable}:", f"    {self.fall_back}", "with busy:", *(f"    {line}" for line in lines)]
 
-    def _launch_call(self, call: Call | Test, launch: Callable, arrays: dict[Span, str]) -> list[str]:
+    def _launch_call(self, call: Call | CheckCall, launch: Callable, arrays: dict[Span, str]) -> list[str]:
         """Lines of one launch or check. The first use of an array assigns it to a name."""
-        if isinstance(call, Test):
+        if isinstance(call, CheckCall):
             return [
                 f"if {self._argument(call.span, arrays)}[0] != {self._argument(call.expected, arrays)}:",
                 *self._undo(),
             ]
         launch_line = f"{self._name(launch, 'launch')}({', '.join(self._argument(a, arrays) for a in call.arguments)})"
         return (
-            [launch_line] if call.host is None else ["try:", f"    {launch_line}", "except Exception:", *self._undo()]
+            [launch_line] if not may_fail(call) else ["try:", f"    {launch_line}", "except Exception:", *self._undo()]
         )
 
     def _argument(self, argument: Any, arrays: dict[Span, str]) -> str:

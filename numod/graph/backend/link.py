@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ...kernel import bind, build, writer
-from .lower import Buffer, Call, Integer, Loaded, Number, Span, Test
+from .lower import Buffer, Call, CheckCall, Integer, Loaded, Number, Span
 from ..ir.repetition import key_of_call, repeated_runs
 
 # layout of the table: address of the local memory, start and end of the watched words, first entry
@@ -45,7 +45,11 @@ class Linked:
 
 
 def link(
-    calls: Sequence[Call | Test], places: dict[Buffer, int], arrays: Sequence[Buffer], name: str, dynamic: bool = False
+    calls: Sequence[Call | CheckCall],
+    places: dict[Buffer, int],
+    arrays: Sequence[Buffer],
+    name: str,
+    dynamic: bool = False,
 ) -> Linked:
     """One native function for these calls.
 
@@ -72,7 +76,7 @@ class Linker:
         self.texts: list[str] = []
         self.numbers: dict[tuple[int, int], tuple[str, str]] = {}
 
-    def build(self, calls: Sequence[Call | Test], name: str) -> Linked:
+    def build(self, calls: Sequence[Call | CheckCall], name: str) -> Linked:
         """Generate the text and compile it."""
         lines = self._lines(calls)
         lines[:0] = [
@@ -93,7 +97,7 @@ class Linker:
             + "\n"
         )
 
-    def _lines(self, calls: Sequence[Call | Test]) -> list[str]:
+    def _lines(self, calls: Sequence[Call | CheckCall]) -> list[str]:
         """The statements that call the kernels. The kernels' own texts are added to `texts`."""
         lines, tests = [], 0
         for first, period, trip_count in repeated_runs([*map(key_of_call, calls)]):
@@ -102,14 +106,14 @@ class Linker:
                 lines += self._loop(
                     [calls[first + turn * period : first + (turn + 1) * period] for turn in range(trip_count)]
                 )
-            elif isinstance(call, Test):
+            elif isinstance(call, CheckCall):
                 tests += 1
                 lines += self._test(call, tests)
             else:
                 lines += self._call(call, [*map(self._argument, call.arguments)], "    ")
         return lines
 
-    def _test(self, test: Test, number: int) -> list[str]:
+    def _test(self, test: CheckCall, number: int) -> list[str]:
         return [f"    if {self._span(test.span)}[0] != {_plain(test.expected)}:", f"        return {number}"]
 
     def _call(self, call: Call, arguments: list[str], indent: str) -> list[str]:

@@ -122,21 +122,21 @@ class Call:
 
 
 @dataclass
-class Test:
+class CheckCall:
     """A check recorded from the library: the value at `span` must equal `expected`."""
 
     position: int
     span: Span
     layout: Layout
     expected: float | int | bool
-    where: str
+    location: str
 
 
 @dataclass
 class Lowered:
     """The calls in order, and the spans of the program's values."""
 
-    calls: list[Call | Test] = field(default_factory=list)
+    calls: list[Call | CheckCall] = field(default_factory=list)
     places: dict[Value, Span] = field(default_factory=dict)
     layouts: dict[Value, Layout] = field(default_factory=dict)
     # sources of run-time numbers: a Draw, or a function that returns a tuple
@@ -168,12 +168,12 @@ class _Lowering:
         for self.position, step in enumerate(program.steps):
             if isinstance(step, Check):
                 self.result.calls.append(
-                    Test(
+                    CheckCall(
                         self.position,
                         self.result.places[step.value],
                         program.layouts[step.value],
-                        step.found,
-                        step.where,
+                        step.expected,
+                        step.location,
                     )
                 )
             else:
@@ -194,7 +194,8 @@ class _Lowering:
     def _lower(self, step: Step) -> None:
         if isinstance(step.op, Move):
             raise CannotRepeat(
-                f"compile: {step.where} copies a tensor to another device inside the compiled function; move it before"
+                f"compile: {step.location} copies a tensor to another device inside the compiled function; move it "
+                "before the call"
             )
         if step.op is EMPTY:
             return self._make(step.results[0])
@@ -206,7 +207,7 @@ class _Lowering:
         tensors = [k for k, input in enumerate(step.inputs) if issubclass(type(input), Value)]
         spans = [self.result.places[step.inputs[k]] for k in tensors]
         if step.op.is_view:
-            plan = step.op.prepare(tuple(layouts), step.parameters)
+            plan = step.op.prepare(tuple(layouts), step.attributes)
             self.result.places[step.results[0]] = Span(spans[0].buffer, spans[0].offset + plan.offset)
             return None
         if step.in_place:
@@ -222,13 +223,13 @@ class _Lowering:
             )
             outputs = [span for span, position in zip(targets, over) if position is None]
             self._run(
-                step, lambda: step.op.prepare_into(tuple(layouts), step.parameters, into, over), spans, outputs, targets
+                step, lambda: step.op.prepare_into(tuple(layouts), step.attributes, into, over), spans, outputs, targets
             )
         else:
             for value in step.results:
                 self._make(value)
             targets = [self.result.places[result] for result in step.results]
-            self._run(step, lambda: step.op.prepare(tuple(layouts), step.parameters), spans, targets, targets)
+            self._run(step, lambda: step.op.prepare(tuple(layouts), step.attributes), spans, targets, targets)
         return None
 
     def _make(self, value: Value) -> None:
@@ -237,7 +238,7 @@ class _Lowering:
 
     def _update(self, step: Step) -> None:
         """An optimizer's step, as the launches of `apply_updates`."""
-        numbers, count, recorded = step.parameters
+        numbers, count, recorded = step.attributes
         if numbers is None:
             values = [self._loaded(number) for number in numbers_of(step)]
         else:

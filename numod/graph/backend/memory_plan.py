@@ -9,7 +9,7 @@ import numpy as np
 
 from ...device.host_memory import by_numpy
 from ...device.storage import address
-from .lower import Buffer, Lowered, Test
+from .lower import Buffer, CheckCall, Lowered
 
 _BYTES = np.dtype(np.uint8)
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector
@@ -59,7 +59,7 @@ def lifetimes(lowered: Lowered, boundary: int | None = None) -> dict[Buffer, tup
     for number, call in enumerate(lowered.calls):
         buffers = (
             [call.span.buffer]
-            if isinstance(call, Test)
+            if isinstance(call, CheckCall)
             else [*call.reads, *call.writes, *(a.buffer for a in call.arguments if hasattr(a, "buffer"))]
         )
         for buffer in buffers:

@@ -7,18 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from .lower import Buffer, Call, Loaded, Span, Test
+from .lower import Buffer, Call, CheckCall, Loaded, Span
 
 FIRST = -1  # the position of calls that were moved forward
 
 
-def checks_first(calls: Sequence[Call | Test], shared: Sequence[int], inputs: int | None = None) -> list[Call | Test]:
+def checks_first(
+    calls: Sequence[Call | CheckCall], shared: Sequence[int], inputs: int | None = None
+) -> list[Call | CheckCall]:
     """Move each check and the calls that it depends on to the front, if their data dependencies allow it.
 
     `shared`: for each input, the first one with the same memory. `inputs`: number of inputs available at the start.
     """
     front, rest = [], list(calls)
-    for test in [call for call in calls if isinstance(call, Test)]:
+    for test in [call for call in calls if isinstance(call, CheckCall)]:
         moved = _dependencies(test, rest, shared, inputs)
         if moved is not None:
             front += [entry for entry in rest if id(entry) in moved]
@@ -28,19 +30,24 @@ def checks_first(calls: Sequence[Call | Test], shared: Sequence[int], inputs: in
     return front + rest
 
 
-def may_fail(call: Call | Test) -> bool:
-    """Whether the call is a check, or runs on the host and may raise (at a singular matrix, for example)."""
-    return isinstance(call, Test) or call.host is not None
+def may_fail(call: Call | CheckCall) -> bool:
+    """Whether the call is a check, or runs on the host and may raise (at a singular matrix, for example).
+
+    The eager function then runs again, which must not be for ops that other processes take part in.
+    """
+    return isinstance(call, CheckCall) or call.host is not None and call.step.op.repeatable
 
 
-def written_before_checks(calls: Sequence[Call | Test]) -> list[Buffer]:
+def written_before_checks(calls: Sequence[Call | CheckCall]) -> list[Buffer]:
     """The external buffers that are written before the last call that may fail."""
     last_check = max((k for k, call in enumerate(calls) if may_fail(call)), default=0)
     written = dict.fromkeys(buffer for call in calls[:last_check] if isinstance(call, Call) for buffer in call.writes)
     return [buffer for buffer in written if buffer.kind in ("input", "held")]
 
 
-def _dependencies(test: Test, calls: list[Call | Test], shared: Sequence[int], inputs: int | None) -> set[int] | None:
+def _dependencies(
+    test: CheckCall, calls: list[Call | CheckCall], shared: Sequence[int], inputs: int | None
+) -> set[int] | None:
     """Ids of the check and of the earlier calls that it depends on.
 
     None if they write to external memory, or if moving them would cross a conflicting call.

@@ -18,7 +18,7 @@ from ...device.storage import address
 from ...kernel import build
 from ...ops.sequence.rnn_layer import Layer, is_room
 from .link import ARENA, FIRST, link
-from .lower import Buffer, Call, Integer, Loaded, Lowered, Number, Span, Test
+from .lower import Buffer, Call, CheckCall, Integer, Loaded, Lowered, Number, Span
 from .schedule import may_fail
 from .cuda_graph import Replay, suits
 from ..ir.repetition import key_of_call, repeated_runs
@@ -55,7 +55,7 @@ class Section:
     def __init__(
         self,
         lowered: Lowered,
-        calls: Sequence[Call | Test],
+        calls: Sequence[Call | CheckCall],
         places: dict[Buffer, int],
         size: int,
         name: str,
@@ -66,7 +66,7 @@ class Section:
         self.arrays = [buffer for buffer in self.buffers if buffer.kind not in ("held", "local")]
         self.outputs = [array for array in self.arrays if array.kind != "input"]
         self.held = [buffer for buffer in self.buffers if buffer.kind == "held"]
-        self.tests = [call for call in self.calls if isinstance(call, Test)]
+        self.tests = [call for call in self.calls if isinstance(call, CheckCall)]
         self.may_fail = any(map(may_fail, self.calls))
         arguments = [a for call in self.calls if isinstance(call, Call) for a in call.arguments]
         self.numbers = sorted({(a.source, a.index) for a in arguments if isinstance(a, (Number, Integer))})
@@ -81,7 +81,7 @@ class Section:
         else:
             self.kernel = None
             self.launchers = [
-                None if isinstance(call, Test) else call.host or call.kernel.build() for call in self.calls
+                None if isinstance(call, CheckCall) else call.host or call.kernel.build() for call in self.calls
             ]
             if form.linked is not False and suits(self.calls, size):
                 self.replay = Replay(self.calls, lambda: self.launchers, places)
@@ -165,7 +165,7 @@ class Section:
             if buffer.kind == "local":
                 memory[buffer] = self.local(buffer, arena)
         for call, launch in zip(self.calls, self.launchers):
-            if isinstance(call, Test):
+            if isinstance(call, CheckCall):
                 _check(call, memory)
             else:
                 launch(*[_argument(a, memory, values) for a in call.arguments])
@@ -217,13 +217,13 @@ def _has_packed_sequences(calls: Sequence) -> bool:
     Their kernels, about 50, would take seconds to compile as one function.
     """
     layers = [call.step for call in calls if isinstance(call, Call) and isinstance(call.step.op, Layer)]
-    return any(is_room(layer.parameters[0]) for layer in layers)
+    return any(is_room(layer.attributes[0]) for layer in layers)
 
 
 def _buffers(calls: Sequence) -> list[Buffer]:
     buffers: dict[Buffer, None] = {}
     for call in calls:
-        arguments = [call.span] if isinstance(call, Test) else call.arguments
+        arguments = [call.span] if isinstance(call, CheckCall) else call.arguments
         spans = [getattr(argument, "span", argument) for argument in arguments if isinstance(argument, (Span, Loaded))]
         buffers.update(dict.fromkeys(span.buffer for span in spans))
     return list(buffers)
@@ -237,11 +237,11 @@ def _argument(argument: Any, memory: dict, values: Sequence) -> Any:
     return values[argument.source][argument.index] if isinstance(argument, (Number, Integer)) else argument
 
 
-def _check(test: Test, memory: dict) -> None:
+def _check(test: CheckCall, memory: dict) -> None:
     buffer = test.span.buffer
     if buffer.device.backend.download(memory[buffer][test.span.offset : test.span.offset + 1])[0] != test.expected:
         raise _failure(test)
 
 
-def _failure(test: Test) -> CheckFailed:
-    return CheckFailed(f"the check at {test.where or 'an unknown line'} found another value than {test.expected}")
+def _failure(test: CheckCall) -> CheckFailed:
+    return CheckFailed(f"the check at {test.location or 'an unknown line'} found another value than {test.expected}")

@@ -1,6 +1,4 @@
-"""What a function can reach by name, and what its code mentions: read off its closure, globals, defaults and
-bytecode.
-"""
+"""What a function can reach by name, and what its code mentions: from its closure, globals, defaults and bytecode."""
 
 from __future__ import annotations
 
@@ -14,20 +12,20 @@ from functools import cache
 from typing import Any
 
 
-_NEAR = 20  # instructions between a call of type() and what its result is compared with
-_CALL = "PRECALL" if "PRECALL" in dis.opmap else "CALL"  # of Python 3.11, and of later ones
+_NEAR = 20  # instructions between a call of type() and the comparison of its result
+_CALL = "PRECALL" if "PRECALL" in dis.opmap else "CALL"  # in Python 3.11; in later versions
 _JUMPS = {*dis.hasjrel, *dis.hasjabs}
-ASK = {"getattr", "hasattr"}
-_ASK_FOR_ALL = {
+OPTIONAL_ACCESS = {"getattr", "hasattr"}
+_READS_ALL_ATTRIBUTES = {
     "vars", "__dict__", "__getattribute__", "attrgetter", "asdict", "astuple", "eval", "exec", "dir", "getmembers",
 }  # fmt: skip
-_TAKE_TEXT = {"globals", "eval", "exec"}  # which find globals by names in texts
-# of Python's library, which take nothing else for a number
+_TAKE_TEXT = {"globals", "eval", "exec"}  # find globals by names in strings
+# in Python's library: accept nothing but real numbers, no lazy scalars
 _TAKE_NUMBERS = {"json", "dumps", "Decimal", "sqlite3", "executemany", "statistics"}
 
 
 def written(function: Callable) -> Callable:
-    """The function or method that a callable object runs; a partial, and what is not written in Python, is itself."""
+    """The function or method that a callable object runs. Partials, and callables in C, are returned as they are."""
     if hasattr(function, "__code__") or hasattr(function, "__func__") or isinstance(function, functools.partial):
         return function
     method = inspect.getattr_static(type(function), "__call__", None)
@@ -35,15 +33,16 @@ def written(function: Callable) -> Callable:
 
 
 def sees_order(function: Callable) -> bool:
-    """Whether a function may see in which order arguments are named: it takes any names, or is no code of Python's."""
+    """Whether a function may see the order of keyword arguments: it has `**kwargs`, or is not written in Python."""
     function = written(function)
     code = getattr(getattr(function, "__func__", function), "__code__", None)
     return code is None or bool(code.co_flags & inspect.CO_VARKEYWORDS)
 
 
 def names_of(function: Callable) -> Iterator[tuple[str, Any, str, Any]]:
-    """(expression, its object {0}, name, value) of everything a function's code can reach by name: its object, closure,
-    globals, defaults.
+    """(expression, its object {0}, name, value) of everything that a function's code can reach by name.
+
+    These are the object that a method is bound to, the closure, globals and defaults.
     """
     function = written(function)
     if isinstance(function, functools.partial):
@@ -66,116 +65,105 @@ def names_of(function: Callable) -> Iterator[tuple[str, Any, str, Any]]:
             yield f"{{0}}[{name!r}]", space, name, space[name]
         elif stored:
             yield f"{{0}}.get({name!r})", space, name, None
-    for k, value in enumerate(function.__defaults__ or ()):
-        yield f"{{0}}.__defaults__[{k}]", function, f"default {k}", value
+    for number, value in enumerate(function.__defaults__ or ()):
+        yield f"{{0}}.__defaults__[{number}]", function, f"default {number}", value
     for name, value in (function.__kwdefaults__ or {}).items():
         yield f"{{0}}.__kwdefaults__[{name!r}]", function, name, value
 
 
 @cache
 def global_uses(code: types.CodeType) -> dict[str, bool]:
-    """Names that a code, and those it defines, use as globals (not as attributes), and whether they assign them."""
-    found: dict[str, bool] = {}
-    for get_instruction in dis.get_instructions(code):
-        if get_instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL"):
-            found[get_instruction.argval] = found.get(
-                get_instruction.argval, False
-            ) or not get_instruction.opname.startswith("LOAD")
-    if not _TAKE_TEXT.isdisjoint(found):
-        found.update((name, found.get(name, False)) for text in strings_in(code) for name in re.findall(r"\w+", text))
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            found.update((name, stored or found.get(name, False)) for name, stored in global_uses(constant).items())
-    return found
+    """The names of globals that a code object and its inner ones use, and whether they assign them."""
+    uses: dict[str, bool] = {}
+    for step in dis.get_instructions(code):
+        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL"):
+            uses[step.argval] = uses.get(step.argval, False) or not step.opname.startswith("LOAD")
+    if not _TAKE_TEXT.isdisjoint(uses):
+        uses.update((name, uses.get(name, False)) for text in strings_in(code) for name in re.findall(r"\w+", text))
+    for inner in _inner(code):
+        uses.update((name, stored or uses.get(name, False)) for name, stored in global_uses(inner).items())
+    return uses
+
+
+def _inner(code: types.CodeType) -> Iterator[types.CodeType]:
+    """The code objects of functions that a code object defines."""
+    return (constant for constant in code.co_consts if isinstance(constant, types.CodeType))
 
 
 @cache
 def computes_text(code: types.CodeType) -> bool:
-    """Whether a code, or one it defines, finds globals by names in texts that do not stand there as constants:
-
-    `eval(text)`, `globals()[name]`.
-    """
-    steps = [
-        get_instruction
-        for get_instruction in dis.get_instructions(code)
-        if get_instruction.opname not in ("CACHE", "PUSH_NULL", "PRECALL")
-    ]
-    for k, each in enumerate(steps):
-        if each.opname in ("LOAD_GLOBAL", "LOAD_NAME") and each.argval in _TAKE_TEXT:
-            found = [step for step in steps[k + 1 : k + 4] if step.opname != "CALL" or step.arg != 0][:2]
-            constant = len(found) == 2 and found[0].opname == "LOAD_CONST" and isinstance(found[0].argval, str)
-            if not (
-                constant
-                and (
-                    found[1].opname == "CALL"
-                    if each.argval != "globals"
-                    else found[1].opname.startswith(("BINARY", "STORE_SUBSCR"))
-                )
-            ):
+    """Whether code finds globals by names in strings that are not constants: `eval(text)`, `globals()[name]`."""
+    steps = [step for step in dis.get_instructions(code) if step.opname not in ("CACHE", "PUSH_NULL", "PRECALL")]
+    for position, step in enumerate(steps):
+        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME") and step.argval in _TAKE_TEXT:
+            following = [
+                other for other in steps[position + 1 : position + 4] if other.opname != "CALL" or other.arg != 0
+            ]
+            if not _uses_constant(step.argval, following[:2]):
                 return True
-    return any(computes_text(co_const) for co_const in code.co_consts if isinstance(co_const, types.CodeType))
+    return any(map(computes_text, _inner(code)))
+
+
+def _uses_constant(function: str, steps: list[dis.Instruction]) -> bool:
+    """Whether the two instructions after `eval`, `exec` or `globals()` are a constant string and its use."""
+    if len(steps) < 2 or steps[0].opname != "LOAD_CONST" or not isinstance(steps[0].argval, str):
+        return False
+    return (
+        steps[1].opname.startswith(("BINARY", "STORE_SUBSCR")) if function == "globals" else steps[1].opname == "CALL"
+    )
 
 
 def global_names(code: types.CodeType) -> list[str]:
-    """Names, of globals and attributes, in a code and in those it defines."""
-    found = dict.fromkeys(code.co_names)
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            found.update(dict.fromkeys(global_names(constant)))
-    return list(found)
+    """The names of globals and attributes in a code object and its inner ones."""
+    names = dict.fromkeys(code.co_names)
+    for inner in _inner(code):
+        names.update(dict.fromkeys(global_names(inner)))
+    return list(names)
 
 
 def strings_in(code: types.CodeType) -> Iterator[str]:
-    """The strings in a code and in those it defines."""
+    """The strings in a code object and its inner ones."""
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             yield from strings_in(constant)
         else:
-            yield from (
-                each for each in (constant if isinstance(constant, tuple) else (constant,)) if isinstance(each, str)
-            )
+            items = constant if isinstance(constant, tuple) else (constant,)
+            yield from (item for item in items if isinstance(item, str))
 
 
 @cache
 def imports_in(code: types.CodeType) -> tuple[str, ...]:
-    """The modules that a code, and those it defines, import by themselves: ".utils" is relative."""
+    """The modules that a code object and its inner ones import: ".utils" is relative."""
     steps = list(dis.get_instructions(code))
-    found = ["." * steps[k - 2].argval + step.argval for k, step in enumerate(steps) if step.opname == "IMPORT_NAME"]
-    return tuple(
-        dict.fromkeys(
-            [
-                *found,
-                *(
-                    name
-                    for co_const in code.co_consts
-                    if isinstance(co_const, types.CodeType)
-                    for name in imports_in(co_const)
-                ),
-            ]
-        )
-    )
+    names = [
+        "." * steps[position - 2].argval + step.argval
+        for position, step in enumerate(steps)
+        if step.opname == "IMPORT_NAME"
+    ]
+    names += [name for inner in _inner(code) for name in imports_in(inner)]
+    return tuple(dict.fromkeys(names))
 
 
 @cache
-def asked_for(code: types.CodeType) -> frozenset[str] | None:
-    """Names of attributes that a code asks for with `getattr` or `hasattr`, where they need not be there; None if it
-    computes the names, or takes all.
-    """
-    found: set[str] = set()
+def optional_attributes(code: types.CodeType) -> frozenset[str] | None:
+    """The attributes that code reads with `getattr` or `hasattr`; None if it computes names, or reads all."""
+    names: set[str] = set()
     steps = list(dis.get_instructions(code))
-    for k, step in enumerate(steps):
-        if step.opname.startswith("LOAD") and step.argval in ASK:
-            name = _second_argument(steps[k + 1 :])
+    for position, step in enumerate(steps):
+        if step.opname.startswith("LOAD") and step.argval in OPTIONAL_ACCESS:
+            name = _second_argument(steps[position + 1 :])
             if not isinstance(name, str):
                 return None
-            found.add(name)
-    inner = [asked_for(co_const) for co_const in code.co_consts if isinstance(co_const, types.CodeType)]
-    return None if None in inner or not _ASK_FOR_ALL.isdisjoint(code.co_names) else frozenset(found.union(*inner))
+            names.add(name)
+    inner_names = [*map(optional_attributes, _inner(code))]
+    reads_all = not _READS_ALL_ATTRIBUTES.isdisjoint(code.co_names)
+    return None if None in inner_names or reads_all else frozenset(names.union(*inner_names))
 
 
 def _second_argument(steps: list[dis.Instruction]) -> object:
-    """The constant that is the second argument of a call whose function lies on the stack, or None: also where it may
-    be another one (`name or "x"`).
+    """The constant second argument of the call whose function is on the stack.
+
+    None if it is not constant, or may be another one (`name or "x"`).
     """
     depth, second = 0, None
     for step in steps:
@@ -190,42 +178,33 @@ def _second_argument(steps: list[dis.Instruction]) -> object:
 
 
 @cache
-def asks_types(code: types.CodeType) -> bool:
-    """Whether a code, or one it defines, may tell numbers from what stands for them: by `type(x) is float`, or by what
-    writes them in its own way.
-    """
+def checks_number_types(code: types.CodeType) -> bool:
+    """Whether code may distinguish numbers from lazy scalars: by `type(x) is float`, or by serialising them."""
     steps = list(dis.get_instructions(code))
-    calls = [k for k, step in enumerate(steps) if step.opname == "LOAD_GLOBAL" and step.argval == "type"]
-    for k in calls:
-        if any(step.argval in ("__name__", "__qualname__") for step in steps[k + 1 : k + _NEAR]):
-            return True
-        end = next(
-            (
-                n
-                for n, step in enumerate(steps[k : k + _NEAR], k)
-                if step.opname in ("IS_OP", "COMPARE_OP", "CONTAINS_OP")
-            ),
-            k,
-        )
-        if any(step.argval in ("int", "float", "type") for step in steps[k + 1 : end]):
-            return True
-    return not _TAKE_NUMBERS.isdisjoint(code.co_names) or any(
-        asks_types(co_const) for co_const in code.co_consts if isinstance(co_const, types.CodeType)
-    )
+    for position, step in enumerate(steps):
+        if step.opname == "LOAD_GLOBAL" and step.argval == "type":
+            following = steps[position + 1 : position + _NEAR]
+            if any(other.argval in ("__name__", "__qualname__") for other in following):
+                return True
+            comparisons = ("IS_OP", "COMPARE_OP", "CONTAINS_OP")
+            end = next((count for count, other in enumerate(following) if other.opname in comparisons), 0)
+            if any(other.argval in ("int", "float", "type") for other in following[:end]):
+                return True
+    return not _TAKE_NUMBERS.isdisjoint(code.co_names) or any(map(checks_number_types, _inner(code)))
 
 
 @cache
-def asks_classes(code: types.CodeType) -> bool:
-    """Whether a code, or one it defines, asks for the class of something: with `isinstance`, or by `match`."""
+def checks_classes(code: types.CodeType) -> bool:
+    """Whether code checks the class of something: with `isinstance`, or by `match`."""
     if not {"isinstance", "issubclass", "singledispatch"}.isdisjoint(code.co_names):
         return True
-    if any(get_instruction.opname.startswith("MATCH_") for get_instruction in dis.get_instructions(code)):
+    if any(step.opname.startswith("MATCH_") for step in dis.get_instructions(code)):
         return True
-    return any(asks_classes(co_const) for co_const in code.co_consts if isinstance(co_const, types.CodeType))
+    return any(map(checks_classes, _inner(code)))
 
 
 def mentions(function: Callable, part: str) -> bool:
-    """Whether a name in the function's own code has `part` in it."""
+    """Whether a name in the function's code contains `part`."""
     if isinstance(function, functools.partial):
         return mentions(function.func, part)
     function = written(function)

@@ -1,6 +1,4 @@
-"""The key of a call of a compiled function: layouts of its tensors, values of other arguments, which arguments share
-memory, the grad modes.
-"""
+"""The key of a call of a compiled function: tensor layouts, values of other arguments, shared memory, grad modes."""
 
 from __future__ import annotations
 
@@ -14,14 +12,12 @@ from .guard import strongly, weakly
 from ..values.kinds import is_plain_key, is_simple, of_library
 
 
-def describe(arguments: tuple, named: dict) -> tuple[tuple, tuple[Tensor, ...]]:
-    """A call's key (layouts of tensors, values of the rest, which arguments share memory, the modes) and its
-    tensors.
-    """
+def describe(args: tuple, kwargs: dict) -> tuple[tuple, tuple[Tensor, ...]]:
+    """(the key of a call, its tensors)."""
     tensors: list[Tensor] = []
-    key = tuple([_key(argument, tensors) for argument in arguments])
-    if named:
-        key += tuple([(name, _key(each, tensors)) for name, each in named.items()])
+    key = tuple([_key(argument, tensors) for argument in args])
+    if kwargs:
+        key += tuple([(name, _key(argument, tensors)) for name, argument in kwargs.items()])
     if len(tensors) > 1:
         storages = [id(tensor._storage) for tensor in tensors]
         if len(set(storages)) < len(storages):
@@ -34,96 +30,89 @@ def describe(arguments: tuple, named: dict) -> tuple[tuple, tuple[Tensor, ...]]:
     return (key, state.grad_enabled, state.inference, state.autocast), tuple(tensors)
 
 
-def _key(each: Any, tensors: list[Tensor]) -> Any:
-    if issubclass(type(each), Tensor):
-        tensors.append(each)
-        own = (each._layout, each.requires_grad) if state.grad_enabled else each._layout
-        return own if type(each) is Tensor else (own, type(each))
-    if is_simple(each):
-        if type(each) is slice:
-            # which has no hash before Python 3.12
-            return slice, *[_key(part, tensors) for part in (each.start, each.stop, each.step)]
+def _key(argument: Any, tensors: list[Tensor]) -> Any:
+    """The part of the key for an argument. Its tensors are added to the list."""
+    if issubclass(type(argument), Tensor):
+        tensors.append(argument)
+        properties = (argument._layout, argument.requires_grad) if state.grad_enabled else argument._layout
+        return properties if type(argument) is Tensor else (properties, type(argument))
+    if is_simple(argument):
+        if type(argument) is slice:  # it has no hash before Python 3.12
+            return slice, *[_key(part, tensors) for part in (argument.start, argument.stop, argument.step)]
         # 0.0 and -0.0 are different keys; NaN is equal to itself
-        return type(each), each if each and each == each else repr(each)
-    kind, inside = type(each), pytree.parts(each)
-    if inside is None:
-        return Same(each)
+        return type(argument), argument if argument and argument == argument else repr(argument)
+    kind, parts = type(argument), pytree.parts(argument)
+    if parts is None:
+        return Same(argument)
     if kind is list or kind is tuple:
-        return kind, *[_key(part, tensors) for part in inside]
-    value = (_key(objects.plain(each), tensors),) if objects.base_of(kind) in objects.VALUES else ()
-    return kind, *value, *[(_name(name), _key(part, tensors)) for name, part in zip(pytree.keys(each), inside)]
+        return kind, *[_key(part, tensors) for part in parts]
+    value = (_key(objects.plain(argument), tensors),) if objects.base_of(kind) in objects.VALUES else ()
+    return kind, *value, *[(_name(name), _key(part, tensors)) for name, part in zip(pytree.keys(argument), parts)]
 
 
 def _name(key: Any) -> Any:
-    """A dictionary's key as part of a call's: tensors, for one, can be keys, and are not compared as such."""
+    """A dictionary's key. Tensors and other objects are compared by identity."""
     return ("key", type(key), key) if is_plain_key(key) else Same(key)
 
 
 def family(key: Any, integers: bool = True) -> Any:
-    """A key without sizes, which is equal for calls that differ only in sizes; or, without `integers`, also in
-    these.
-    """
+    """A key without sizes. It is equal for calls that differ only in sizes, or also in integers if not `integers`."""
     if isinstance(key, Layout):
         return key.ndim, key.dtype, key.device
     if not isinstance(key, tuple) or (key[:1] == (int,) and integers):
         return key
-    return (tuple, int) if key[:1] == (int,) else (type(key), *(family(each, integers) for each in key))
+    return (tuple, int) if key[:1] == (int,) else (type(key), *(family(part, integers) for part in key))
 
 
 def difference(key: tuple, before: tuple) -> str:
-    """The difference between two calls' keys as text."""
+    """The difference between the keys of two calls, in words."""
     if key[1:] != before[1:]:
         return "the grad mode"
     for number, (now, then) in enumerate(zip(key[0], before[0])):
         if now != then:
-            return f"argument {number}: {_worded(then)} was recorded, {_worded(now)} came"
+            return f"argument {number}: {_worded(then)} was recorded, got {_worded(now)}"
     return "the number of arguments"
 
 
-def _worded(each: Any) -> str:
-    """An argument's part of a key, in words."""
-    if isinstance(each, Layout):
-        return f"{each.dtype} {tuple(each.shape)}"
-    if issubclass(type(each), tuple) and len(each) == 2 and isinstance(each[1], type):
-        return f"{_worded(each[0])} of class {each[1].__name__}"
-    if issubclass(type(each), tuple) and each and isinstance(each[0], Layout):
-        return _worded(each[0]) + (" that requires a gradient" if each[1] else "")
-    if isinstance(each, Same):
-        return f"the {each.kind} at {each.id:#x}"
-    return (
-        repr(each[1])
-        if issubclass(type(each), tuple) and len(each) == 2 and isinstance(each[0], type)
-        else "another structure"
-    )
+def _worded(part: Any) -> str:
+    """The part of a key for an argument, in words."""
+    if isinstance(part, Layout):
+        return f"{part.dtype} {tuple(part.shape)}"
+    if isinstance(part, Same):
+        return f"the {part.kind} at {part.id:#x}"
+    is_tuple = issubclass(type(part), tuple)
+    if is_tuple and len(part) == 2 and isinstance(part[1], type):
+        return f"{_worded(part[0])} of class {part[1].__name__}"
+    if is_tuple and part and isinstance(part[0], Layout):
+        return _worded(part[0]) + (" that requires a gradient" if part[1] else "")
+    return repr(part[1]) if is_tuple and len(part) == 2 and isinstance(part[0], type) else "another structure"
 
 
 def _position(tensor: Tensor, tensors: list[Tensor]) -> int:
-    return next(k for k, each in enumerate(tensors) if each is tensor)
+    return next(position for position, other in enumerate(tensors) if other is tensor)
 
 
-def roots_in(each: Any) -> list:
-    """The arguments compared by identity: modules, optimizers, plain objects, keys; and the classes of structures,
-    whose methods the function may call.
+def roots_in(structure: Any) -> list:
+    """The objects in arguments that are compared by identity: modules, optimizers, plain objects, keys.
+
+    Also the classes of structures, whose methods the function may call.
     """
-    inside = pytree.parts(each)
-    if inside is not None:
-        named = [key for key in pytree.keys(each) if not is_plain_key(key)]
-        return [
-            *([] if of_library(type(each)) else [type(each)]),
-            *named,
-            *(found for part in inside for found in roots_in(part)),
-        ]
-    return [] if issubclass(type(each), Tensor) or is_simple(each) else [each]
+    parts = pytree.parts(structure)
+    if parts is None:
+        return [] if issubclass(type(structure), Tensor) or is_simple(structure) else [structure]
+    kinds = [] if of_library(type(structure)) else [type(structure)]
+    keys = [key for key in pytree.keys(structure) if not is_plain_key(key)]
+    return [*kinds, *keys, *(root for part in parts for root in roots_in(part))]
 
 
 class Same:
-    """Any other argument: compared by identity. It is not kept alive."""
+    """An argument that is compared by identity. It is not kept alive."""
 
     def __init__(self, thing: Any) -> None:
-        self.id, self.kind, self.held = id(thing), type(thing).__name__, weakly(thing)
+        self.id, self.kind, self.reference = id(thing), type(thing).__name__, weakly(thing)
 
     def __hash__(self) -> int:
         return self.id
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Same) and strongly(other.held) is strongly(self.held) and other.id == self.id
+        return isinstance(other, Same) and strongly(other.reference) is strongly(self.reference) and other.id == self.id

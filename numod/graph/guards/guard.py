@@ -1,7 +1,7 @@
-"""What a guard is: a condition that is tested at every call, as an expression over objects, or by a word of memory that
-the interpreter changes.
+"""Guards: conditions that are tested at every call of a compiled function.
 
-Which conditions a function's program has, `reach` finds.
+A guard is an expression over objects. Some can also be tested by native code, as words of memory that the interpreter
+changes (`Guard.words`). `build` finds the guards of a function.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from weakref import ref
 
 from ..values import objects
 from ...core.tensor import Tensor
-from ..values.kinds import is_module, is_simple
+from ..values.kinds import dictionary_of, is_module, is_simple
 
 
 def equal(a: Any, b: Any) -> bool:
-    """Whether two constants are of one type and value: 0.0 is not -0.0, NaN is NaN."""
+    """Whether two constants have the same type and value: 0.0 differs from -0.0, NaN equals NaN."""
     return type(a) is type(b) and ((a == b and (a or repr(a) == repr(b))) or (a != a and b != b))
 
 
 class Weak(ref):
-    """An object that guards do not keep alive."""
+    """A reference to an object that guards do not keep alive."""
 
     __slots__ = ()
 
 
 class _Gone:
-    """In the stead of an object that is no more."""
+    """Stands for an object that no longer exists."""
 
     __slots__ = ()
 
@@ -41,115 +41,122 @@ _GONE = _Gone()
 
 
 def weakly(thing: Any) -> Any:
-    """A weak reference to an object, or the object where it cannot be had."""
+    """A weak reference to an object, or the object itself if its class does not support weak references."""
     kind = type(thing)
     plain = objects.base_of(kind) is object and hasattr(kind, "__weakref__") and not issubclass(kind, Tensor)
     return Weak(thing) if plain or kind is types.FunctionType else thing
 
 
 def strongly(thing: Any) -> Any:
-    """The object of a weak reference, or what is nobody's object if it is no more; and any other object itself."""
+    """The object of a `Weak` reference, `_GONE` if it no longer exists; any other object itself."""
     if type(thing) is not Weak:
         return thing
-    found = thing()
-    return _GONE if found is None else found
+    referent = thing()
+    return _GONE if referent is None else referent
 
 
-# what the texts of guards call: none of it runs a user's code
+class _DictionaryReaders(dict):
+    """Functions that read an instance's `__dict__`, by class. In guards this is faster than a Python function."""
+
+    def __missing__(self, kind: type) -> Callable[[Any], dict]:
+        if len(self) >= 4096:
+            self.clear()
+        descriptor = dictionary_of(kind)
+        self[kind] = reader = (lambda _: {}) if descriptor is None else descriptor.__get__
+        return reader
+
+
+# the names that the texts of guards use. None of the functions runs user code.
 SPACE = {
-    "equal": equal, "dictionary": objects.dictionary, "attribute": objects.read_attribute, "item": objects.read_item,
-    "value_at": objects.value_at, "lacks": objects.lacks, "alive": strongly,
+    "equal": equal, "dictionary": objects.dictionary, "dictionary_of": _DictionaryReaders(),
+    "attribute": objects.read_attribute, "item": objects.read_item, "value_at": objects.value_at,
+    "lacks": objects.lacks, "alive": strongly,
 }  # fmt: skip
 
 
 def _may_go(thing: Any) -> bool:
-    """Whether an object may be gone when a guard is tested.
+    """Whether an object may no longer exist when a guard is tested.
 
-    A module or a function that is given, or lies in one that is, stays for the call.
+    Modules and functions are arguments, or parts of arguments, which exist during the call.
     """
     return type(thing) is Weak and not (type(thing()) is types.FunctionType or is_module(thing()))
 
 
 @dataclass(eq=False)
 class Guard:
-    """A condition that is tested at every call, as an expression over objects: "{0}.cell_contents is {1}"."""
+    """A condition, as an expression over objects: "{0}.cell_contents is {1}"."""
 
     name: str
     text: str
     objects: tuple
 
     def expression(self, space: dict[str, Any]) -> str:
-        """The condition with names for its objects, which are put into `space`."""
+        """The condition with names for its objects, which are added to `space`."""
         names = []
         for object_ in self.objects:
             space[name := f"thing{len(space)}"] = object_
-            # nothing is asked of the first if it is gone
+            # the first object is None if it no longer exists: reading from it raises AttributeError
             names.append(name if type(object_) is not Weak else f"alive({name})" if len(names) else f"{name}()")
         return self.text.format(*names)
 
     @property
     def same(self) -> Any:
-        """The object that is the same where the condition holds: of "{0}.cell_contents is {1}" the second."""
-        found = re.search(r" is \{(\d+)\}$", self.text)
-        return None if found is None else strongly(self.objects[int(found[1])])
+        """The object whose identity the guard checks: {1} in "{0}.cell_contents is {1}"."""
+        match = re.search(r" is \{(\d+)\}$", self.text)
+        return None if match is None else strongly(self.objects[int(match[1])])
 
     def loosen(self, ids: set[int]) -> None:
-        """Keep none of these objects alive."""
+        """Refer to the objects with these ids weakly."""
         self.objects = tuple(weakly(object_) if id(object_) in ids else object_ for object_ in self.objects)
 
     @property
     def words(self) -> list[tuple[int, int]]:
-        """The addresses of words of memory and what they hold as long as the condition does, where the condition is on
-        fields of an object; else none.
+        """(address, content) of words of memory that have this content exactly while the condition holds; or none.
 
-        Native code compares them in turn, up to the first that differs, each in a twentieth of the time that an
-        expression takes. The addresses are those of the guard's objects, which it keeps.
+        Native code compares them in order, up to the first that differs: twenty times faster than an expression. The
+        guard keeps the objects at these addresses alive.
         """
-        place = _FIELDS.get(self.text)
-        return (
-            []
-            if place is None or any(map(_may_go, self.objects))
-            else [(id(strongly(self.objects[0])) + place, id(self.objects[1]))]
-        )
+        offset = _FIELDS.get(self.text)
+        if offset is None or any(map(_may_go, self.objects)):
+            return []
+        return [(id(strongly(self.objects[0])) + offset, id(self.objects[1]))]
 
 
-def _place_of(content: Any, holder: Any) -> int | None:
-    """Where in the memory of an object the address of what it holds lies, in bytes; None if the interpreter keeps it
-    elsewhere.
-    """
+def _offset_of(content: Any, holder: Any) -> int | None:
+    """The offset in bytes of the pointer to `content` in the memory of its holder; None if it is not there."""
     size = sizeof(c_ssize_t)
     words = (c_ssize_t * (type(holder).__basicsize__ // size)).from_address(id(holder))
     return list(words).index(id(content)) * size if id(content) in words else None
 
 
 _FIELDS = {
-    "{0}.cell_contents is {1}": _place_of(_place_of, types.CellType(_place_of)),
-    "{0}.__code__ is {1}": _place_of(_place_of.__code__, _place_of),
-    "type({0}) is {1}": _place_of(types.FunctionType, _place_of), "{0}.__mro__ is {1}": _place_of(Any.__mro__, Any),
+    "{0}.cell_contents is {1}": _offset_of(_offset_of, types.CellType(_offset_of)),
+    "{0}.__code__ is {1}": _offset_of(_offset_of.__code__, _offset_of),
+    "type({0}) is {1}": _offset_of(types.FunctionType, _offset_of), "{0}.__mro__ is {1}": _offset_of(Any.__mro__, Any),
 }  # fmt: skip
 
 
 @dataclass(eq=False)
 class Listed(Guard):
-    """The condition that a list, or another sequence, has the same things, in the same order."""
+    """The condition that a list, or another sequence, contains the same objects in the same order."""
 
     @property
     def words(self) -> list[tuple[int, int]]:
-        """How many there are, where they lie, which holds for what was read there, and which they are."""
+        """The list's length, the address of its items, and the items."""
         things, *members = self.objects
         if _LIST_ITEMS is None or not isinstance(things, list):
             return []
-        count, items = id(things) + _LIST_ITEMS - sizeof(c_ssize_t), id(things) + _LIST_ITEMS
-        at = c_ssize_t.from_address(items).value
+        length, items = id(things) + _LIST_ITEMS - sizeof(c_ssize_t), id(things) + _LIST_ITEMS
+        first = c_ssize_t.from_address(items).value
         return [
-            (count, len(members)),
-            (items, at),
-            *((at + sizeof(c_ssize_t) * k, id(member)) for k, member in enumerate(members)),
+            (length, len(members)),
+            (items, first),
+            *((first + sizeof(c_ssize_t) * position, id(member)) for position, member in enumerate(members)),
         ]
 
 
 def listed(name: str, things: list) -> Guard:
-    """The guard of a list, by the identity of what is in it."""
+    """A guard of the identities of a list's items."""
     return Listed(
         name,
         " and ".join([f"len({{0}}) == {len(things)}", *(f"{{0}}[{k}] is {{{k + 1}}}" for k in range(len(things)))]),
@@ -158,12 +165,10 @@ def listed(name: str, things: list) -> Guard:
 
 
 def _list_items() -> int | None:
-    """Where in the memory of a list the address of its items lies, in bytes: behind its length, before how many there
-    is room for; None if not there.
-    """
+    """The offset in bytes of the pointer to a list's items, between length and capacity; None if it is not there."""
     size = sizeof(c_ssize_t)
-    probe, place = [object(), object()], list.__basicsize__ - 2 * size
-    return place if c_ssize_t.from_address(id(probe) + place - size).value == 2 else None
+    probe, offset = [object(), object()], list.__basicsize__ - 2 * size
+    return offset if c_ssize_t.from_address(id(probe) + offset - size).value == 2 else None
 
 
 _LIST_ITEMS = _list_items()
@@ -171,13 +176,11 @@ _LIST_ITEMS = _list_items()
 
 @dataclass(eq=False)
 class Sized(Guard):
-    """The condition that an object has been given no further attribute, which would hide what its class or a registry
-    gives, and has lost none.
-    """
+    """The condition on the number of an object's attributes. A new one may hide one of its class or of a registry."""
 
     @property
     def words(self) -> list[tuple[int, int]]:
-        """The address of the number of entries of its dictionary, and the number."""
+        """The number of entries of the object's dictionary."""
         return (
             []
             if _DICTIONARY_SIZE is None or _may_go(self.objects[0])
@@ -185,118 +188,116 @@ class Sized(Guard):
         )
 
 
-def sized(name: str, thing: Any, without: set) -> Guard:
-    """The guard of how many attributes there are in a dictionary, but for those `without`."""
-    inside = objects.dictionary(thing)
-    if without:
+def sized(name: str, thing: Any, excluded: set) -> Guard:
+    """A guard of the number of an object's attributes, except for the `excluded` ones."""
+    fields = objects.dictionary(thing)
+    if excluded:
         return Guard(
             name,
-            "sum(each not in {1} for each in dictionary({0})) == {2}",
-            (thing, without, sum(each not in without for each in inside)),
+            "sum(key not in {1} for key in dictionary_of[type({0})]({0})) == {2}",
+            (thing, excluded, sum(key not in excluded for key in fields)),
         )
-    return Sized(name, "len(dictionary({0})) == {1}", (thing, len(inside), inside))
+    return Sized(name, "len(dictionary_of[type({0})]({0})) == {1}", (thing, len(fields), fields))
 
 
 def _size_in_dictionary() -> int | None:
-    """Where in the memory of a dictionary the number of its entries lies, in bytes."""
+    """The offset in bytes of the number of a dictionary's entries."""
     words = (c_ssize_t * (dict.__basicsize__ // sizeof(c_ssize_t))).from_address(
         id(probe := dict.fromkeys(range(4321)))
     )
     return list(words).index(len(probe)) * sizeof(c_ssize_t) if list(words).count(len(probe)) == 1 else None
 
 
-_SHARED_KEYS = 30  # of one class's objects, at most
+_SHARED_KEYS = 30  # the largest number of keys that the dictionaries of a class share
 _DICTIONARY_SIZE = _size_in_dictionary()
 
 
 @dataclass(eq=False)
 class Entry(Guard):
-    """The condition that an object's dictionary has the same thing under a name."""
+    """The condition that an object's dictionary has the same object under a key."""
 
     @property
     def words(self) -> list[tuple[int, int]]:
-        """Where the dictionary's entries lie, which holds for what was read there, and the thing in its place."""
-        _, thing, inside, key = map(strongly, self.objects)
+        """The addresses of the dictionary's keys and values, and the object at its position."""
+        _, thing, fields, key = map(strongly, self.objects)
         if _DICTIONARY_SIZE is None or _may_go(self.objects[0]):
             return []
         size = sizeof(c_ssize_t)
-        words = (inside.__sizeof__() - dict.__basicsize__) // size
-        keys, values = (id(inside) + _DICTIONARY_SIZE + size * k for k in (2, 3))
-        table, array = (c_ssize_t.from_address(each).value for each in (keys, values))
+        words = (fields.__sizeof__() - dict.__basicsize__) // size
+        keys, values = (id(fields) + _DICTIONARY_SIZE + size * k for k in (2, 3))
+        table, array = (c_ssize_t.from_address(pointer).value for pointer in (keys, values))
         if array:  # the keys are shared with other objects, the values are in an array
-            places = [
-                array + size * k
-                for k in range(min(words, _SHARED_KEYS))
-                if c_ssize_t.from_address(array + size * k).value == id(thing)
-            ]
+            addresses = [array + size * k for k in range(min(words, _SHARED_KEYS))]
+            addresses = [address for address in addresses if c_ssize_t.from_address(address).value == id(thing)]
         else:  # pairs of keys and values, after an index
-            places = [table + size * k for k in range(1, words)]
-            places = [
-                place
-                for place in places
-                if [c_ssize_t.from_address(place - size * k).value for k in (1, 0)] == [id(key), id(thing)]
+            addresses = [table + size * k for k in range(1, words)]
+            addresses = [
+                address
+                for address in addresses
+                if [c_ssize_t.from_address(address - size * k).value for k in (1, 0)] == [id(key), id(thing)]
             ]
-        return [(keys, table), (values, array), (places[0], id(thing))] if len(places) == 1 else []
+        return [(keys, table), (values, array), (addresses[0], id(thing))] if len(addresses) == 1 else []
 
 
 def entry(name: str, holder: Any, key: str) -> Guard:
-    """The guard of what an object's dictionary has under a name."""
-    inside = objects.dictionary(holder)
-    own = next(each for each in inside if each == key)
-    return Entry(f"{name}.{key}", f"dictionary({{0}})[{key!r}] is {{1}}", (holder, inside[key], inside, own))
+    """A guard of the object that a dictionary of attributes has under a key."""
+    fields = objects.dictionary(holder)
+    stored_key = next(stored for stored in fields if stored == key)
+    return Entry(
+        f"{name}.{key}",
+        f"dictionary_of[type({{0}})]({{0}})[{key!r}] is {{1}}",
+        (holder, fields[key], fields, stored_key),
+    )
 
 
 @dataclass(eq=False)
 class Unwritten(Guard):
-    """The condition that nobody has put anything into a class, its bases, or a module's namespace: each change gives
-    these another version number.
-    """
+    """The condition that a class and its bases, or a module's namespace, are unchanged, by their version number."""
 
     @property
     def words(self) -> list[tuple[int, int]]:
-        """The address of the version number, and the number."""
+        """The version number."""
         return [(addressof(self.objects[0]), self.objects[2])]
 
 
 def unwritten(name: str, thing: type | dict) -> Guard:
-    """The guard of a class or a namespace, by what is in it where the interpreter has no version number of it, or no
-    more for one that was changed so often.
+    """A guard that a class or a namespace is unchanged.
+
+    It compares the contents if there is no version number, as for classes that change often.
     """
-    place = _CLASS_VERSION if isinstance(thing, type) else _NAMESPACE_VERSION if isinstance(thing, dict) else None
-    getattr(thing, "__module__", None)  # a class has a number once something was looked up
-    number = c_int64(0) if place is None else c_int64.from_address(id(thing) + place)
+    offset = _CLASS_VERSION if isinstance(thing, type) else _NAMESPACE_VERSION if isinstance(thing, dict) else None
+    getattr(thing, "__module__", None)  # a class gets a version number at its first lookup
+    number = c_int64(0) if offset is None else c_int64.from_address(id(thing) + offset)
     if number.value == 0:
         return Guard(name, "{0}({1}) == {2}", (_members, thing, _members(thing)))
     return Unwritten(name, "{0}.value == {2}", (number, thing, number.value))
 
 
 class _Members(list):
-    """Compared by identity."""
+    """A list that compares its items by identity."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Members) and len(self) == len(other) and all(map(operator.is_, self, other))
 
 
 def _members(thing: type | dict) -> _Members:
-    """All that is in a class and its bases, or in a namespace."""
+    """All keys and values of a class and its bases, or of a namespace."""
     return _Members(
-        each
-        for part in (map(vars, thing.__mro__) if isinstance(thing, type) else (thing,))
-        for pair in part.items()
-        for each in pair
+        key_or_value
+        for namespace in (map(vars, thing.__mro__) if isinstance(thing, type) else (thing,))
+        for pair in namespace.items()
+        for key_or_value in pair
     )
 
 
 def _version_of(thing: Any, change: Callable[[int], Any]) -> int | None:
-    """Where in the memory of an object its version number lies, in bytes: the first word after the reference count that
-    other contents change.
-    """
+    """The offset in bytes of an object's version number: the first word that every change of the contents changes."""
     words = (c_int64 * (type(thing).__basicsize__ // sizeof(c_int64))).from_address(id(thing))
-    found = []
+    samples = []
     for k in range(3):
         change(k)
-        found.append(list(words)[1:])
-    return next((sizeof(c_int64) * k for k, values in enumerate(zip(*found), 1) if len(set(values)) == 3), None)
+        samples.append(list(words)[1:])  # without the reference count
+    return next((sizeof(c_int64) * k for k, values in enumerate(zip(*samples), 1) if len(set(values)) == 3), None)
 
 
 def _write(kind: type) -> Callable[[int], Any]:
@@ -309,30 +310,28 @@ _NAMESPACE_VERSION = _version_of(probe := {"content": None}, lambda k: probe.upd
 
 @dataclass(eq=False)
 class Setting(Guard):
-    """The condition on one setting of an optimizer, or value of its state, that code reads: the entry of a
-    dictionary.
-    """
+    """The condition on an optimizer's setting, or a value of its state, that code reads from a dictionary."""
 
     place: tuple[dict, str]
 
 
 @dataclass(eq=False)
 class Settings(Guard):
-    """The condition on the settings of an optimizer's group: flags, and whether numbers are zero.
+    """The condition on the settings of an optimizer's group: the values of flags, and whether numbers are zero.
 
-    It holds where none of them has changed.
+    If no setting has changed, it holds.
     """
 
     group: dict
 
     def __post_init__(self) -> None:
-        # others would be compared as tensors are
+        # by identity: == would compare the tensors
         self.parameters = Guard(self.name, "{0}['params'] is {1}", (self.group, self.group["params"]))
 
     @property
     def plain(self) -> bool:
-        """Whether the settings are values that cannot change in themselves."""
+        """Whether the settings are immutable values."""
         return all(
-            key == "params" or is_simple(each) or (isinstance(each, tuple) and all(is_simple(part) for part in each))
-            for key, each in self.group.items()
+            key == "params" or is_simple(value) or (isinstance(value, tuple) and all(map(is_simple, value)))
+            for key, value in self.group.items()
         )

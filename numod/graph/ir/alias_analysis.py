@@ -101,10 +101,10 @@ def renamed(step: Step | Check, names: dict[Value, Value]) -> Step | Check:
     if not names or isinstance(step, Boundary):
         return step
     if isinstance(step, Check):
-        return Check(names.get(step.value, step.value), step.found, step.where)
+        return Check(names.get(step.value, step.value), step.expected, step.location)
     inputs = tuple([names.get(input, input) if issubclass(type(input), Value) else input for input in step.inputs])
     results = tuple([names.get(result, result) for result in step.results]) if step.in_place else step.results
-    return Step(step.op, inputs, step.parameters, results, step.in_place, step.where)
+    return Step(step.op, inputs, step.attributes, results, step.in_place, step.location)
 
 
 def copied(program: Program, steps: list[Step | Check], names: dict[Value, Value] | None = None) -> Program:

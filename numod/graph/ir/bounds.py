@@ -34,10 +34,10 @@ class _Bounding:
 
     def run(self) -> Program:
         """The program with the added checks."""
-        total, proven, pending = reduction.closing(table.bounds), set(), {}
+        total, proven, pending = reduction.fused_map_reduce(table.bounds), set(), {}
         for step in self.recorded_steps:
             if isinstance(step, Check):
-                if step.value in pending and step.found == 0:
+                if step.value in pending and step.expected == 0:
                     proven.add(pending[step.value])
             elif step.in_place:
                 proven.clear()
@@ -52,7 +52,7 @@ class _Bounding:
 
     def _checks(self, step: Step, proven: set[_Limit]) -> Iterator[Step | Check]:
         """The steps that check a step's indices, except those that are already `proven`."""
-        limits = contract.index_limits(step.op, arguments_of(step, self.program.layouts), step.parameters)
+        limits = contract.index_limits(step.op, arguments_of(step, self.program.layouts), step.attributes)
         for position, limit in limits.items():
             size, ignored = limit if isinstance(limit, tuple) else (limit, None)
             value = step.inputs[position]
@@ -70,9 +70,9 @@ class _Bounding:
                 masked = self._new_step(table.where, (is_ignored.results[0], 0, value), (), step)
                 yield masked
                 value = masked.results[0]
-            total = self._new_step(reduction.closing(table.bounds), (value, 0, size), (1,), step)
+            total = self._new_step(reduction.fused_map_reduce(table.bounds), (value, 0, size), (1,), step)
             yield total
-            yield Check(total.results[0], 0, step.where)
+            yield Check(total.results[0], 0, step.location)
             if ignored is None:
                 proven.add((value, size))
 
@@ -84,10 +84,10 @@ class _Bounding:
         equal.
         """
         inputs = list(step.inputs)
-        for position, values in step.op.known_values(step.parameters).items():
+        for position, values in step.op.known_values(step.attributes).items():
             if self._values_of(inputs[position]) != values:
                 inputs[position] = self._hold(values)
-        return Step(step.op, tuple(inputs), step.parameters, step.results, step.in_place, step.where)
+        return Step(step.op, tuple(inputs), step.attributes, step.results, step.in_place, step.location)
 
     def _values_of(self, value: Value) -> tuple | None:
         """The elements of a value that is held or filled with a number and never modified, else None."""
@@ -117,7 +117,7 @@ class _Bounding:
         )
         with bind.unbuilt():
             layout = op.prepare(described, attributes).layout
-        return Step(op, inputs, attributes, (self._new_value(layout),), False, before.where)
+        return Step(op, inputs, attributes, (self._new_value(layout),), False, before.location)
 
     def _new_value(self, layout: object) -> Value:
         value, self.next_number = Value(self.next_number), self.next_number + 1

@@ -9,7 +9,6 @@ raise an error.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ...autograd import no_grad
@@ -20,59 +19,15 @@ from ...core.tensor import Tensor
 from ...core.convert.transfer import Move
 from ...device import Layout
 from ...device.layout import same
-from ...ops.op import Op
 from ...ops.update import Update
 from ..values.lazy_scalar import compute
 from ..values.pytree import replace
-
-
-class _Empty:
-    """The op of uninitialised memory: a buffer without a call."""
-
-    name, is_view, reports, outputs = "empty", False, False, ()
-
-
-EMPTY = _Empty()
-
-
-@dataclass(frozen=True)
-class Value:
-    """A tensor of the program, by number."""
-
-    number: int
-
-    def __hash__(self) -> int:
-        return self.number
-
-
-@dataclass
-class Step:
-    """One op: inputs are Values, numbers or None; results are new values, or existing ones written in place."""
-
-    op: Op
-    inputs: tuple
-    parameters: tuple
-    results: tuple[Value, ...]
-    in_place: bool
-    where: str = ""  # its line in the user's code
-
-
-def numbers_of(step: Step) -> tuple:
-    """The numbers of an update whose parameters are (None, count of members, kinds of its numbers): its last inputs.
-
-    They are values of one element, or numbers. Of updates that ask Python for them, there are none.
-    """
-    numbers, _, kinds = step.parameters
-    return step.inputs[len(step.inputs) - len(kinds) :] if numbers is None else ()
-
-
-@dataclass
-class Check:
-    """A value that the library read during recording, and the number it found. A run must find an equal number."""
-
-    value: Value
-    found: float | int | bool
-    where: str = ""
+from .step import EMPTY as EMPTY
+from .step import Check as Check
+from .step import Step as Step
+from .step import Value as Value
+from .step import name as name
+from .step import numbers_of as numbers_of
 
 
 class Program:
@@ -118,7 +73,7 @@ class Program:
 
     def __str__(self) -> str:
         """The program as text, one line per step, with positions in the user's code."""
-        from ..report.explain import text
+        from ..report.program_text import text  # here, so that `import numod` does not load it
 
         return text(self)
 
@@ -133,16 +88,16 @@ def _run(step: Step | Check, values: dict[Value, Tensor], layouts: dict[Value, L
     """Run one step, and add its results to `values`."""
     if isinstance(step, Check):
         observed = values[step.value]._observe()
-        if observed != step.found:
+        if observed != step.expected:
             raise RuntimeError(
-                f"a check found {observed} where {step.found} was recorded (indices out of range, masks of another "
+                f"a check found {observed} where {step.expected} was recorded (indices out of range, masks of another "
                 "size, ignored targets); trace again"
             )
         return
     inputs = tuple([values[input] if issubclass(type(input), Value) else input for input in step.inputs])
     inputs = _with_draws(inputs, values)
     if isinstance(step.op, Update):
-        numbers, count, _ = step.parameters
+        numbers, count, _ = step.attributes
         if numbers is None:
             given = [
                 each.item() if isinstance(each, Tensor) else each
@@ -155,11 +110,11 @@ def _run(step: Step | Check, values: dict[Value, Tensor], layouts: dict[Value, L
         layout = layouts[step.results[0]]
         values[step.results[0]] = empty(layout.shape, dtype=layout.dtype, device=layout.device)
     elif isinstance(step.op, Move):
-        values[step.results[0]] = inputs[0].to(device=step.parameters[0])
+        values[step.results[0]] = inputs[0].to(device=step.attributes[0])
     elif step.in_place:
-        dispatch.apply_into(step.op, inputs, tuple(values[result] for result in step.results), step.parameters)
+        dispatch.apply_into(step.op, inputs, tuple(values[result] for result in step.results), step.attributes)
     else:
-        outputs = dispatch.apply(step.op, inputs, step.parameters)
+        outputs = dispatch.apply(step.op, inputs, step.attributes)
         values.update(zip(step.results, outputs if step.op.outputs else (outputs,)))
 
 
@@ -172,8 +127,3 @@ def _with_draws(inputs: tuple, values: dict) -> tuple:
                 numbers = values["draw", id(input)] = input.generator.draw(input.count)
             return (*inputs[: k - 1], *numbers, *inputs[k + 1 :])
     return inputs
-
-
-def name(value: object) -> str:
-    """A value as text, as in printed programs: %3."""
-    return f"%{value.number}" if issubclass(type(value), Value) else repr(value)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
-from ..backend.lower import Call, Integer, Loaded, Number, Span, Test
+from ..backend.lower import Call, CheckCall, Integer, Loaded, Number, Span
 
 MAX_PERIOD = 64  # maximum number of calls per iteration
 MIN_TRIP_COUNT = 3  # minimum number of iterations
@@ -63,9 +63,9 @@ def _trip_count(items: list[int], first: int, period: int) -> int:
     return trip_count
 
 
-def key_of_call(call: Call | Test) -> Hashable:
+def key_of_call(call: Call | CheckCall) -> Hashable:
     """A key that is equal for calls in one place of a loop: the kernel, and arguments without integers and memory."""
-    if isinstance(call, Test) or call.kernel is None:
+    if isinstance(call, CheckCall) or call.kernel is None:
         return id(call)
     kernel = call.kernel
     return kernel.source, kernel.signature, kernel.real, kernel.fastmath, *map(_argument_key, call.arguments)

@@ -119,20 +119,20 @@ def _check_step(program: Program, step: Step, label: str) -> None:
     """Check that a step fits its op, and that its results have the layouts that the op plans."""
     layouts = [program.layouts[result] for result in step.results]
     if step.op is EMPTY:
-        fits = not step.in_place and not step.inputs and not step.parameters and len(layouts) == 1 and layouts[0].dense
+        fits = not step.in_place and not step.inputs and not step.attributes and len(layouts) == 1 and layouts[0].dense
         return _expect(fits, f"{label} must have no inputs and one dense result")
-    if isinstance(step.op, Update) and step.parameters[:1] == (None,):
+    if isinstance(step.op, Update) and step.attributes[:1] == (None,):
         return _check_update(program, step, label)
     if isinstance(step.op, (Move, Update)) or not isinstance(step.op, Op):
         return None
     if step.op.takes is not None:
         try:
-            contract.check(step.op, arguments_of(step, program.layouts), step.parameters)
+            contract.check(step.op, arguments_of(step, program.layouts), step.attributes)
         except ValueError as problem:
             raise ValueError(f"{label}: {problem}") from None
     if step.in_place:
         return _check_write(program, step, layouts, label)
-    planned: Any = step.op.prepare(prepare_arguments(step, program.layouts), step.parameters).layout
+    planned: Any = step.op.prepare(prepare_arguments(step, program.layouts), step.attributes).layout
     planned = planned if isinstance(planned, tuple) else (planned,)
     _expect(len(planned) == len(layouts), f"{label} has {len(planned)} results, not {len(layouts)}")
     for value, actual, layout in zip(step.results, layouts, planned):
@@ -151,14 +151,14 @@ def _check_write(program: Program, step: Step, targets: list[Layout], label: str
         len(over) == 1 and (isinstance(step.op, Pointwise | OverComplex) or over == (0,)),
         f"{label} overwrites a value that is not its first input",
     )
-    step.op.prepare_into(prepare_arguments(step, program.layouts), step.parameters, tuple(targets), over)
+    step.op.prepare_into(prepare_arguments(step, program.layouts), step.attributes, tuple(targets), over)
 
 
 def _check_update(program: Program, step: Step, label: str) -> None:
     """Check an optimizer step whose numbers are among its inputs."""
     shape = "its parameters must be (None, the count of its members, a tuple with 0.0 for each of its numbers)"
-    _expect(len(step.parameters) == 3, f"{label}: {shape}")
-    _, count, kinds = step.parameters
+    _expect(len(step.attributes) == 3, f"{label}: {shape}")
+    _, count, kinds = step.attributes
     _expect(type(count) is int and count > 0 and type(kinds) is tuple, f"{label}: {shape}")
     size = len(step.op.inputs) - len(kinds)
     _expect(set(map(type, kinds)) <= {float} and 0 < size and max(step.op.positions) < size, f"{label}: {shape}")
@@ -184,7 +184,7 @@ def _check_extents(program: Program, step: Step, extents: dict[Value, _Extent], 
         extents.update({result: (0, program.layouts[result].extent) for result in step.results if not step.in_place})
         return
     (source,), (result,) = step.inputs, step.results
-    plan, (begin, size) = step.op.prepare((program.layouts[source],), step.parameters), extents[source]
+    plan, (begin, size) = step.op.prepare((program.layouts[source],), step.attributes), extents[source]
     begin += plan.offset
     end = begin + plan.layout.extent
     _expect(

@@ -105,7 +105,7 @@ def _with_packed_weights(program: Program) -> Program:
     steps: list[Step | Check] = []
     for step in program.steps:
         packing = (
-            step.op.prepack(prepare_arguments(step, program.layouts), step.parameters)
+            step.op.prepack(prepare_arguments(step, program.layouts), step.attributes)
             if is_pure(step) and not _is_constant(step, constants)
             else None
         )
@@ -114,8 +114,10 @@ def _with_packed_weights(program: Program) -> Program:
             if key not in packed:
                 packed[key] = value = Value(max(layout.number for layout in program.layouts) + 1)
                 program.layouts[value] = packing.op.prepare((program.layouts[key[2]],), packing.parameters).layout
-                steps.append(Step(packing.op, key[2:], packing.parameters, (value,), False, step.where))
-            step = Step(packing.product, (*step.inputs, packed[key]), step.parameters, step.results, False, step.where)
+                steps.append(Step(packing.op, key[2:], packing.parameters, (value,), False, step.location))
+            step = Step(
+                packing.product, (*step.inputs, packed[key]), step.attributes, step.results, False, step.location
+            )
         steps.append(step)
     program.steps = steps
     return program
@@ -148,7 +150,7 @@ def _frozen_value(program: Program, value: Value, constants: set[Value]) -> Froz
     key = (
         names[value],
         *(
-            (step.op, *map(exactly, step.parameters), *operands)
+            (step.op, *map(exactly, step.attributes), *operands)
             for step, operands in zip(constant_program.steps, inputs)
         ),
     )

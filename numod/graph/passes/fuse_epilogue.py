@@ -48,7 +48,7 @@ class WithEpilogue(Op):
             arguments[:count],
             [argument for argument in arguments[count:] if isinstance(argument, Layout)],
         )
-        make = self.product.finished(
+        make = self.product.with_epilogue(
             self.name, product_arguments, parameters, self.loop, self.element, self.shape, tensors
         )
         n_product_tensors, at, results = (
@@ -152,11 +152,16 @@ def _with_fused_step(
     op = WithEpilogue(product.op, loop.op, position, out, store_product)
     inputs = (*product.inputs, *loop.inputs[:position], *loop.inputs[position + 1 :])
     step = Step(
-        op, inputs, product.parameters, (*(product.results if store_product else ()), *loop.results), False, loop.where
+        op,
+        inputs,
+        product.attributes,
+        (*(product.results if store_product else ()), *loop.results),
+        False,
+        loop.location,
     )
     with bind.unbuilt():
         try:
-            op.prepare(prepare_arguments(step, program.layouts), step.parameters)
+            op.prepare(prepare_arguments(step, program.layouts), step.attributes)
         except ValueError:
             return None
     fused_steps = {id(fused_step) for fused_step in (product, *views)}

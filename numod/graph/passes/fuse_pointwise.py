@@ -235,7 +235,7 @@ class _Fusion:
         arguments = tuple(
             [self.layouts[input] if issubclass(type(input), Value) else type(input) for input in step.inputs]
         )
-        compute = step.op.types(arguments, step.parameters)[0]
+        compute = step.op.types(arguments, step.attributes)[0]
         native = all(
             tensor_layout.dtype.compute is tensor_layout.dtype
             for tensor_layout in (layout, *(self.layouts[tensor] for tensor in tensors))
@@ -379,7 +379,7 @@ class _Fusion:
             rows.append((step.op, arguments, group.dtype))
         layouts = tuple(self.layouts[members[k].results[0]] for k in stored)
         op = Fused(tuple(rows), tuple(inputs), tuple(stored), layouts, group.dtype, group.shape)
-        lines = list(dict.fromkeys(step.where for step in members))
+        lines = list(dict.fromkeys(step.location for step in members))
         return Step(
             op,
             tuple(operands),

@@ -30,12 +30,12 @@ class FusedReduction(Op):
         fold, (output,) = row.fold(x, parameters[2]), loop.loop.outputs
         symbol = Symbol("x")
         element = (
-            substitute(row.each(symbol), {symbol: output.expression})
-            if row.each(symbol) is not symbol
+            substitute(row.map(symbol), {symbol: output.expression})
+            if row.map(symbol) is not symbol
             else output.expression
         )
         self.fold = folds.Fold(
-            element, fold.combine, fold.finish, fold.identity, fold.source, fold.dtype, fold.wide, fold.result
+            element, fold.combine, fold.finalize, fold.identity, fold.source, fold.dtype, fold.wide, fold.result
         )
         self.loop = loop.loop
 
@@ -81,7 +81,7 @@ def fuse_reductions(program: Program) -> Program:
 
 def _can_fuse(loop: Step, step: Step, program: Program, effects: Effects) -> bool:
     """Whether the reduction reads the loop's elements in order, and no step modifies the loop's inputs."""
-    x, (dims, _, dtype) = program.layouts[step.inputs[0]], step.parameters
+    x, (dims, _, dtype) = program.layouts[step.inputs[0]], step.attributes
     tensors = [input for input in loop.inputs if issubclass(type(input), Value)]
     reduces_last_dims = tuple(dims) == tuple(range(x.ndim - len(dims), x.ndim))
     dense = x.dense and all(
@@ -100,5 +100,5 @@ def _can_fuse(loop: Step, step: Step, program: Program, effects: Effects) -> boo
 
 def _fuse(loop: Step, step: Step, program: Program) -> Step:
     x, out = program.layouts[step.inputs[0]], program.layouts[step.results[0]]
-    op = FusedReduction(loop.op, step.op, x, out, step.parameters)
-    return Step(op, loop.inputs, (), step.results, False, step.where)
+    op = FusedReduction(loop.op, step.op, x, out, step.attributes)
+    return Step(op, loop.inputs, (), step.results, False, step.location)

@@ -44,7 +44,7 @@ class _ReuseInPlace:
         (result,) = step.results
         self.names[result], self.merged[result] = target, self._root(target)
         self.last_use[self._root(target)] = self.last_use.get(result, position)
-        return Step(step.op, step.inputs, step.parameters, (target,), True, step.where)
+        return Step(step.op, step.inputs, step.attributes, (target,), True, step.location)
 
     def _target(self, step: Step, position: int) -> Value | None:
         """An input that a loop can overwrite: it has the result's layout, and its memory has no later use."""

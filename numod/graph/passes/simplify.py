@@ -50,7 +50,7 @@ def out_of_place(program: Program) -> Program:
                 renamed_target = Value(max(layout.number for layout in layouts) + 1)
                 layouts[renamed_target] = layouts[target]
                 names[target] = renamed_target
-                step = Step(step.op, step.inputs, step.parameters, (renamed_target,), False, step.where)
+                step = Step(step.op, step.inputs, step.attributes, (renamed_target,), False, step.location)
         elif isinstance(step, Step) and not step.in_place and step.op.is_view:
             viewed.add(effects.root[program.steps[position].results[0]])
         steps.append(step)
@@ -65,7 +65,7 @@ def _planned(step: Step, layouts: dict[Value, Layout]) -> Layout | None:
     if not any(isinstance(argument, Layout) for argument in arguments):
         return None
     try:
-        return step.op.prepare(arguments, step.parameters).layout
+        return step.op.prepare(arguments, step.attributes).layout
     except (RuntimeError, NotImplementedError, TypeError, IndexError):
         return None  # the op only supports these dtypes in place
 
@@ -81,9 +81,9 @@ def without_repeats(program: Program) -> Program:
     for step in program.steps:
         step = renamed(step, names)
         if isinstance(step, Check) and effects.fixed(step.value):
-            if (step.value, repr(step.found)) in checked:
+            if (step.value, repr(step.expected)) in checked:
                 continue  # the backward pass repeats checks of indices
-            checked.add((step.value, repr(step.found)))
+            checked.add((step.value, repr(step.expected)))
         if not is_pure(step) or outputs.intersection(step.results):
             steps.append(step)
             continue
@@ -109,7 +109,7 @@ def _key(step: Step) -> tuple:
     return (
         step.op,
         tuple([input if issubclass(type(input), Value) else (type(input), repr(input)) for input in step.inputs]),
-        *map(exactly, step.parameters),
+        *map(exactly, step.attributes),
     )
 
 
@@ -131,7 +131,7 @@ def _unchanged(step: Step, layouts: dict[Value, Layout], effects: Effects) -> tu
         return None
     if step.op.is_view:
         return (
-            tuple(tensors) if step.op.prepare(prepare_arguments(step, layouts), step.parameters).offset == 0 else None
+            tuple(tensors) if step.op.prepare(prepare_arguments(step, layouts), step.attributes).offset == 0 else None
         )
     rule = _IDENTITIES.get(step.op)
     if rule is None or not rule(step.inputs) or not _settled(step, effects):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...kernel import inspection
 from ...kernel.build import Kernel
@@ -15,14 +15,14 @@ from ..ir.alias_analysis import prepare_arguments
 from ..passes.fuse_epilogue import WithEpilogue
 from ..passes.freezing import Frozen
 from ..passes.fuse_pointwise import Fused
-from ..backend.lower import Buffer, Call, Lowered, Test
+from ..backend.lower import Buffer, Call, CheckCall, Lowered
 from ..backend.memory_plan import lifetimes
-from ..ir.program import Program, Step, Value, name
-from ..backend.executable import Executable
+from ..ir.program import Program, Step, name
 from ..backend.section import Section
-from ..values.pytree import replace
+from .program_text import step_lines, text
 
-WIDE = 160  # columns
+if TYPE_CHECKING:
+    from ..backend.executable import Executable
 
 
 def explain(executable: Executable, source: bool = False, assembly: bool = False, llvm: bool = False) -> str:
@@ -33,7 +33,7 @@ def explain(executable: Executable, source: bool = False, assembly: bool = False
     )
     parts = [
         f"Program: {after} steps, of {before} recorded",
-        text(executable.program, True, executable.boundary),
+        f"{text(executable.program, _cost, executable.boundary)}\n{_total_cost(executable.program)}",
         *map(_kernels, sections),
         memory(executable),
     ]
@@ -47,27 +47,6 @@ def explain(executable: Executable, source: bool = False, assembly: bool = False
 # ---- steps
 
 
-def text(program: Program, costs: bool = False, boundary: int | None = None) -> str:
-    """One line per step: source line, op, inputs, results and their shapes. The rows of a fused loop follow it.
-
-    `costs`: with flops and bytes. `boundary`: the step where the backward pass starts.
-    """
-    lines = [f"inputs {_names(program.inputs, program)}", f"held   {_names(list(program.held), program)}"]
-    for number, step in enumerate(program.steps):
-        lines += [f"{'':24} -- backward --"] * (number == boundary)
-        lines += (
-            _step(step, program, costs)
-            if isinstance(step, Step)
-            else [f"{step.where:24} check {name(step.value)} == {step.found}"]
-        )
-    lines += [f"{'':24} {name(leaf)}.grad = {name(gradient)}" for leaf, gradient in program.gradients.items()]
-    lines.append(f"{'':24} return {_structure(program.outputs if boundary is None else program.outputs[:2])}")
-    if costs:
-        flops, moved = work(program)
-        lines.append(f"{flops:,} floating-point operations, {moved:,} bytes read and written")
-    return "\n".join(lines)
-
-
 def work(program: Program) -> tuple[int, int]:
     """(floating-point operations of a run, bytes that its steps read and write)."""
     flops, moved = (
@@ -76,53 +55,13 @@ def work(program: Program) -> tuple[int, int]:
     return flops, moved
 
 
-def _step(step: Step, program: Program, costs: bool) -> list[str]:
-    results = (
-        ", ".join(map(name, step.results))
-        if len(step.results) < 4
-        else f"{name(step.results[0])} ... ({len(step.results)} tensors)"
-    )
-    shapes = ", ".join(_shape(result, program) for result in step.results[:2])
-    line = f"{step.where:24} {results} {'<-' if step.in_place else '='} {step.op.name}({_arguments(step)})  {shapes}"
-    if costs and not step.op.is_view:
-        line += f"  {_flops(program, step):,} flops, {_bytes(program, step):,} bytes"
-    return [line, *(_rows(step) if isinstance(step.op, (Fused, FusedReduction, WithEpilogue)) else [])]
+def _cost(program: Program, step: Step) -> str:
+    return f"{_flops(program, step):,} flops, {_bytes(program, step):,} bytes"
 
 
-def _arguments(step: Step) -> str:
-    inputs = [name(input) for input in step.inputs[:8]] + ["..."] * (len(step.inputs) > 8)
-    return ", ".join(inputs + [_attribute_text(attribute) for attribute in step.parameters if not callable(attribute)])
-
-
-def _attribute_text(attribute: Any) -> str:
-    text = repr(attribute)
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-def _rows(step: Step) -> list[str]:
-    """The rows of a fused loop with their arguments: inputs of the step, earlier rows (r0, r1 ...), constants."""
-    lines = []
-    for number, (op, arguments, _) in enumerate(step.op.rows):
-        format_of = {"in": lambda k: name(step.inputs[k]), "row": "r{}".format, "product": lambda _: "the product"}
-        arguments_text = ", ".join(format_of.get(kind, repr)(k) for kind, k in arguments)
-        lines.append(f"{'':24}   | r{number} = {op.name}({arguments_text})")
-    if isinstance(step.op, FusedReduction):
-        lines.append(f"{'':24}   | {step.op.row.name} of r{len(lines) - 1}")
-    return lines
-
-
-def _shape(value: Value, program: Program) -> str:
-    layout = program.layouts[value]
-    return f"{layout.dtype.name}{list(layout.shape)}"
-
-
-def _names(values: list[Value], program: Program) -> str:
-    return ", ".join(f"{name(value)} {_shape(value, program)}" for value in values) or "none"
-
-
-def _structure(outputs: Any) -> str:
-    text = str(replace(outputs, name)).replace("'", "")
-    return text if len(text) <= WIDE else f"{text[:WIDE]}..."
+def _total_cost(program: Program) -> str:
+    flops, moved = work(program)
+    return f"{flops:,} floating-point operations, {moved:,} bytes read and written"
 
 
 def _flops(program: Program, step: Step) -> int:
@@ -135,16 +74,16 @@ def _flops(program: Program, step: Step) -> int:
     if isinstance(step.op, WithEpilogue):
         count = len(step.op.product.inputs)
         multiplied = cost.flops(
-            step.op.product, prepare_arguments(step, program.layouts)[:count], step.parameters, results
+            step.op.product, prepare_arguments(step, program.layouts)[:count], step.attributes, results
         )
         return multiplied + sum(cost.functions(op) for op, *_ in step.op.rows) * results[0].size
     if not isinstance(step.op, Op) or step.op is ACTION:
         return 0
-    parameters = step.parameters
+    attributes = step.attributes
     # an optimizer step: (function that returns the scalars, number of parameters, recorded scalars)
-    if step.parameters and callable(step.parameters[0]):
-        parameters = (len(step.inputs) // step.parameters[1],)
-    return cost.flops(step.op, prepare_arguments(step, program.layouts), parameters, results)
+    if step.attributes and callable(step.attributes[0]):
+        attributes = (len(step.inputs) // step.attributes[1],)
+    return cost.flops(step.op, prepare_arguments(step, program.layouts), attributes, results)
 
 
 def _bytes(program: Program, step: Step) -> int:
@@ -160,7 +99,7 @@ def frozen(values: list[Frozen]) -> str:
         "again after a write to a tensor that they depend on"
     ]
     return "\n".join(
-        lines + [line for value in values for step in value.program.steps for line in _step(step, value.program, False)]
+        lines + [line for value in values for step in value.program.steps for line in step_lines(step, value.program)]
     )
 
 
@@ -174,7 +113,7 @@ def _kernels(section: Section) -> str:
     if section.linked:
         form = f"one native function, {section.kernel.name}{', from the disk cache' if section.kernel.cached else ''}"
     lines = [f"Kernels: {form}", *(f"  {count:4} x {kernel_name}" for kernel_name, count in counts.most_common())]
-    checks = sum(isinstance(call, Test) for call in section.calls)
+    checks = sum(isinstance(call, CheckCall) for call in section.calls)
     return "\n".join(
         lines + ([f"  {checks:4} checks, each of which can stop the run before anything is written"] if checks else [])
     )

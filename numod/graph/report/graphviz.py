@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from ..passes.fuse_reduction import FusedReduction
-from ..passes.fuse_epilogue import WithEpilogue
-from ..passes.fuse_pointwise import Fused
-from ..ir.program import Check, Program, Step, Value, name
+from typing import TYPE_CHECKING
+
+from ..ir.step import Check, Step, Value, name
 from ..values.pytree import replace
+
+if TYPE_CHECKING:
+    from ..ir.program import Program
 
 
 def dot(program: Program) -> str:
@@ -40,17 +42,13 @@ def dot(program: Program) -> str:
 def _step(number: int, step: Step | Check, program: Program, source: dict[Value, str]) -> list[str]:
     node = f"step{number}"
     if isinstance(step, Check):
-        return [f'  {node} [shape=diamond, label="== {step.found}"];', f"  {source[step.value]} -> {node};"]
-    labels = (
-        [step.op.name, *(op.name for op, *_ in step.op.rows)]
-        if isinstance(step.op, (Fused, FusedReduction, WithEpilogue))
-        else [step.op.name]
-    )
-    fused = isinstance(step.op, (Fused, FusedReduction, WithEpilogue))
+        return [f'  {node} [shape=diamond, label="== {step.expected}"];', f"  {source[step.value]} -> {node};"]
+    rows = getattr(step.op, "rows", ())  # of a fused loop
+    labels = [step.op.name, *(op.name for op, *_ in rows)]
     style = (
-        ", style=bold" if step.in_place else ", style=dashed" if step.op.is_view else ", style=rounded" if fused else ""
+        ", style=bold" if step.in_place else ", style=dashed" if step.op.is_view else ", style=rounded" if rows else ""
     )
-    lines = [f'  {node} [label="{_quoted(chr(10).join([*labels, step.where]))}"{style}];']
+    lines = [f'  {node} [label="{_quoted(chr(10).join([*labels, step.location]))}"{style}];']
     for operand in dict.fromkeys(input for input in step.inputs if issubclass(type(input), Value)):
         lines.append(f"  {source[operand]} -> {node} {_label(operand, program)};")
     source.update(dict.fromkeys(step.results, node))

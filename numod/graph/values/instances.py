@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from ...core.tensor import Tensor
 from . import objects
 from .kinds import PACKAGE, is_module, is_optimizer, is_schedule, is_simple, of_library, package_of
-from .lazy_scalar import LazyScalar, look
+from .lazy_scalar import LazyScalar, read_value
 
 _MAX_DEPTH = 6  # of nested objects and containers
 
@@ -116,12 +116,12 @@ def _leaves(value: Any, depth: int = _MAX_DEPTH) -> Iterator[Any]:
         yield from _leaves(child, depth - 1)
 
 
-def taken(value: Any, containers: list | None = None) -> Any:
+def take_apart(value: Any, containers: list | None = None) -> Any:
     """The value with plain objects as `Instance`s.
 
     The objects, and the lists and dictionaries around and in them, are appended to `containers`.
     """
-    return _take_apart(value, [] if containers is None else containers) if holds_objects(value) else value
+    return _take_apart_into(value, [] if containers is None else containers) if holds_objects(value) else value
 
 
 def holds_objects(value: Any) -> bool:
@@ -131,33 +131,36 @@ def holds_objects(value: Any) -> bool:
     return is_instance(value)
 
 
-def _take_apart(value: Any, containers: list) -> Any:
+def _take_apart_into(value: Any, containers: list) -> Any:
     if issubclass(type(value), Tensor) or is_simple(value):
         return value
     if not is_tuple(value):
         containers.append(value)
     if type(value) is dict:
-        return {key: _take_apart(item, containers) for key, item in value.items()}
+        return {key: _take_apart_into(item, containers) for key, item in value.items()}
     if type(value) is list:
-        return [_take_apart(item, containers) for item in value]
+        return [_take_apart_into(item, containers) for item in value]
     if is_tuple(value):
-        return tuple.__new__(type(value), [_take_apart(item, containers) for item in value])
+        return tuple.__new__(type(value), [_take_apart_into(item, containers) for item in value])
     return Instance(
-        type(value), {key: _take_apart(attribute, containers) for key, attribute in objects.attributes(value).items()}
+        type(value),
+        {key: _take_apart_into(attribute, containers) for key, attribute in objects.attributes(value).items()},
     )
 
 
-def made(value: Any) -> Any:
-    """The inverse of `taken`: create the objects."""
+def create_objects(value: Any) -> Any:
+    """The inverse of `take_apart`: create the objects."""
     if type(value) is Instance:
         result = objects.base_of(value.kind).__new__(value.kind)
-        objects.set_attributes(result, {key: made(attribute) for key, attribute in value.attributes.items()})
+        objects.set_attributes(result, {key: create_objects(attribute) for key, attribute in value.attributes.items()})
         return result
     if not holds_parts(value):
         return value
     if issubclass(type(value), dict):
-        return {key: made(item) for key, item in value.items()}
-    return [*map(made, value)] if type(value) is list else tuple.__new__(type(value), map(made, value))
+        return {key: create_objects(item) for key, item in value.items()}
+    return (
+        [*map(create_objects, value)] if type(value) is list else tuple.__new__(type(value), map(create_objects, value))
+    )
 
 
 def holds_parts(value: Any) -> bool:
@@ -167,27 +170,27 @@ def holds_parts(value: Any) -> bool:
     )
 
 
-def look_at_numbers(value: Any, depth: int = _MAX_DEPTH) -> None:
+def read_lazy_scalars(value: Any, depth: int = _MAX_DEPTH) -> None:
     """Replace lazy scalars in an object by their values, which ends the recording."""
     for key, attribute in objects.attributes(value).items() if depth and _is_plain_object(value) else ():
         if type(attribute) is LazyScalar:
-            objects.write_attribute(value, key, look(attribute))
+            objects.write_attribute(value, key, read_value(attribute))
         else:
-            look_at_numbers(attribute, depth - 1)
+            read_lazy_scalars(attribute, depth - 1)
 
 
-def same(first: Any, second: Any) -> bool:
-    """Whether two values returned by `taken` have identical tensors and equal constants."""
+def same_parts(first: Any, second: Any) -> bool:
+    """Whether two values returned by `take_apart` have identical tensors and equal constants."""
     if type(first) is not type(second):
         return False
     if type(first) is dict:
-        return list(first) == list(second) and all(map(same, first.values(), second.values()))
+        return list(first) == list(second) and all(map(same_parts, first.values(), second.values()))
     if _is_container(first):
-        return len(first) == len(second) and all(map(same, first, second))
+        return len(first) == len(second) and all(map(same_parts, first, second))
     return first is second or (is_simple(first) and (first == second or first != first))
 
 
-def known_elsewhere(containers: list) -> bool:
+def has_other_references(containers: list) -> bool:
     """Whether any of these containers has other references, which would still refer to the old object after a run.
 
     The list of containers is cleared. A sample object shows the reference count of an object with one reference.

@@ -83,7 +83,7 @@ class ScalarExpression(NamedTuple):
     operands: tuple
 
 
-class Itself:
+class Constant:
     """A function that returns a constant object, whose parts are not inspected."""
 
     def __init__(self, value: Any) -> None:
@@ -150,15 +150,15 @@ class LazyScalar:
         code = sys._getframe(1).f_code
         if code.co_filename in _TRUSTED or (code.co_name == "__setattr__" and code.co_filename.startswith(_PACKAGE)):
             return LazyScalar
-        return (_class_of(reading_of(self)) if _is_early(self) else None) or type(look(self))
+        return (_class_of(expression_of(self)) if _is_known_early(self) else None) or type(read_value(self))
 
     def __hash__(self) -> int:
         # the dispatcher caches plans by hash: a plan must not depend on the number
-        return id(self) if sys._getframe(1).f_code.co_filename == _TRUSTED[0] else hash(look(self))
+        return id(self) if sys._getframe(1).f_code.co_filename == _TRUSTED[0] else hash(read_value(self))
 
     def __tensor__(self) -> Tensor | None:
         """The scalar as a tensor for indexing and creation, if it is known before a run starts."""
-        return _as_tensor(reading_of(self)) if _is_early(self) else None
+        return _as_tensor(expression_of(self)) if _is_known_early(self) else None
 
     def __number__(self, op: Any, inputs: tuple) -> Tensor | float:
         """The operand that an op gets: a zero-dimensional tensor for pointwise ops, else the number."""
@@ -171,7 +171,7 @@ class LazyScalar:
         )
         operand = _as_operand(self, kinds.pop()) if becomes_tensor else None
         return (
-            look(self)
+            read_value(self)
             if operand is None or (operand.dtype is dtypes.int64 and op.name not in _ON_INTEGERS)
             else operand
         )
@@ -181,23 +181,23 @@ class LazyScalar:
         return getattr(ufunc, method)(*map(read_number, operands), **kwargs)
 
 
-def reading_of(scalar: LazyScalar) -> ScalarExpression:
+def expression_of(scalar: LazyScalar) -> ScalarExpression:
     """The expression that a lazy scalar represents."""
     return LazyScalar._expression.__get__(scalar)
 
 
-def early(scalar: LazyScalar, before_read: Callable[[], None]) -> LazyScalar:
+def known_early(scalar: LazyScalar, before_read: Callable[[], None]) -> LazyScalar:
     """A copy of the lazy scalar that is known before a run starts.
 
     Every read except comparisons calls `before_read` first.
     """
     on_read = LazyScalar._on_read.__get__(scalar)
     return LazyScalar(
-        reading_of(scalar), lambda *flag: (before_read(), on_read(*flag)), LazyScalar._alive.__get__(scalar), True
+        expression_of(scalar), lambda *flag: (before_read(), on_read(*flag)), LazyScalar._alive.__get__(scalar), True
     )
 
 
-def _is_early(value: Any) -> bool:
+def _is_known_early(value: Any) -> bool:
     return type(value) in (int, float) or (
         type(value) is LazyScalar and LazyScalar._known_early.__get__(value) and not _of_other_thread(value)
     )
@@ -221,7 +221,7 @@ def _as_number(value: Any) -> Any:
     alive = LazyScalar._alive.__get__(value)
     # this thread may keep the scalar beyond the end of that recording, which is not an error there
     alive[:] = [entry for entry in alive if entry[0]() is not value]
-    return _unobserved_value(reading_of(value))
+    return _unobserved_value(expression_of(value))
 
 
 def _unobserved_value(value: Any) -> Any:
@@ -258,11 +258,13 @@ def _class_of(expression: Any) -> type | None:
 
 def value_of(value: Any) -> Any:
     """Compute lazy scalars and expressions now; return other values unchanged."""
-    expression = value if type(value) is ScalarExpression else reading_of(value) if type(value) is LazyScalar else None
+    expression = (
+        value if type(value) is ScalarExpression else expression_of(value) if type(value) is LazyScalar else None
+    )
     return value if expression is None else compute(expression.operation, map(value_of, expression.operands))
 
 
-def look(self: LazyScalar) -> Any:
+def read_value(self: LazyScalar) -> Any:
     """Read the value, after calling `on_read`."""
     if _of_other_thread(self):
         return _as_number(self)
@@ -272,7 +274,7 @@ def look(self: LazyScalar) -> Any:
 
 def _as_operand(self: LazyScalar, dtype: dtypes.dtype) -> Tensor | None:
     """The scalar as a zero-dimensional operand for tensors of `dtype`, or None if the result could differ."""
-    tensor = _as_tensor(reading_of(self)) if dtype in _WIDE else None
+    tensor = _as_tensor(expression_of(self)) if dtype in _WIDE else None
     if tensor is None or dtype in _FLOATS:
         return None if tensor is None else tensor.to(dtype)
     return (
@@ -393,7 +395,7 @@ def _arithmetic(operation: str, reflected: bool) -> Callable:
         on_read = LazyScalar._on_read.__get__(self)
         if len(others) > 1 and operation == "pow":  # modulo a third number
             return pow(read_number(self), *map(read_number, others))
-        operands = tuple(reading_of(value) if type(value) is LazyScalar else value for value in (self, *others))
+        operands = tuple(expression_of(value) if type(value) is LazyScalar else value for value in (self, *others))
         deferrable = all(
             type(operand) in (bool, int, float, complex)
             or (type(operand) is ScalarExpression and operand.operation != "numpy")
@@ -407,7 +409,7 @@ def _arithmetic(operation: str, reflected: bool) -> Callable:
             ScalarExpression(operation, operands[::-1] if reflected else operands),
             on_read,
             LazyScalar._alive.__get__(self),
-            all(map(_is_early, (self, *others))),
+            all(map(_is_known_early, (self, *others))),
         )
 
     return method
@@ -421,7 +423,7 @@ def _comparison(name: str) -> Callable:
         if isinstance(other, Tensor) and (number := _as_operand(self, other.dtype)) is not None:
             return function_of(operation)(number, other)
         outcome = _condition(operation, self, other)
-        return _call_method(look(self), name, (other,)) if outcome is None else outcome
+        return _call_method(read_value(self), name, (other,)) if outcome is None else outcome
 
     return method
 
@@ -431,7 +433,7 @@ def _condition(operation: str, self: LazyScalar, other: Any) -> bool | None:
 
     Runs check the outcome. For scalars that are not known before a run starts, the flag is passed to `on_read`.
     """
-    expressions = [reading_of(operand) if type(operand) is LazyScalar else operand for operand in (self, other)]
+    expressions = [expression_of(operand) if type(operand) is LazyScalar else operand for operand in (self, other)]
     if any(_bound(expression) > _LARGEST for expression in expressions):
         return None
     tensors = [_as_tensor(expression) for expression in expressions]
@@ -440,14 +442,14 @@ def _condition(operation: str, self: LazyScalar, other: Any) -> bool | None:
     outcome = function_of(operation)(
         *[operand.double() if isinstance(operand, Tensor) else float(operand) for operand in tensors]
     )
-    if not (_is_early(self) and _is_early(other)):
+    if not (_is_known_early(self) and _is_known_early(other)):
         LazyScalar._on_read.__get__(self)(outcome)
     return bool(outcome._observe())
 
 
 def _reading_method(name: str) -> Callable:
     def method(self: LazyScalar, *arguments: Any, **kwargs: Any) -> Any:
-        value = look(self)
+        value = read_value(self)
         if name == "__array__":
             # NumPy also passes arguments that are None
             return np.array(
@@ -463,11 +465,11 @@ def _math_function(name: str) -> Callable:
 
     def function(*operands: Any) -> Any:
         first = next((operand for operand in operands if type(operand) is LazyScalar), None)
-        if first is None or not all(map(_is_early, operands)):
+        if first is None or not all(map(_is_known_early, operands)):
             return getattr(math, name)(*map(read_number, operands))
         if name == "log" and len(operands) == 2:  # Python computes log(x, base) as this quotient
             return function(operands[0]) / function(operands[1])
-        expressions = tuple(reading_of(operand) if type(operand) is LazyScalar else operand for operand in operands)
+        expressions = tuple(expression_of(operand) if type(operand) is LazyScalar else operand for operand in operands)
         return LazyScalar(
             ScalarExpression(f"math.{name}", expressions),
             LazyScalar._on_read.__get__(first),
@@ -485,7 +487,7 @@ def _reading_function(function: Callable) -> Callable:
 
 def read_number(value: Any) -> Any:
     """Read a lazy scalar's number; return other values unchanged."""
-    return look(value) if type(value) is LazyScalar else value
+    return read_value(value) if type(value) is LazyScalar else value
 
 
 def _call_method(value: Any, name: str, arguments: tuple) -> Any:
@@ -529,5 +531,5 @@ for _name in _READING_METHODS:
 for _name in _COMPARISONS:
     setattr(LazyScalar, _name, _comparison(_name))
 LazyScalar.__bool__ = lambda self: (
-    bool(look(self)) if _of_other_thread(self) or (outcome := _condition("ne", self, 0)) is None else outcome
+    bool(read_value(self)) if _of_other_thread(self) or (outcome := _condition("ne", self, 0)) is None else outcome
 )

@@ -77,7 +77,7 @@ def _unpacked(structure: Any) -> tuple[Any, type]:
     return structure, type(structure)
 
 
-def remade(structure: Any, new_parts: list) -> Any:
+def rebuilt(structure: Any, new_parts: list) -> Any:
     """A copy of a structure with new parts. It does not run code of the structure's class."""
     kind = type(structure)
     if kind in _PLAIN_CONTAINERS:
@@ -112,7 +112,7 @@ def has_identity(structure: Any) -> bool:
     return not (kind is slice or objects.base_of(kind) in (tuple, *objects.VALUES)) or _has_fields(kind)
 
 
-def is_remade(value: Any) -> bool:
+def may_hold_numbers(value: Any) -> bool:
     """Whether numbers are searched in the value: a Python container, named tuple or dataclass."""
     kind = type(value)
     if not is_structure(value) or kind is slice or objects.base_of(kind) in objects.VALUES:
@@ -139,10 +139,10 @@ def replace(
     structure, _ = _unpacked(structure)
     if has_identity(structure) and (replacement := whole(structure)) is not None:
         return replacement
-    return remade(structure, [replace(part, function, read, whole) for part in parts(structure)])
+    return rebuilt(structure, [replace(part, function, read, whole) for part in parts(structure)])
 
 
-class Given:
+class ArgumentContainer:
     """Placeholder for a container among a call's arguments: its number in `containers`."""
 
     def __init__(self, number: int) -> None:

@@ -50,18 +50,18 @@ def _line_uses(code: types.CodeType) -> Iterator[tuple[int, set[str], bool, bool
     starts = dict(dis.findlinestarts(code))
     entries: dict[int, list] = {}
     line = code.co_firstlineno
-    for get_instruction in dis.get_instructions(code):
-        line = starts.get(get_instruction.offset) or line
+    for instruction in dis.get_instructions(code):
+        line = starts.get(instruction.offset) or line
         entry = entries.setdefault(line, [set(), False, False])
-        entry[0].update([get_instruction.argval] if isinstance(get_instruction.argval, str) else ())
-        entry[1] |= get_instruction.opname in (
+        entry[0].update([instruction.argval] if isinstance(instruction.argval, str) else ())
+        entry[1] |= instruction.opname in (
             "STORE_SUBSCR",
             "STORE_ATTR",
             "STORE_GLOBAL",
             "STORE_DEREF",
             "DELETE_SUBSCR",
         )
-        entry[2] |= get_instruction.opname in _CALLS
+        entry[2] |= instruction.opname in _CALLS
     yield from ((number, *entry) for number, entry in entries.items())
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):

@@ -4,4 +4,5 @@ Importing this package registers them with `kernel.scalar`; a kernel's text list
 """
 
 from . import random, arithmetic, softmax, halves, windows, rows  # noqa: F401
-from . import bessel, division, complexes, direct, divergence, grid, panels, planes, special, teams, winograd  # noqa: F401
+from . import bessel, division, complexes, density, direct, divergence  # noqa: F401
+from . import grid, panels, planes, special, cuda_block, winograd  # noqa: F401

@@ -10,8 +10,9 @@ from ..scalar import scalar
 
 @scalar
 def lifted_exp(x):
-    """exp(x) for x <= 0, times a power of two that `lifted_exp(0.0)` tells: so great a one that none is subnormal, and
-    one scaling is enough.
+    """exp(x) for x <= 0, times the power of two `lifted_exp(0.0)`.
+
+    It is so large that no result is subnormal, and one scaling is enough.
     """
     return exp(x)
 
@@ -30,8 +31,9 @@ def power(x, y):
 
 @scalar
 def normal_cdf(x):
-    """The share of a standard normal distribution below x, for float32 to an absolute error of 2e-7: a power of two, in
-    half of the instructions of erfc.
+    """The standard normal distribution function of a float32, to an absolute error of 2e-7.
+
+    It takes half of the instructions of erfc.
     """
     if 1.0 + 1e-10 != 1.0:  # float64, as the compiler knows
         return 0.5 * erfc(-0.7071067811865476 * x)
@@ -123,7 +125,7 @@ def whole_power(x, y):
 
 @scalar
 def whole_quotient(x, y):
-    """Quotient of integers rounded towards minus infinity; 0 where the divisor is 0 (the caller refuses that first).
+    """Quotient of integers rounded towards minus infinity; 0 if the divisor is 0 (the caller checks that).
 
     Without branches and integer divisions, so that vector registers do it: the quotient of floats is off by at most
     2^12, that of the rest, which wraps to the right one, by two, or by one the other way.

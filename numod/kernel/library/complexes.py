@@ -52,7 +52,7 @@ def complex_quotient(x, y):
 
 @scalar
 def complex_exp(x):
-    """exp(x); of a real number real, even where it is infinite, and 0 of what has the real part -inf."""
+    """exp(x); real for real numbers, even if infinite; 0 if the real part is -inf."""
     length = exp(x.real)
     if x.imag - x.imag != 0.0 and x.real == -real(1e400):
         return complex(length, length)
@@ -116,9 +116,9 @@ def complex_power(x, y):
             else complex(1e400 if y.real < 0.0 else 1e400 - 1e400, 1e400 - 1e400)
         )
     length, angle = log(hypot(x.real, x.imag)), atan2(x.imag, x.real)
-    size = exp(y.real * length - y.imag * angle)
-    turn = y.imag * length + y.real * angle
-    return complex(size * cos(turn), size * sin(turn))
+    magnitude = exp(y.real * length - y.imag * angle)
+    phase = y.imag * length + y.real * angle
+    return complex(magnitude * cos(phase), magnitude * sin(phase))
 
 
 @scalar
@@ -138,8 +138,8 @@ def complex_cosh(x):
 @scalar
 def complex_sin(x):
     """sin(x) = -i sinh(i x)."""
-    turned = complex_sinh(complex(-x.imag, x.real))
-    return complex(turned.imag, -turned.real)
+    rotated = complex_sinh(complex(-x.imag, x.real))
+    return complex(rotated.imag, -rotated.real)
 
 
 @scalar
@@ -165,8 +165,8 @@ def complex_tanh(x):
 @scalar
 def complex_tan(x):
     """tan(x) = -i tanh(i x)."""
-    turned = complex_tanh(complex(-x.imag, x.real))
-    return complex(turned.imag, -turned.real)
+    rotated = complex_tanh(complex(-x.imag, x.real))
+    return complex(rotated.imag, -rotated.real)
 
 
 # The inverse functions are Kahan's: their cuts are told apart by the sign of a part that is 0, so 1 - x is taken part
@@ -207,31 +207,31 @@ def complex_acosh(x):
 @scalar
 def complex_asinh(x):
     """The principal inverse hyperbolic sine: -i asin(i x)."""
-    turned = complex_asin(complex(-x.imag, x.real))
-    return complex(turned.imag, -turned.real)
+    rotated = complex_asin(complex(-x.imag, x.real))
+    return complex(rotated.imag, -rotated.real)
 
 
 @scalar
 def complex_atanh(x):
-    """The principal inverse hyperbolic tangent, worked out in the first quadrant, whose signs it keeps."""
+    """The principal inverse hyperbolic tangent, computed in the first quadrant; the signs are those of x."""
     a, b = fabs(x.real), fabs(x.imag)
     if a > 1e18 or b > 1e18:  # pi / 2 i + 1 / x, where squares may overflow
         length = hypot(a, b)
-        size, turn = (
+        real_part, imaginary = (
             a / length / length if length < real(1e400) else real(0.0),
             real(1.5707963267948966) if b == b else b,
         )
     else:
-        size = 0.25 * log1p(4.0 * a / ((1.0 - a) * (1.0 - a) + b * b))
-        turn = 0.5 * atan2(2.0 * b, (1.0 - a) * (1.0 + a) - b * b)
-    return complex(copysign(size, x.real), copysign(turn, x.imag))
+        real_part = 0.25 * log1p(4.0 * a / ((1.0 - a) * (1.0 - a) + b * b))
+        imaginary = 0.5 * atan2(2.0 * b, (1.0 - a) * (1.0 + a) - b * b)
+    return complex(copysign(real_part, x.real), copysign(imaginary, x.imag))
 
 
 @scalar
 def complex_atan(x):
     """The principal arc tangent: -i atanh(i x)."""
-    turned = complex_atanh(complex(-x.imag, x.real))
-    return complex(turned.imag, -turned.real)
+    rotated = complex_atanh(complex(-x.imag, x.real))
+    return complex(rotated.imag, -rotated.real)
 
 
 @scalar

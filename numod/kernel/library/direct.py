@@ -1,5 +1,6 @@
-"""Device functions that compute a convolution by its definition: a row of the output, a plane of the input's
-gradient, or one element of the weight's gradient.
+"""Device functions that compute a convolution by its definition.
+
+A row of the output, a plane of the input's gradient, or one element of the weight's gradient.
 
 Only elements inside the input are multiplied: the zeros of a border times an infinity would be NaN. `place` counts
 the rows, planes or elements of all images and groups.

@@ -1,5 +1,4 @@
-"""Differences that Kullback-Leibler divergences are made of, in float64: each is computed without cancellation where
-its arguments are nearly equal.
+"""Terms of Kullback-Leibler divergences in float64, computed without cancellation for nearly equal arguments.
 
 Arguments named `rise` are a difference of two others, which the caller knows more precisely than their rounded values
 do.
@@ -7,10 +6,11 @@ do.
 
 from __future__ import annotations
 
-from math import exp, expm1, fabs, lgamma, log, log1p
+from math import exp, expm1, fabs, log, log1p
 
 from ..scalar import wide_scalar
-from .special import digamma, excess, trigamma
+from .density import digamma_gap, gamma_peak
+from .special import excess, trigamma
 
 
 @wide_scalar
@@ -130,15 +130,55 @@ def trigamma_mean(x, rise, weighted):
 
 @wide_scalar
 def digamma_rise(x, y, rise):
-    """digamma(y) - digamma(x), with rise = y - x."""
-    return rise * trigamma_mean(x, rise, 0) if fabs(rise) <= 0.5 * min(x, y) else digamma(y) - digamma(x)
+    """digamma(y) - digamma(x), with rise = y - x: by the recurrence up to 10, whose terms have one sign."""
+    total = 0.0
+    while x < 10.0:
+        total += rise / (x * y)
+        x += 1.0
+        y += 1.0
+    if fabs(rise) <= 0.5 * min(x, y):
+        return total + rise * trigamma_mean(x, rise, 0)
+    return total + (log_ratio(y, x, -rise) + (digamma_gap(x) - digamma_gap(y)))
 
 
 @wide_scalar
 def lgamma_divergence(x, y, rise):
-    """lgamma(y) - lgamma(x) - rise * digamma(x), with rise = y - x."""
-    return (
-        rise * rise * trigamma_mean(x, rise, 1)
-        if fabs(rise) <= 0.5 * min(x, y)
-        else lgamma(y) - lgamma(x) - rise * digamma(x)
-    )
+    """lgamma(y) - lgamma(x) - rise * digamma(x), with rise = y - x: by the recurrence up to 10, whose terms are
+    positive.
+    """
+    total = 0.0
+    while x < 10.0:
+        total += excess(rise / x) if fabs(rise) <= 0.5 * x else rise / x - log_ratio(y, x, -rise)
+        x += 1.0
+        y += 1.0
+    if fabs(rise) <= 0.5 * min(x, y):
+        return total + rise * rise * trigamma_mean(x, rise, 1)
+    return total + (entropy_gap(y, x, -rise) + (rise * digamma_gap(x) + (gamma_peak(x) - gamma_peak(y))))
+
+
+@wide_scalar
+def gumbel_exponent(shift, scale, other):
+    """log gamma(1 + scale / other) - shift / other."""
+    ratio = scale / other
+    change = (scale - other) / other
+    return lgamma_divergence(2.0, 1.0 + ratio, change) + 0.42278433509846713 * change - shift / other
+
+
+@wide_scalar
+def gumbel_divergence(shift, scale, other):
+    """The divergence of Gumbel distributions `shift` apart, of these scales."""
+    curve = lgamma_divergence(2.0, 1.0 + scale / other, (scale - other) / other)
+    return itakura_saito(scale, other) + exp_excess(gumbel_exponent(shift, scale, other)) + curve
+
+
+@wide_scalar
+def gumbel_slope(shift, scale, other, by):
+    """The derivative of gumbel_divergence by its input 0, 1 or 2."""
+    ratio = scale / other
+    change = (scale - other) / other
+    growth = expm1(gumbel_exponent(shift, scale, other))
+    if by == 0:
+        return -growth / other
+    rise = digamma_rise(2.0, 1.0 + ratio, change)
+    by_scale = growth * (0.42278433509846713 + rise) + rise + change / ratio
+    return by_scale / other if by == 1 else (shift / other * growth - ratio * by_scale) / other

@@ -10,8 +10,9 @@ from ..scalar import scalar
 
 @scalar
 def quotient(x, y):
-    """x // y of integers that are not negative: half of the instructions of a division that has to look at signs, and
-    32 bits wherever both have no more.
+    """x // y of non-negative integers, in 32 bits if both fit.
+
+    It takes half of the instructions of a signed division.
     """
     return int64(uintp(x) // uintp(y))
 
@@ -24,9 +25,7 @@ def quotient32(x, y):
 
 @scalar
 def reciprocal32(y):
-    """The least number above 2^63 / y, for y from 1 to 2^31 - 1: what a division by y in a loop becomes a product
-    with.
-    """
+    """The least number above 2^63 / y, for y from 1 to 2^31 - 1; turns divisions by y in a loop into products."""
     return (uint64(1) << uint64(63)) // uint64(y) + uint64(1)
 
 

@@ -1,5 +1,4 @@
-"""Device functions of the implicit GEMM convolution: they copy the input into a grid in which every row of the im2col
-matrix is contiguous.
+"""Device functions of the implicit GEMM convolution: copy the input into a grid with contiguous im2col rows.
 
 A grid has the shape (channels, phases, variants, depth, height, images, width) and holds some images with their
 padding. An axis with stride s has s phases: phase r holds every s-th element, beginning with element r. Within a
@@ -29,13 +28,13 @@ from ..registers.primitives import (
     split4,
     split8,
     split16,
-    turn_block,
+    transpose_block,
 )
 from ..scalar import scalar, shared_scalar
 
 
 class GridLines(NamedTuple):
-    """How the lines of a grid's phase follow each other: those of `stack` images side by side, grid_h times."""
+    """The order of the lines of a grid's phase: the lines of `stack` images side by side, grid_h times."""
 
     grid_h: int
     stack: int
@@ -689,7 +688,9 @@ def transpose_outputs(
             whole, blocks = width - width % lanes, stop - stop % lanes
             for j in range(0, whole, lanes):
                 for w in range(0, blocks, lanes):
-                    turn_block(g, source + j * feature_step + w, feature_step, transposed, at + w * panel + j, panel)
+                    transpose_block(
+                        g, source + j * feature_step + w, feature_step, transposed, at + w * panel + j, panel
+                    )
             for j in range(width):
                 for w in range(blocks if j < whole else 0, stop):
                     transposed[uintp(at + w * panel + j)] = g[uintp(source + j * feature_step + w)]
@@ -718,7 +719,7 @@ def transpose_sums(sums, sums_at, step, rows, columns, out, out_at, out_step, la
     whole, blocks = rows - rows % lanes, columns - columns % lanes
     for j in range(0, blocks, lanes):
         for i in range(0, whole, lanes):
-            turn_block(sums, sums_at + i * step + j, step, out, out_at + j * out_step + i, out_step)
+            transpose_block(sums, sums_at + i * step + j, step, out, out_at + j * out_step + i, out_step)
     for j in range(columns):
         for i in range(whole if j < blocks else 0, rows):
             out[uintp(out_at + j * out_step + i)] = sums[uintp(sums_at + i * step + j)]

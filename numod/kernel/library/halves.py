@@ -42,7 +42,7 @@ def to_float16(x):
 
 @scalar
 def from_bfloat16(bits):
-    """The float32 whose upper half these bits are."""
+    """The float32 with these bits as its upper half."""
     return float_of_bits32(uint32(uint32(bits) << uint32(16)))
 
 

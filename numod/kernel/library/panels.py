@@ -1,5 +1,4 @@
-"""Device functions of matrix products by register tiles: packing into panels that a tile reads contiguously, and the
-product of one block.
+"""Device functions of register-tiled matrix products: packing into contiguous panels, and the product of one block.
 
 The kernel does the blocking and the division among threads (`ops.matmul.tiled`). The tile itself is in
 `kernel.registers.tiles`.
@@ -17,8 +16,8 @@ from ..registers.primitives import (
     tile1,
     tile2,
     tile3,
-    turn_block,
-    turn_edge,
+    transpose_block,
+    transpose_edge,
 )
 from ..language import address_of, uint32, uint8, uintp
 from ..scalar import scalar, shared_scalar
@@ -49,12 +48,12 @@ def pack_columns(b, base, row_step, column_step, depth, width, panels, panels_at
                 for step in range(0, depth, lanes):
                     k = min(step, depth - lanes)  # the last block overlaps the one before
                     if panel_columns >= lanes:
-                        turn_block(
+                        transpose_block(
                             b, base + k + (j + c) * column_step, column_step, panels,
                             panels_at + j * depth + k * panel + c, panel,
                         )  # fmt: skip
                     else:
-                        turn_edge(
+                        transpose_edge(
                             b, base + k + (j + c) * column_step, column_step, panels,
                             panels_at + j * depth + k * panel + c, panel, panel_columns,
                         )  # fmt: skip
@@ -68,7 +67,7 @@ def pack_columns(b, base, row_step, column_step, depth, width, panels, panels_at
 
 
 @shared_scalar
-def turn(x, at, step, lines, n, out, out_at, out_step, lanes):
+def transpose(x, at, step, lines, n, out, out_at, out_step, lanes):
     """out (n, lines) = x (lines, n) transposed. Lines are `step` and `out_step` apart."""
     if lines < lanes or n < lanes:
         for k in range(n):
@@ -79,7 +78,7 @@ def turn(x, at, step, lines, n, out, out_at, out_step, lanes):
         line = min(first, lines - lanes)  # the last blocks overlap those before
         for start in range(0, n, lanes):
             k = min(start, n - lanes)
-            turn_block(x, at + line * step + k, step, out, out_at + k * out_step + line, out_step)
+            transpose_block(x, at + line * step + k, step, out, out_at + k * out_step + line, out_step)
 
 
 @shared_scalar

@@ -10,7 +10,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..language import uintp
-from ..registers.primitives import turn_block, turn_edge, depthwise_fma1, depthwise_fma2, depthwise_fma3, depthwise_fma4
+from ..registers.primitives import (
+    transpose_block,
+    transpose_edge,
+    depthwise_fma1,
+    depthwise_fma2,
+    depthwise_fma3,
+    depthwise_fma4,
+)
 from ..scalar import scalar, shared_scalar
 
 
@@ -54,8 +61,8 @@ def fill_tap_table(tap_table, base, n, source, kernel, stride, pad, step, back):
             tap_table[uintp(base + 4 * i + 3)],
         ) = taps, first, place, 1
     apart, along = (stride, 1) if back else (1, stride)
-    for turn in range(apart, n):
-        entry = base + 4 * (n - 1 - turn)
+    for distance in range(apart, n):
+        entry = base + 4 * (n - 1 - distance)
         next_entry = entry + 4 * apart
         if (
             tap_table[uintp(entry)] == tap_table[uintp(next_entry)]
@@ -77,7 +84,7 @@ def load_transposed(x, base, step, plane_count, n, tile, tile_at, lanes):
         return
     for start in range(0, n, lanes):
         k = min(start, n - lanes)  # the last square overlaps the one before
-        turn_edge(x, base + k, step, tile, tile_at + k * lanes, lanes, plane_count)
+        transpose_edge(x, base + k, step, tile, tile_at + k * lanes, lanes, plane_count)
 
 
 @scalar
@@ -87,8 +94,8 @@ def load_weights_transposed(weight, channel, plane_count, channels, taps, weight
     """
     whole = (taps + lanes - 1) // lanes * lanes
     if channel + plane_count <= channels and (channel + plane_count - 1) * taps + whole <= weight.size:
-        for tap in range(0, taps, lanes):  # what is beyond the last tap is not looked at
-            turn_edge(weight, channel * taps + tap, taps, weights, weights_at + tap * lanes, lanes, plane_count)
+        for tap in range(0, taps, lanes):  # lanes beyond the last tap are not used
+            transpose_edge(weight, channel * taps + tap, taps, weights, weights_at + tap * lanes, lanes, plane_count)
         return
     for lane in range(lanes):
         base = (channel + min(lane, plane_count - 1)) % channels * taps
@@ -108,7 +115,7 @@ def store_transposed(tile, tile_at, plane_count, n, out, base, step, lanes):
         return
     for start in range(0, n, lanes):
         k = min(start, n - lanes)
-        turn_block(tile, tile_at + k * lanes, lanes, out, base + k, step)
+        transpose_block(tile, tile_at + k * lanes, lanes, out, base + k, step)
 
 
 @shared_scalar

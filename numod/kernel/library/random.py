@@ -1,4 +1,4 @@
-"""Random bits and numbers of a counter: the same on every target, in any order, by any number of threads."""
+"""Counter-based random bits and numbers: equal on every target, in any order, with any number of threads."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def unit(high, low):
 
 @inlined_scalar
 def draw_uniforms(high, low, seed, offset, start, end):
-    """The words of which `unit` makes the elements' numbers in [0, 1); those of `low` in float64 alone.
+    """The words from which `unit` computes numbers in [0, 1); `low` is used for float64 only.
 
     The number of the element that has the first ones.
     """

@@ -64,7 +64,7 @@ def write_scaled(x, out, base, n, middle, scale, shift):
 
 
 @scalar
-def slope_sums(g, x, base, n, middle):
+def gradient_sums(g, x, base, n, middle):
     """The sums of g and of g * (x - middle), in blocks as in `row_sum`."""
     first = float64(0)
     second = float64(0)
@@ -80,7 +80,7 @@ def slope_sums(g, x, base, n, middle):
 
 
 @scalar
-def write_slopes(g, x, out, base, n, middle, factor, scale, level, slope):
+def write_gradients(g, x, out, base, n, middle, factor, scale, level, slope):
     """out = scale * (g * factor - level - (x - middle) * slope), from `base` on."""
     for k in range(n):
         out[uintp(base + k)] = scale * (g[uintp(base + k)] * factor - level - (x[uintp(base + k)] - middle) * slope)

@@ -6,7 +6,7 @@ from ..registers.primitives import greatest_of_line, lift_line, scale_line, sum_
 from ..language import real, uintp
 from ..scalar import scalar
 from .arithmetic import larger, lifted_exp
-from .panels import turn
+from .panels import transpose
 
 
 @scalar
@@ -67,15 +67,15 @@ def strip(x, rows, task, outer, n, inner, columns, lanes):
         return column, base, width, inner
     column = task * columns
     base, width = column * n, min(columns, outer - column)
-    turn(x, base, n, width, n, rows, base, width, lanes)
+    transpose(x, base, n, width, n, rows, base, width, lanes)
     return column, base, width, width
 
 
 @scalar
-def turn_back(results, out, base, n, width, inner, lanes):
-    """Transpose the results of a strip into out if inner is 1; else they are there already."""
+def transpose_back(results, out, base, n, width, inner, lanes):
+    """Transpose the results of a strip into out if inner is 1; otherwise they are in out already."""
     if inner == 1:
-        turn(results, base, width, n, width, out, base, n, lanes)
+        transpose(results, base, width, n, width, out, base, n, lanes)
 
 
 @scalar

@@ -150,6 +150,16 @@ def gamma_density(a, x):
 
 
 @wide_scalar
+def incomplete_gamma_slope(a, x):
+    """x^(a - 1) exp(-x) / gamma(a), the derivative of the lower incomplete gamma function."""
+    if x == 0.0:
+        return 0.0 if a > 1.0 else 1.0 if a == 1.0 else 1e400
+    if not (a >= 0.0 and x > 0.0):
+        return 1e400 - 1e400
+    return gamma_density(a, x) * a / x if x < 1e300 else 0.0
+
+
+@wide_scalar
 def uniform_gamma(a, x, upper):
     """The incomplete gamma function for a large a by Temme's uniform expansion (DLMF 8.12.3), to order a^-3."""
     ratio = (x - a) / a

@@ -132,8 +132,9 @@ class _Fold:
         )
 
     def by_count(self, count: object, simple: object, write: Callable, known: tuple[int, ...] = (2, 3)) -> None:
-        """Write a fold of `count` lines or taps: by `write(count)`, unrolled, if the count is `known` and `simple`
-        holds, else by `write(None)`, with a loop.
+        """Write a fold of `count` lines or taps.
+
+        Unrolled by `write(count)` if the count is `known` and `simple` holds, else as a loop by `write(None)`.
         """
         if not known:
             write(None)

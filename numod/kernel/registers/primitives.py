@@ -1,4 +1,4 @@
-"""The functions of this folder in plain Python, for kernels to import: each computes the same results.
+"""The functions of this folder in plain Python, for kernels to import; the compiled forms compute equal results.
 
 A compiled kernel calls the vector instructions of that name instead. A vector has as many lanes as a register of this
 processor holds elements of the array's type. An array and the index of its first element are two arguments.
@@ -34,13 +34,13 @@ def copy_strip(x, x_at, x_step, out, out_at, count):
     _copy_lines(x, x_at, x_step, out, out_at, count, host().rows)
 
 
-def turn_block(x, x_at, x_step, out, out_at, out_step):
+def transpose_block(x, x_at, x_step, out, out_at, out_step):
     """Transpose a square of one register's width: out (k, j) = x (j, k)."""
-    turn_edge(x, x_at, x_step, out, out_at, out_step, _lanes(x))
+    transpose_edge(x, x_at, x_step, out, out_at, out_step, _lanes(x))
 
 
-def turn_edge(x, x_at, x_step, out, out_at, out_step, held):
-    """Transpose like `turn_block`, reading only `held` lines; the last one is repeated."""
+def transpose_edge(x, x_at, x_step, out, out_at, out_step, held):
+    """Transpose like `transpose_block`, reading only `held` lines; the last one is repeated."""
     for k in range(_lanes(x)):
         for j in range(_lanes(x)):
             out[out_at + k * out_step + j] = x[x_at + min(j, held - 1) * x_step + k]
@@ -353,11 +353,11 @@ def greatest_score(scores, scores_at, n, factor):
     )
 
 
-def chances_of(scores, scores_at, attention_weights, chances_at, n, factor, shift):
+def exp_scores(scores, scores_at, attention_weights, weights_at, n, factor, shift):
     """attention_weights (n) = exp(scores * factor - shift), at most 1 each. Returns the sum."""
     for k in range(n):
-        attention_weights[chances_at + k] = math.exp(scores[scores_at + k] * factor - shift)
-    return sum(attention_weights[chances_at + k] for k in range(n))
+        attention_weights[weights_at + k] = math.exp(scores[scores_at + k] * factor - shift)
+    return sum(attention_weights[weights_at + k] for k in range(n))
 
 
 def log_sums(highs, highs_at, totals, totals_at, out, out_at, n):
@@ -381,15 +381,15 @@ def lstm_gates(
         h[h_at + k] = state[state_at + k] = o * math.tanh(value)
 
 
-def lstm_slopes(
-    given_h, given_h_at, given_c, given_c_at, d_h, d_h_at, d_c, d_c_at, gates, gates_at, c, c_at, c_before, c_before_at,
-    d_x, d_x_at, slopes, slopes_at, new_d_c, new_d_c_at, n,
+def lstm_gate_gradients(
+    d_out_h, d_out_h_at, d_out_c, d_out_c_at, d_h, d_h_at, d_c, d_c_at, gates, gates_at, c, c_at, c_before, c_before_at,
+    d_x, d_x_at, d_gates, d_gates_at, new_d_c, new_d_c_at, n,
 ):  # fmt: skip
     """The gradients of a step of an LSTM cell."""
     for k in range(n):
         i, f, g, o = (gates[gates_at + q * n + k] for q in range(4))
-        tanh_c, total_d_h = math.tanh(c[c_at + k]), given_h[given_h_at + k] + d_h[d_h_at + k]
-        total_d_c = total_d_h * o * (1 - tanh_c * tanh_c) + given_c[given_c_at + k] + d_c[d_c_at + k]
+        tanh_c, total_d_h = math.tanh(c[c_at + k]), d_out_h[d_out_h_at + k] + d_h[d_h_at + k]
+        total_d_c = total_d_h * o * (1 - tanh_c * tanh_c) + d_out_c[d_out_c_at + k] + d_c[d_c_at + k]
         sums = (
             total_d_c * g * i * (1 - i),
             total_d_c * c_before[c_before_at + k] * f * (1 - f),
@@ -397,7 +397,7 @@ def lstm_slopes(
             total_d_h * tanh_c * o * (1 - o),
         )
         for q, value in enumerate(sums):
-            d_x[d_x_at + q * n + k] = slopes[slopes_at + q * n + k] = value
+            d_x[d_x_at + q * n + k] = d_gates[d_gates_at + q * n + k] = value
         new_d_c[new_d_c_at + k] = total_d_c * f
 
 
@@ -413,46 +413,46 @@ def gru_gates(x, x_at, y, y_at, bias, bias_at, before, before_at, gates, gates_a
         h[h_at + k] = state[state_at + k] = z * (before[before_at + k] - new) + new
 
 
-def gru_slopes(
-    given, given_at, d_h, d_h_at, direct, direct_at, gates, gates_at, h_before, h_before_at,
-    d_x, d_x_at, d_y, d_y_at, slopes, slopes_at, new_direct, new_direct_at, n,
+def gru_gate_gradients(
+    d_out, d_out_at, d_h, d_h_at, direct, direct_at, gates, gates_at, h_before, h_before_at,
+    d_x, d_x_at, d_y, d_y_at, d_gates, d_gates_at, new_direct, new_direct_at, n,
 ):  # fmt: skip
     """The gradients of a step of a GRU cell.
 
-    `direct` is the part of the state's gradient that comes from the next step without a matrix product.
+    `direct` is the part of the state's gradient that bypasses the matrix product of the next step.
     """
     for k in range(n):
         r, z, new, y = (gates[gates_at + q * n + k] for q in range(4))
-        g = given[given_at + k] + d_h[d_h_at + k] + direct[direct_at + k]
+        g = d_out[d_out_at + k] + d_h[d_h_at + k] + direct[direct_at + k]
         d_new = g * (1 - z) * (1 - new * new)
         sums = d_new * y * r * (1 - r), g * (h_before[h_before_at + k] - new) * z * (1 - z), d_new
         for q, value in enumerate(sums):
             d_x[d_x_at + q * n + k] = value
-            d_y[d_y_at + q * n + k] = slopes[slopes_at + q * n + k] = value * r if q == 2 else value
+            d_y[d_y_at + q * n + k] = d_gates[d_gates_at + q * n + k] = value * r if q == 2 else value
         new_direct[new_direct_at + k] = g * z
 
 
-def _rnn(act, slope, name):
+def _rnn(act, derivative, name):
     def gates(x, x_at, y, y_at, h, h_at, state, state_at, n):
         """A step of an RNN cell."""
         for k in range(n):
             h[h_at + k] = state[state_at + k] = act(x[x_at + k] + y[y_at + k])
 
-    def slopes(given, given_at, d_h, d_h_at, h, h_at, d_x, d_x_at, d_y, d_y_at, n):
+    def gradients(d_out, d_out_at, d_h, d_h_at, h, h_at, d_x, d_x_at, d_y, d_y_at, n):
         """The gradients of a step of an RNN cell."""
         for k in range(n):
-            d_x[d_x_at + k] = d_y[d_y_at + k] = (given[given_at + k] + d_h[d_h_at + k]) * slope(h[h_at + k])
+            d_x[d_x_at + k] = d_y[d_y_at + k] = (d_out[d_out_at + k] + d_h[d_h_at + k]) * derivative(h[h_at + k])
 
-    gates.__name__, slopes.__name__ = f"{name}_gates", f"{name}_slopes"
-    return gates, slopes
+    gates.__name__, gradients.__name__ = f"{name}_gates", f"{name}_gate_gradients"
+    return gates, gradients
 
 
 def _sigmoid(x):
     return 1 / (1 + math.exp(-x))
 
 
-rnn_gates, rnn_slopes = _rnn(math.tanh, lambda h: 1 - h * h, "rnn")
-rnn_relu_gates, rnn_relu_slopes = _rnn(lambda x: max(x, 0), lambda h: h > 0, "rnn_relu")
+rnn_gates, rnn_gate_gradients = _rnn(math.tanh, lambda h: 1 - h * h, "rnn")
+rnn_relu_gates, rnn_relu_gate_gradients = _rnn(lambda x: max(x, 0), lambda h: h > 0, "rnn_relu")
 
 
 def rows_in(x, x_at, step, n, re, re_at, im, im_at):

@@ -45,8 +45,8 @@ def functions() -> dict[str, Callable]:
     x_step + j * S + r] for r < held and j < n; 0 unless first <= j * S + r < last and top <= i < bottom. It may write
     beyond these n, up to room - i * less elements in line i, since whole vectors are faster.
 
-    turn_block(x, x_at, x_step, out, out_at, out_step) transposes a square of one register's width: out (k, j) = x (j,
-    k). turn_edge(..., out_step, held) reads only `held` lines and repeats the last one.
+    transpose_block(x, x_at, x_step, out, out_at, out_step) transposes a square of one register's width: out (k, j) = x
+    (j, k). transpose_edge(..., out_step, held) reads only `held` lines and repeats the last one.
     """
     rows, functions = host().rows, {}
 
@@ -77,8 +77,8 @@ def functions() -> dict[str, Callable]:
         add(f"split{stride}", _SPLIT, functools.partial(emit_split, stride), shared=True)
     for name, lanes, vectors in (("copy_panel", None, VECTORS), ("copy_strip", rows, 1)):
         add(name, "x[x_at], x_step, out[out_at], count", functools.partial(_emit_copy_panel, lanes, vectors))
-    add("turn_block", "x[x_at], x_step, out[out_at], out_step", _emit_transpose, shared=True)
-    add("turn_edge", "x[x_at], x_step, out[out_at], out_step, held", _emit_transpose, shared=True)
+    add("transpose_block", "x[x_at], x_step, out[out_at], out_step", _emit_transpose, shared=True)
+    add("transpose_edge", "x[x_at], x_step, out[out_at], out_step, held", _emit_transpose, shared=True)
     return functions
 
 

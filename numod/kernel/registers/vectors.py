@@ -146,8 +146,9 @@ def stack_words() -> Callable:
 
 
 def primitive(name: str, arguments: str, emit: Callable, shared: bool = False, result: str = "void") -> Callable:
-    """The function `name(arguments)` for kernels; `emit(writer, *values)` appends its instructions and returns the
-    function's result, if it has one.
+    """The kernel function `name(arguments)`.
+
+    `emit(writer, *values)` appends its instructions and returns the result, if there is one.
 
     `arguments` are separated by commas: `x[at]` is an array and the index of its first element, which `emit` receives
     as one pointer; `x[]` an array from its first element on; `x*` the address of an element; `real r` a number of the
@@ -203,7 +204,7 @@ def primitive(name: str, arguments: str, emit: Callable, shared: bool = False, r
 
 
 def _argument(text: str) -> tuple[str, list[str]]:
-    """The kind of an argument, and the names of the parameters that it stands for."""
+    """The kind of an argument, and the names of its parameters."""
     array = re.fullmatch(r"(\w+)\[(\w*)\]", text)
     if array:
         return "array", [group for group in array.groups() if group]
@@ -256,7 +257,7 @@ class Writer:
         return self.builder.load(self.at(pointer, *offset))
 
     def load(self, pointer: object, *offset: object, mask: object = None, other: object = None) -> object:
-        """A vector of elements. Masked-out elements are not read; their lanes are those of `other`, or 0."""
+        """A vector of elements. Masked-out elements are not read; their lanes are taken from `other`, or 0."""
         address = self._vector_at(pointer, offset)
         if mask is None:
             return self.builder.load(address, align=self.size)
@@ -337,7 +338,7 @@ class Writer:
         return self.shuffle(first_lane, self.ir.Constant(vector, self.ir.Undefined), [0] * self.lanes)
 
     def shuffle(self, a: object, b: object, order: list[int]) -> object:
-        """The lanes `order` of two vectors; the lanes of b are numbered after those of a."""
+        """The lanes `order` of two vectors; lanes of b are numbered after those of a."""
         return self.builder.shuffle_vector(
             a, b, self.ir.Constant(self.ir.VectorType(self.ir.IntType(32), len(order)), order)
         )
@@ -453,7 +454,7 @@ class Writer:
         return self.either(state, entry_block, last_values, end)
 
     def either(self, first: list, first_block: object, second: list, second_block: object) -> list:
-        """The state that comes from one block or the other."""
+        """The state from one block or the other (phi)."""
         merged = [self.builder.phi(value.type) for value in _flattened(first)]
         for phi, a, b in zip(merged, _flattened(first), _flattened(second)):
             phi.add_incoming(a, first_block)
@@ -484,7 +485,7 @@ class Writer:
 
 
 def _call(context: object, w: Writer, symbol: str, arguments: list, emit: Callable, result: str) -> object:
-    """Call a function whose machine code all kernels share."""
+    """Call a function with machine code that all kernels share."""
     symbol = f"numod_{symbol}_{w.lanes}_{w.element}{'' if w.signed else '_unsigned'}"
     function_type = w.ir.FunctionType(
         {"void": w.ir.VoidType(), "int64": w.ir.IntType(64), "real": w.element}[result],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..branches import amended
+from ..branches import replace_where
 from ..instructions import (
     INF,
     Number,
@@ -182,13 +182,13 @@ def erfcx(x: Number) -> Number:
         power = exp(square)
         return where(square > 709.5, INF, 2.0 * multiply_add(power, rest, power) - value)
 
-    return amended(x < 0.0, value, below)
+    return replace_where(x < 0.0, value, below)
 
 
 @wide_vector
 def log_ndtr(x: Number) -> Number:
     usual = log1p(-0.5 * erfc(0.7071067811865476 * x))
-    return amended(x < -1.0, usual, lambda: log(0.5 * erfcx(-0.7071067811865476 * x)) - 0.5 * x * x)
+    return replace_where(x < -1.0, usual, lambda: log(0.5 * erfcx(-0.7071067811865476 * x)) - 0.5 * x * x)
 
 
 @wide_vector

@@ -5,7 +5,7 @@ Formulas are named in Abramowitz and Stegun's Handbook (A&S). Coefficients are C
 
 from __future__ import annotations
 
-from ..branches import amended
+from ..branches import replace_where, while_any
 from ..instructions import INF, NAN, Number, absolute, library, like, multiply_add, polynomial, where, with_sign
 from .logarithm import log
 from .registry import wide_vector
@@ -51,7 +51,33 @@ _CURVES = (
     -0.2531135531135531,
     1.1666666666666667,
 )
+# lgamma near its roots between -3 and -2: the root in two parts, then lgamma(x) / (x - root) as a centre, the distance
+# from it up to which the polynomial holds, and that polynomial over x - centre
+_ROOTS_BELOW_ZERO = (
+    (-2.4570247382208006, -3.7075610815513266e-17, -2.46, 0.08, (
+        1.5011609351284323, 4.850154049495113, 1.333743951519719, 8.654936687731096, 5.434227743455142,
+        24.410951885935127, 22.350547997969933, 79.92667467131213, 92.87486779875219, 284.3258662887103,
+        389.2064569824313, 1068.9567270734701, 1643.9551645461593, 4156.757103087855, 6948.5768201328565,
+        18855.454442906484, 33706.26204220636,
+    )),
+    (-2.7476826467274127, 9.055340329338315e-17, -2.75, 0.05, (
+        -1.936647980713313, 9.669343267487857, -20.53688050904554, 64.46794395757207, -202.44173305316673,
+        678.276579887579, -2320.6971496376073, 8126.335686011841, -28884.68146614167, 103982.6047091036,
+        -378083.437442305, 1386711.351404495, -5119939.951201427, 18810793.55111206, -70212596.34148389,
+        310212607.5839568, -1168999991.5893095,
+    )),
+)  # fmt: skip
+_ROOT_OF_DIGAMMA = (1.4616321449683622, 9.549995429965697e-17)
+_NEAR_ROOT = (  # digamma(x) / (x - root) from 1 to 2, over 2 x - 3
+    0.9510558760318328, -0.2118137106407303, 0.060135621060196744, -0.018550615381735115, 0.005936795278305649,
+    -0.0019350666648590097, 0.0006368880303257201, -0.00021074841140458636, 6.995018873950506e-05,
+    -2.325824239445257e-05, 7.741232223504057e-06, -2.57809436305308e-06, 8.589127353033379e-07,
+    -2.86315275846934e-07, 9.542050972688906e-08, -3.163020268955334e-08, 1.0542687624027994e-08,
+    -3.7075072647122386e-09, 1.2358072433984831e-09, -2.7619635330317715e-10, 9.206434499177992e-11,
+    -8.498137230186096e-11, 2.832706668021759e-11,
+)  # fmt: skip
 _PI = 3.141592653589793
+_REST_OF_PI = 1.2246467991473532e-16
 
 
 def _log_gamma_of_positive(x: Number) -> Number:
@@ -72,16 +98,46 @@ def _log_gamma_of_positive(x: Number) -> Number:
     return where(large, multiply_add(x - 0.5, logarithm - 1.0, series), middle)
 
 
+def _product_to(x: Number, steps: Number) -> tuple[Number, Number]:
+    """|x| (1 + x) (1 - x) (2 - x) ... (steps - x) for |x| <= 1/2, as a sum of two numbers, so that its logarithm keeps
+    its digits near 1.
+    """
+    ahead = 1.0 + x
+    high = absolute(x) * ahead
+    low = multiply_add(absolute(x), ahead, -high) + absolute(x) * (x - (ahead - 1.0))
+
+    def multiplied(k: Number, high: Number, low: Number) -> list[Number]:
+        factor = k - x
+        product = high * factor
+        error = multiply_add(high, factor, -product) + high * ((k - factor) - x)
+        return [k + 1.0, product, multiply_add(low, factor, error)]
+
+    _, high, low = while_any([like(x, 1.0), high, low], lambda k, *_: k <= steps, multiplied)
+    return high, low
+
+
 @wide_vector
 def lgamma(x: Number) -> Number:
+    """Below 0 by the recurrence up to gamma(2 + x - rint(x)), which keeps digits near the roots that are near integers;
+    from -18 down, where no float is near a root, by reflection (A&S 6.1.17).
+    """
     a = absolute(x)
     value = _log_gamma_of_positive(a)
 
-    def reflected() -> Number:  # A&S 6.1.17
-        part = a - library("rint", a)
-        return where(a == INF, INF, log(_PI / absolute(a * sin(_PI * part))) - value)
+    def below_zero() -> Number:
+        whole = library("rint", a)
+        part = whole - a
+        high, low = _product_to(part, where(a < 18.0, whole, 0.0))
+        recurred = multiply_add(part, polynomial(part, _LOG_GAMMA), -(log(high) + low / high))
+        mirrored = log(_PI / absolute(a * sin(_PI * part))) - value
+        found = where(a == INF, INF, where(part == 0.0, INF, where(a < 18.0, recurred, mirrored)))
+        for high, low, centre, reach, coefficients in _ROOTS_BELOW_ZERO:
+            offset = x - centre
+            near_root = ((x - high) - low) * polynomial(offset, coefficients)
+            found = where(absolute(offset) < reach, near_root, found)
+        return found
 
-    return amended(x < 0.0, value, reflected)
+    return replace_where(x < 0.0, value, below_zero)
 
 
 @wide_vector
@@ -101,25 +157,36 @@ def trigamma(x: Number) -> Number:
         sine = sin(_PI * (x - library("rint", x)))
         return (_PI * _PI) / (sine * sine) - value
 
-    return amended(below, value, reflected)
+    return replace_where(below, value, reflected)
 
 
 @wide_vector
 def digamma(x: Number) -> Number:
-    """Stirling's series from 8 on (A&S 6.3.18); below, less the sum of 1 / (y + k) over k < 8, which is (2y + 7) P'(u)
-    / P(u) with u = y (y + 7).
+    """From 1 to 2 the difference from the root times a polynomial, reached from below 1 and from 2 to 8 by the
+    recurrence; Stirling's series from 8 on (A&S 6.3.18); reflected below 0 (A&S 6.3.7).
     """
     below = x < 0.0
     y = where(below, 1.0 - x, x)
-    u = y * (y + 7.0)
-    eight = (2.0 * y + 7.0) * polynomial(u, (720.0, 504.0, 84.0, 4.0)) / (u * polynomial(u, (720.0, 252.0, 28.0, 1.0)))
-    small = y < 8.0
-    y = where(small, y + 8.0, y)
+    near, top, bottom = y, like(y, 0.0), like(y, 1.0)  # top / bottom: the sum of 1 / near of all steps
+    for _ in range(6):
+        above = near >= 2.0
+        near = where(above, near - 1.0, near)
+        top = where(above, multiply_add(top, near, bottom), top)
+        bottom = where(above, bottom * near, bottom)
+    small = y < 1.0
+    near, top, bottom = where(small, y + 1.0, near), where(small, -1.0, top), where(small, y, bottom)
+    high, low = _ROOT_OF_DIGAMMA
+    between = multiply_add((near - high) - low, polynomial(2.0 * near - 3.0, _NEAR_ROOT), top / bottom)
     square = 1.0 / (y * y)
-    value = (log(y) - 0.5 / y) - square * polynomial(square, _SLOPES) - where(small, eight, 0.0)
+    value = where(y < 8.0, between, (log(y) - 0.5 / y) - square * polynomial(square, _SLOPES))
 
-    def reflected() -> Number:
+    def reflected() -> Number:  # with what rounding 1 - x and pi times the part lost
         part = x - library("rint", x)
-        return where(part == 0.0, NAN, value - _PI / tan(_PI * part))
+        angle = _PI * part
+        lost = multiply_add(like(x, _PI), part, -angle) + _REST_OF_PI * part
+        cotangent = 1.0 / tan(angle)
+        cotangent = where(absolute(part) < 1e-8, cotangent, cotangent - lost * (1.0 + cotangent * cotangent))
+        slope = 1.0 / y + 0.5 * square + square / (6.0 * y)
+        return where(part == 0.0, NAN, value + ((1.0 - y) - x) * slope - _PI * cotangent)
 
-    return where(x == 0.0, with_sign(like(x, INF), x) * -1.0, amended(below, value, reflected))
+    return where(x == 0.0, with_sign(like(x, INF), x) * -1.0, replace_where(below, value, reflected))

@@ -4,7 +4,7 @@ reductions.
 
 from __future__ import annotations
 
-from ..branches import branching, repeated
+from ..branches import branching, while_any
 from ..instructions import NAN, Number, absolute, choose, library, like, where, with_sign
 from .registry import vector
 
@@ -50,7 +50,7 @@ def _left(x: Number, y: Number) -> Number:
         divisor = where(size >= far * step, far * step, where(size >= far, far, y))  # else the quotient may overflow
         return [library("fma", -library("trunc", rest / divisor), divisor, rest)]
 
-    (rest,) = repeated([where(y == y, absolute(x), NAN)], lambda rest: absolute(rest) >= y, take_away)
+    (rest,) = while_any([where(y == y, absolute(x), NAN)], lambda rest: absolute(rest) >= y, take_away)
     return with_sign(where(rest < 0.0, rest + y, rest), x)
 
 

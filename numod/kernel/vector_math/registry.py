@@ -1,6 +1,4 @@
-"""The table of vectorised formulas, by the name of the `math` function each stands for, and the two ways to enter
-one.
-"""
+"""The table of vectorised formulas by the name of the `math` function that they replace, and two ways to add one."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..branches import amended, branching, lane_by_lane
+from ..branches import replace_where, branching, lane_by_lane
 from ..instructions import (
     Number,
     absolute,
@@ -142,7 +142,7 @@ def _of_turn(name: str, x: Number, tiny: float, made: Callable[[Number, Number, 
     """
     usual = made(*(_short_waves(*_near(x)) if x.width == 32 else _waves(x)))
     usual = where(absolute(x) < tiny, x, usual) if tiny else usual
-    return amended(
+    return replace_where(
         absolute(x) >= choose(x, *_FAR),
         usual,
         lambda: made(*_short_waves(*_wrapped(x))) if x.width == 32 else lane_by_lane(name, x),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from ...core import functions as f
 from ...core.tensor import Tensor
-from ...errors import WHOLE, plain
+from ...errors import plain_sizes
 from ...ops.convolution import convolution as op
 from .linear import linear
 from .padding import pad
@@ -16,9 +16,9 @@ __all__ = ["conv1d", "conv2d", "conv3d", "conv_tbc", "conv_transpose1d", "conv_t
 
 def spread(name: str, value: int | Sequence[int], ndim: int) -> tuple[int, ...]:
     """A number, or one per dimension, as a tuple of `ndim` numbers."""
-    if isinstance(value, WHOLE):
-        return (plain(value),) * ndim
-    values = tuple(value)
+    values = plain_sizes(name, value)
+    if isinstance(values, int):
+        return (values,) * ndim
     if len(values) == 1:
         return values * ndim
     if len(values) != ndim:

@@ -185,7 +185,7 @@ def _bags(input: Tensor, offsets: Tensor | None, include_last: bool, to_end: boo
     if not include_last and not starts.numel():
         return flat[:0], starts.new_zeros(1)  # no bags
     bounds = bag_bounds.apply((starts,), (length, include_last))
-    if not bounds.numel() or observed(r.closing(t.bounds), (bounds, 0, length + 1), (1,)):
+    if not bounds.numel() or observed(r.fused_map_reduce(t.bounds), (bounds, 0, length + 1), (1,)):
         _refuse_offsets(starts, length, include_last)
     if not include_last:
         return flat, bounds
@@ -219,7 +219,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     if not tensor.numel():
         if num_classes <= 0:
             raise RuntimeError("Can not infer total number of classes from empty tensor.")
-    elif num_classes < 1 or observed(r.closing(t.bounds), (tensor.contiguous(), 0, num_classes), (1,)):
+    elif num_classes < 1 or observed(r.fused_map_reduce(t.bounds), (tensor.contiguous(), 0, num_classes), (1,)):
         low, high = f.observed_total(r.amin, tensor), f.observed_total(r.amax, tensor)
         if low < 0:
             raise RuntimeError("Class values must be non-negative.")

@@ -48,7 +48,9 @@ def _elementwise(row: object, input: Tensor, target: Tensor, reduction: str, *nu
             [number._layout.dense and number.shape == layout.shape for number in numbers if isinstance(number, Tensor)]
         )
     ):
-        return apply(r.closing(row), (input, target, *numbers), (1.0 / layout.size if reduction == "mean" else 1,))
+        return apply(
+            r.fused_map_reduce(row), (input, target, *numbers), (1.0 / layout.size if reduction == "mean" else 1,)
+        )
     return reduced(row(input, target, *numbers), reduction)
 
 
@@ -321,7 +323,7 @@ def _class_loss(
     if ignores and target.device.backend.is_gpu:
         target = _classes_within(target, ignored, x.shape[1])
     elif ignores:
-        class_bounds = observed(r.closing(t.class_bounds), (f.contiguous(target), x.shape[1], ignored), (1,))
+        class_bounds = observed(r.fused_map_reduce(t.class_bounds), (f.contiguous(target), x.shape[1], ignored), (1,))
         if class_bounds >= 1 << 32:
             _refuse_classes(target, ignored, x.shape[1])
         ignores = class_bounds > 0

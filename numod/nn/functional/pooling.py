@@ -13,7 +13,7 @@ from ...core.create import random
 from ...core.forms import with_out
 from ...core.tensor import Tensor
 from ...core.create.values import tensor
-from ...errors import WHOLE, plain
+from ...errors import plain_sizes
 from ...ops import table as t
 from ...ops.image import pooling as op
 
@@ -36,7 +36,8 @@ _INTEGERS = dtypes.uint8, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64
 
 
 def _tuple(name: str, value: Size, ndim: int) -> tuple[int, ...]:
-    values = (plain(value),) * ndim if isinstance(value, WHOLE) else tuple(value)
+    value = plain_sizes(name, value)
+    values = value if isinstance(value, tuple) else (value,)
     if len(values) == 1:
         values *= ndim
     if len(values) != ndim:
@@ -80,8 +81,13 @@ def _windows(
 ) -> tuple:
     """The op's attributes, after checks."""
     numbers = [
-        plain(setting) if isinstance(setting, WHOLE) or setting is None else tuple(setting)
-        for setting in (kernel, stride, padding, dilation)
+        None if sizes is None and argument == "stride" else plain_sizes(argument, sizes)
+        for argument, sizes in (
+            ("kernel_size", kernel),
+            ("stride", stride),
+            ("padding", padding),
+            ("dilation", dilation),
+        )
     ]
     return _checked(name, tuple(x.shape), *numbers, ceil_mode, ndim)
 
@@ -131,8 +137,8 @@ def _checked(
 
 def _adaptive(name: str, x: Tensor, output_size: Size | Sequence[int | None], ndim: int) -> tuple:
     """The op's attributes for adaptive windows: regular windows if the sizes divide, otherwise with stride 0."""
-    output_size = plain(output_size)
-    wanted = (output_size,) * ndim if output_size is None or isinstance(output_size, int) else tuple(output_size)
+    output_size = plain_sizes("output_size", output_size, optional=ndim > 1)
+    wanted = (output_size,) * ndim if isinstance(output_size, int) else output_size
     if len(wanted) != ndim:
         problem = (
             "'output_size' should contain one int"
@@ -339,6 +345,12 @@ def _fractional(ndim: int) -> tuple[Callable, Callable]:
     ) -> tuple[Tensor, Tensor]:
         if (output_size is None) == (output_ratio is None):
             raise ValueError(f"{name} requires specifying either an output_size or an output_ratio")
+        if input.ndim not in (ndim + 1, ndim + 2):
+            raise RuntimeError(f"{name}(): Expected {ndim + 1}D or {ndim + 2}D tensor, but got: {list(input.shape)}")
+        if 0 in input.shape[-ndim - 1 :]:
+            raise RuntimeError(
+                f"{name}(): Expected input to have non-zero size for non-batch dimensions, but got {list(input.shape)}"
+            )
         window = _tuple(f"{name}: kernel_size", kernel_size, ndim)
         if output_size is None:
             ratios = (output_ratio,) * ndim if isinstance(output_ratio, (int, float)) else tuple(output_ratio)
@@ -346,6 +358,10 @@ def _fractional(ndim: int) -> tuple[Callable, Callable]:
                 raise ValueError(f"{name} requires output_ratio to either be a single Int or tuple of Ints.")
             output_size = [int(n * ratio) for n, ratio in zip(input.shape[-ndim:], ratios)]
         sizes = _tuple("output_size", output_size, ndim)
+        if min(window) <= 0 or min(sizes) <= 0:
+            raise RuntimeError(
+                f"{name}: sizes must be greater than zero, got kernel_size {window}, output_size {sizes}"
+            )
         if any(o + k - 1 > n for o, k, n in zip(sizes, window, input.shape[-ndim:])):
             raise RuntimeError(
                 f"{name}: pool size {window} too large relative to input size {list(input.shape[-ndim:])}"

@@ -110,8 +110,8 @@ class _BlockedAttention(Op):
 
     parameters = ("scale", "causal", "dropped")
 
-    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """As `Op.misfit`."""
+    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.check`."""
         query, mask = (arguments[self.inputs.index(name)] for name in ("query", "mask"))
         if len(sizes["b"]) > LEADS or 0 in (*sizes["b"], *(sizes[name] for name in "lesv")):
             return (

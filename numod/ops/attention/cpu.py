@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from math import exp
 
-from ...kernel.registers.primitives import chances_of, greatest_score, log_sums, scale_line
+from ...kernel.registers.primitives import exp_scores, greatest_score, log_sums, scale_line
 from ...kernel.library.random import draw_uniforms, unit
 from ...kernel.library.panels import multiply_tile, pack_columns
 from ...kernel.language import address_of, int64, parallel_range, real, stack_words, uintp
@@ -85,9 +85,9 @@ def attention_kernel(
                     for row in range(rows):
                         line, at = scores_at + row * block, state_at + start - top + row
                         visible = max(0, min(block_count, start + row + 1 - low)) if causal != 0 else block_count
-                        row_max = state[uintp(at + 2 * CHUNK)]
-                        shift = real(0.0) if row_max == -1e400 else row_max
-                        total = chances_of(scores, line, scores, line, visible, factor, shift)
+                        running_max = state[uintp(at + 2 * CHUNK)]
+                        shift = real(0.0) if running_max == -1e400 else running_max
+                        total = exp_scores(scores, line, scores, line, visible, factor, shift)
                         if low > 0:
                             rescale = exp(state[uintp(at)] - shift)
                             total += state[uintp(at + CHUNK)] * rescale
@@ -95,7 +95,7 @@ def attention_kernel(
                                 out, (head * length + start + row) * width, out, (head * length + start + row) * width,
                                 width, rescale,
                             )  # fmt: skip
-                        state[uintp(at)] = row_max
+                        state[uintp(at)] = running_max
                         state[uintp(at + CHUNK)] = total
                         if DROPPED:
                             drop_scores(
@@ -210,7 +210,7 @@ def attention_gradient_kernel(
                             deltas[uintp(deltas_at + start + row)],
                             logsumexp[uintp(head * length + start + row)],
                         )
-                        chances_of(scores, line, scores, line, visible, factor, shift)
+                        exp_scores(scores, line, scores, line, visible, factor, shift)
                         scores_backward(
                             scores, d_scores, line, visible, delta, real(scale), seed, offset,
                             (head * length + start + row) * count + low, real(dropped),

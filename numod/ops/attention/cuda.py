@@ -50,7 +50,7 @@ def attention_block(
         key_at = i * steps.key_first + j * steps.key_second + k * steps.key_third
         value_at = i * steps.value_first + j * steps.value_second + k * steps.value_third
         mask_at = i * steps.mask_first + j * steps.mask_second + k * steps.mask_third
-        row_max, shift = real(-1e400), real(0.0)  # of row `thread`
+        running_max, shift = real(-1e400), real(0.0)  # of row `thread`
         for part in written(PARTS):
             for c in range(64):
                 totals[64 * part + c] = 0.0
@@ -87,10 +87,10 @@ def attention_block(
                 tile[uintp((8 * down + r) * ACROSS + across)] = greatest_score
             cuda.syncthreads()
             if thread < LINE:
-                old_max = row_max
+                old_max = running_max
                 for c in range(ACROSS):
-                    row_max = max(row_max, tile[uintp(thread * ACROSS + c)])
-                shift = real(0.0) if row_max == -1e400 else row_max
+                    running_max = max(running_max, tile[uintp(thread * ACROSS + c)])
+                shift = real(0.0) if running_max == -1e400 else running_max
                 tile[uintp(LINE * ACROSS + thread)], tile[uintp(LINE * ACROSS + LINE + thread)] = (
                     shift,
                     exp(old_max - shift),

@@ -46,8 +46,9 @@ def transpose_by_window(g, transposed, images, groups, features, windows):
 
 
 def add_windows(sums, out, conv: Geometry):
-    """out (images, groups, channels, depth, height, width) = sums (groups, images, windows, channels, taps), added
-    where each window lies (col2im). Each task computes a plane.
+    """out (images, groups, channels, depth, height, width) = sums (groups, images, windows, channels, taps) by col2im.
+
+    Each task computes a plane.
     """
     windows, taps = conv.out_d * conv.out_h * conv.out_w, conv.kernel_d * conv.kernel_h * conv.kernel_w
     for plane in parallel_range(conv.images * conv.groups * conv.channels):

@@ -66,8 +66,8 @@ class Convolution(Op):
             "groups=1.. shape=0..^*?"
         )
 
-    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """See `Op.misfit`."""
+    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """See `Op.check`."""
         stride, padding, dilation, groups, shape = parameters
         rank = arguments[0].ndim
         if (
@@ -119,21 +119,21 @@ class Convolution(Op):
         weight: tuple,
         result: tuple,
         parameters: tuple,
-        finish: Epilogue | None,
+        epilogue: Epilogue | None,
         is_transformed: bool,
     ) -> tuple[Callable, tuple]:
         """Launcher and constants of the kernel for floats on a CPU."""
         numbers, work = geometry(x, weight, result, *parameters[:4]), _work(result, weight)
         if suits(self.name, x, weight, out.storage.itemsize):
-            return planes_launcher(self.name, out, x, weight, result, parameters[:4], work, finish), ()
+            return planes_launcher(self.name, out, x, weight, result, parameters[:4], work, epilogue), ()
         if is_transformed or self._by_winograd(out, x, weight, result, parameters[:4]):
             return winograd_launcher(
-                self.name, out, x, weight, result, parameters[:4], work, finish, is_transformed
+                self.name, out, x, weight, result, parameters[:4], work, epilogue, is_transformed
             ), ()
         product = (
             None
             if self is convolution_weight
-            else product_launcher(self.name, out, x, weight, result, parameters[:4], finish)
+            else product_launcher(self.name, out, x, weight, result, parameters[:4], epilogue)
         )
         if product is not None:
             return product, ()
@@ -145,7 +145,7 @@ class Convolution(Op):
             and (prod(weight[2:]) > 1 or prod(weight) <= _FEW_WEIGHTS)
         ):
             return flipped_launcher(out, x, weight, result, parameters[:4], work), ()
-        return grid_launcher(self.name, out, numbers, weight, parameters[:4], work, finish), ()
+        return grid_launcher(self.name, out, numbers, weight, parameters[:4], work, epilogue), ()
 
     def _by_winograd(self, out: Layout, x: tuple, weight: tuple, result: tuple, parameters: tuple) -> bool:
         """Whether Winograd's method is expected to take at least 10 % less time than direct products.
@@ -172,7 +172,7 @@ class Convolution(Op):
         )
         return Packing(1, spread_weight, (), spread_convolution) if packs else None
 
-    def finished(
+    def with_epilogue(
         self,
         name: str,
         arguments: tuple,
@@ -182,8 +182,10 @@ class Convolution(Op):
         shape: tuple,
         tensors: list[Layout],
     ) -> Callable | None:
-        """See `Op.finished`. For the forward convolution of floats on a CPU, and loops over the whole result whose
-        tensors have one stride along a plane.
+        """See `Op.with_epilogue`.
+
+        For the forward convolution of floats on a CPU, and loops over the whole result with tensors that have one
+        stride along a plane.
         """
         first, second, *transformed = arguments
         x, weight, result = self.shapes(first, second, parameters)
@@ -197,11 +199,11 @@ class Convolution(Op):
             or len(sizes) > 1
         ):
             return None
-        finish = Epilogue(loop, product, tuple([(*step[:2], end[-1]) for step, end in zip(steps, ends)]))
+        epilogue = Epilogue(loop, product, tuple([(*step[:2], end[-1]) for step, end in zip(steps, ends)]))
         run, constants = self._fast(
-            layout(result, first.dtype, first.device), x, weight, result, parameters, finish, bool(transformed)
+            layout(result, first.dtype, first.device), x, weight, result, parameters, epilogue, bool(transformed)
         )
-        return lambda inputs, out, arrays, numbers: run(*inputs, out, *constants, *arrays, *finish.sizes(), *numbers)
+        return lambda inputs, out, arrays, numbers: run(*inputs, out, *constants, *arrays, *epilogue.sizes(), *numbers)
 
 
 class SpreadWeight(Op):

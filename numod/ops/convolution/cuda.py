@@ -52,6 +52,6 @@ def block_launcher(name: str, out: Layout, numbers: Geometry) -> tuple[Callable,
         signature,
         out.dtype,
         parts * groups * rows * columns * inner // 4,
-        team=blocks,
+        blocks=blocks,
     )
     return (run, constants) if parts == 1 else (in_parts(run, constants, out, parts), ())

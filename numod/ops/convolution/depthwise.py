@@ -15,7 +15,7 @@ import numpy as np
 
 from ...device import Layout
 from ...kernel import build
-from ...kernel.language import FINISH, int64, parallel_range, uintp
+from ...kernel.language import EPILOGUE, int64, parallel_range, uintp
 from ...kernel.library.direct import Geometry
 from ...kernel.library.planes import (
     add_weight_gradient,
@@ -136,7 +136,7 @@ def depthwise_kernel(
                 LANES,
             )
             for output_plane in range(plane, plane + plane_count):
-                FINISH(
+                EPILOGUE(
                     output_plane // conv.groups,
                     output_plane % conv.groups,
                     output_plane * conv.out_h * conv.out_w,
@@ -222,7 +222,7 @@ def planes_launcher(
     result: tuple,
     parameters: tuple,
     work: int,
-    finish: Epilogue | None = None,
+    epilogue: Epilogue | None = None,
 ) -> Callable:
     """A launcher of op's kernel that allocates its scratch memory. `parameters` are (stride, padding, dilation,
     groups).
@@ -254,7 +254,7 @@ def planes_launcher(
         constants += [int(back), *taps, *[-(p * d // s) if back else d for p, d, s in zip(taps, step, stride)]]
     kernel = depthwise_weight_kernel if on_weight else depthwise_kernel
     arrays = (*[storage.name] * 3, *(kind.name for _, kind in scratch))
-    run = launcher("convolution", kernel, out, arrays, work, finish, build.FAST_POINTWISE, LANES=lanes)
+    run = launcher("convolution", kernel, out, arrays, work, epilogue, build.FAST_POINTWISE, LANES=lanes)
     constants, scratch, make = (
         (*constants, *geometry(source, weight, target, *parameters)),
         tuple(scratch),

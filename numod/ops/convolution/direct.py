@@ -12,7 +12,7 @@ from ...kernel import bind, build
 from ...kernel.language import int64, parallel_range, uintp
 from ...kernel.library.direct import Geometry, convolve_plane_back, convolve_row, correlate_tap
 from ...kernel.specialize import arguments, specialized
-from ..matmul.epilogue import Epilogue, unfinished
+from ..matmul.epilogue import Epilogue, without_epilogue
 
 
 def forward_direct(x, weight, out, conv: Geometry):
@@ -41,19 +41,19 @@ def launcher(
     out: Layout,
     arrays: tuple[str, ...],
     work: int,
-    finish: Epilogue | None = None,
+    epilogue: Epilogue | None = None,
     fastmath: frozenset = build.FAST_REDUCTION,
     **values: object,
 ) -> Callable:
-    """A launcher of a kernel with `arrays` (names of storages), int64 numbers and the arguments of `finish`.
+    """A launcher of a kernel with `arrays` (names of storages), int64 numbers and the arguments of `epilogue`.
 
     `values`: the compile-time parameters. Kernels that sum in register tiles need only FAST_POINTWISE, and then share
     the machine code of their device functions.
     """
     numbers = len(arguments(kernel)) - len(arrays)
-    signature = bind.signature(*arrays, numbers=numbers, others=finish.types() if finish else ())
+    signature = bind.signature(*arrays, numbers=numbers, others=epilogue.types() if epilogue else ())
     source = specialized(kernel, **values)
-    source = finish.joined(source) if finish else unfinished(source)
+    source = epilogue.inlined_into(source) if epilogue else without_epilogue(source)
     return bind.launcher(out.device, f"{name}_{kernel.__name__}", source, signature, out.dtype, work, fastmath)
 
 

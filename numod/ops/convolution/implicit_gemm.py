@@ -16,7 +16,7 @@ import numpy as np
 
 from ...device import Layout, threads
 from ...kernel import bind, build, specialize
-from ...kernel.language import FINISH, int64, parallel_range, uintp
+from ...kernel.language import EPILOGUE, int64, parallel_range, uintp
 from ...kernel.library.direct import Geometry, convolve_plane_back, convolve_row, correlate_tap
 from ...kernel.library.grid import (
     fill_columns,
@@ -37,13 +37,13 @@ from ..matmul.epilogue import Epilogue
 from .direct import geometry, launcher
 
 _GRID = 1 << 17  # elements of a grid: it stays in the second-level cache
-# elements of a grid on processors with 16 vector registers: their caches are small, and their tiles have few rows, each
-# of which reads the grid again
+# elements of a grid on processors with 16 vector registers, which have small caches and tiles with few rows, so that
+# the grid is read more often
 _SMALL = 1 << 15
 _WORKERS = 8  # iterations of the parallel loop, each with its own grid
 _TASKS = 4  # minimum number of tasks, so that threads can share a convolution
-_LARGE = 1 << 15  # size of a weight from which workers do not have their own sums of its gradient, if
-_WHOLE = 1 << 22  # a grid of all images has at most so many elements: it stays in the shared cache
+_LARGE = 1 << 15  # size of a weight from which workers share the sums of its gradient, if
+_WHOLE = 1 << 22  # a grid of all images has at most this many elements and stays in the shared cache
 _HUGE = 1 << 17  # features times channels from which the weight is packed tile by tile, not as a whole
 _MANY = 64  # rows of a product from which workers share a grid
 _FEWEST = 16  # rows per worker that shares a grid
@@ -239,7 +239,7 @@ def forward_grid(
                 if not isfinite(out[uintp(line + low)]):  # an infinite weight affects all elements of a plane
                     for output_line in range((line + low) // conv.out_w, (line + high) // conv.out_w):
                         convolve_row(x, weight, out, output_line, conv)
-                FINISH(batch, row, line, low, high)
+                EPILOGUE(batch, row, line, low, high)
 
 
 def input_grid(
@@ -260,7 +260,7 @@ def input_grid(
     LANES,
     PACKED,
 ):
-    """out = the gradient of the input. Its elements fall into phases by the stride; each phase has its own taps."""
+    """out = the gradient of the input. Its elements are divided into phases by the stride, with different taps."""
     taps = conv.kernel_d * conv.kernel_h * conv.kernel_w
     padded_rows = -(-conv.channels // TILE_ROWS) * TILE_ROWS
     plane = plan.grid_d * plan.grid_h * plan.stack * plan.grid_w
@@ -876,12 +876,18 @@ def flipped_launcher(out: Layout, x: tuple, weight: tuple, result: tuple, parame
 
 
 def grid_launcher(
-    op: str, out: Layout, numbers: Geometry, weight: tuple, parameters: tuple, work: int, finish: Epilogue | None = None
+    op: str,
+    out: Layout,
+    numbers: Geometry,
+    weight: tuple,
+    parameters: tuple,
+    work: int,
+    epilogue: Epilogue | None = None,
 ) -> Callable:
     """A launcher of op's kernel that allocates its scratch memory. `parameters` are (stride, padding, dilation,
     groups).
     """
-    run, shared_by = _grid_kernel(op, out, numbers, weight, parameters, work, finish)
+    run, shared_by = _grid_kernel(op, out, numbers, weight, parameters, work, epilogue)
     make = out.device.backend.scratch
 
     def launch(first: object, second: object, result: object, *further: object) -> None:
@@ -892,7 +898,13 @@ def grid_launcher(
 
 
 def _grid_kernel(
-    op: str, out: Layout, numbers: Geometry, weight: tuple, parameters: tuple, work: int, finish: Epilogue | None = None
+    op: str,
+    out: Layout,
+    numbers: Geometry,
+    weight: tuple,
+    parameters: tuple,
+    work: int,
+    epilogue: Epilogue | None = None,
 ) -> tuple[Callable, Callable[[int], tuple]]:
     """The launcher of op's kernel, and a function of the number of threads that returns (scratch memory, constants).
 
@@ -962,7 +974,7 @@ def _grid_kernel(
     arrays = (*[storage.name] * 3, *(kind.name for _, kind in shared_by(1)[0]))
     fastmath = build.FAST_REDUCTION if kernel is weight_lines else build.FAST_POINTWISE
     values = {name: value for name, value in values.items() if specialize.has(kernel, name)}
-    return launcher(op, kernel, out, arrays, work, finish, fastmath, **values), shared_by
+    return launcher(op, kernel, out, arrays, work, epilogue, fastmath, **values), shared_by
 
 
 def _ceil(n: int, step: int) -> int:

@@ -19,7 +19,7 @@ _AGAIN = 1 << 18
 
 
 def product_launcher(
-    op: str, out: Layout, x: tuple, weight: tuple, result: tuple, parameters: tuple, finish: Epilogue | None
+    op: str, out: Layout, x: tuple, weight: tuple, result: tuple, parameters: tuple, epilogue: Epilogue | None
 ) -> Callable | None:
     """A launcher of the products of the convolution or its input's gradient. None if it is not such a convolution,
     or if the implicit GEMM is faster.
@@ -42,6 +42,6 @@ def product_launcher(
         ((channels, features), (1, channels), features) if back else ((features, channels), (channels, 1), channels)
     )
     a, b = layout(shape, out.dtype, out.device, steps), layout((inner, positions), out.dtype, out.device)
-    run = tiled_launcher(op, a, b, x[0], 0, inner * positions, finish)
+    run = tiled_launcher(op, a, b, x[0], 0, inner * positions, epilogue)
     no_bias = out.device.empty(0, out.storage)
     return run and (lambda x_data, weight, result, *further: run(weight, x_data, result, no_bias, *further))

@@ -16,7 +16,7 @@ from ...device import Layout
 from ...device.threads import get_num_threads
 from ...kernel.registers.winograd import TAPS
 from ...kernel import bind, build
-from ...kernel.language import FINISH, int64, parallel_range, uintp
+from ...kernel.language import EPILOGUE, int64, parallel_range, uintp
 from ...kernel.library.direct import Geometry, correlate_tap
 from ...kernel.library.winograd import (
     transform_products,
@@ -32,10 +32,9 @@ from ..matmul.epilogue import Epilogue
 from .direct import geometry, launcher
 
 _TILES = 1 << 17  # elements of the transformed tiles of a task: they stay in the second-level cache
-# limits for transforming all tiles before the weights: at most so many elements of tiles, which stay in the shared
-# cache,
-_WHOLE = 1 << 20
-_LARGE = 1 << 15  # and at least so many channels times features
+# limits for transforming all tiles before the weights: most elements of the tiles, which stay in the shared cache, and
+# least number of channels times features
+_WHOLE, _LARGE = 1 << 20, 1 << 15
 _FEATURES = 16  # features computed at a time
 _DEPTH = 32  # products that are summed before they are added to the total: short sums have small errors
 _SUMMED = 96  # approximate number of tiles that are summed at a time for the gradient of a weight
@@ -238,7 +237,7 @@ def winograd_kernel(
                         LANES,
                     )
                     low, end = 2 * top * conv.out_w, min(conv.out_h, 2 * (top + count)) * conv.out_w
-                    FINISH(image, f, line_at, low, end)
+                    EPILOGUE(image, f, line_at, low, end)
 
 
 def winograd_weight_kernel(
@@ -417,7 +416,7 @@ def winograd_launcher(
     result: tuple,
     parameters: tuple,
     work: int,
-    finish: Epilogue | None = None,
+    epilogue: Epilogue | None = None,
     is_transformed: bool = False,
 ) -> Callable:
     """A launcher of op's kernel that allocates scratch memory. If `is_transformed`, the third input is the transformed
@@ -438,7 +437,7 @@ def winograd_launcher(
         "SIZE": storage.itemsize,
     }
     run = launcher(
-        "convolution", kernel, out, (storage.name,) * 7, work, finish, build.FAST_POINTWISE, **sizes_of_tiles
+        "convolution", kernel, out, (storage.name,) * 7, work, epilogue, build.FAST_POINTWISE, **sizes_of_tiles
     )
     scratch, constants, make = tuple((size, storage) for size in sizes), (*plan, *numbers), out.device.backend.scratch
     # with one thread, a chunk at a time stays in the cache; the results are bitwise equal

@@ -1,6 +1,6 @@
 """Discrete Fourier transforms: on the CPU by `cpu` where it can, else by NumPy's pocketfft; on a GPU by `cuda_stages`.
 
-Inputs are dense; float32 stays float32. `core.fourier` normalises arguments.
+Inputs are dense; float32 stays float32. `core.signal.fourier` normalises arguments.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class Transform(Op):
             "n": " n=1..",
         }.get(self.parameters[-1], "")
 
-    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """As `Op.misfit`."""
+    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.check`."""
         (x,), (dims, *_) = arguments, parameters
         if not x.ndim or not dims or len(set(dims)) < len(dims):
             return f"attribute 'dims' must be dimensions of x, each once, got {dims}"

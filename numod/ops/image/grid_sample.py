@@ -272,9 +272,9 @@ class GridSample(Op):
     )
     inputs, parameters = ("x", "grid"), ("mode", "padding", "corners", "orders")
 
-    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """See `Op.misfit`."""
-        return _misfit(sizes["s"], sizes)
+    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """See `Op.check`."""
+        return _size_error(sizes["s"], sizes)
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         x, grid = arguments
@@ -298,12 +298,12 @@ class GridSpread(Op):
     )
     inputs, parameters = ("d_out", "grid"), ("shape", *GridSample.parameters)
 
-    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """See `Op.misfit`."""
+    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """See `Op.check`."""
         shape = parameters[0]
         if shape[:2] != (sizes["n"], sizes["c"]):
             return f"attribute 'shape' must begin with {sizes['n']}, {sizes['c']}, got {shape}"
-        return _misfit(shape[2:], sizes)
+        return _size_error(shape[2:], sizes)
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (d_out, grid), (shape, *rest) = arguments, parameters
@@ -324,9 +324,9 @@ class GridSlope(Op):
     )
     inputs, parameters, differentiable = ("d_out", "x", "grid"), GridSample.parameters[:3], False
 
-    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """See `Op.misfit`."""
-        return _misfit(sizes["s"], sizes)
+    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """See `Op.check`."""
+        return _size_error(sizes["s"], sizes)
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         _, x, grid = arguments
@@ -335,7 +335,7 @@ class GridSlope(Op):
         )
 
 
-def _misfit(spatial: tuple, sizes: dict) -> str | None:
+def _size_error(spatial: tuple, sizes: dict) -> str | None:
     """An error message if a grid does not fit an image of these spatial sizes, else None."""
     rank = len(spatial)
     fits = rank in (2, 3) and len(sizes["t"]) == rank == sizes["r"]

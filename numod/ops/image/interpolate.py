@@ -88,8 +88,8 @@ class Resample(Op):
     inputs, parameters = ("x", "index", "weight"), ("dim", "size", "back")
     reusable = True
 
-    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """See `Op.misfit`."""
+    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """See `Op.check`."""
         dim, size, back = parameters
         m = (sizes["s"] or (1,))[dim] if back else size
         return (

@@ -21,7 +21,7 @@ from ...kernel import bind, build
 from ...kernel.language import float64, int64, local_array, parallel_range, real, uintp
 from ...kernel.library.division import quotient
 from ...kernel.library.rows import row_sum
-from ...kernel.library.teams import store_4
+from ...kernel.library.cuda_block import store_4
 from ...kernel.library.windows import (
     Pooling,
     fill_windows,
@@ -545,9 +545,9 @@ class _Pool(Op):
 
     parameters = ("kernel", "stride", "padding", "dilation", "sizes")
 
-    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """See `Op.misfit`."""
-        return _misfit(sizes["s"], _replaced(sizes["s"], parameters[4]), parameters)
+    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """See `Op.check`."""
+        return _size_error(sizes["s"], _replaced(sizes["s"], parameters[4]), parameters)
 
     def _plan(
         self,
@@ -622,7 +622,7 @@ def _replaced(shape: tuple, sizes: tuple) -> tuple[int, ...]:
     return (*shape[: -len(sizes)], *sizes)
 
 
-def _misfit(inner: tuple, outer: tuple, parameters: tuple) -> str | None:
+def _size_error(inner: tuple, outer: tuple, parameters: tuple) -> str | None:
     """An error message if windows over the last sizes of `inner` do not give those of `outer`, or if one begins after
     the last element; else None.
     """
@@ -737,12 +737,12 @@ class PlaceGradient(_Pool):
         )
     }
 
-    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """See `Op.misfit`."""
+    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """See `Op.check`."""
         kind = dtypes.int32 if prod(parameters[4]) < 1 << 31 else dtypes.int64
         if arguments[1].dtype is not kind:
             return f"indices must be of {kind}, got {arguments[1].dtype}"
-        return _misfit(_replaced(sizes["s"], parameters[4]), sizes["s"], parameters)
+        return _size_error(_replaced(sizes["s"], parameters[4]), sizes["s"], parameters)
 
     def further_limits(self, arguments: tuple, parameters: tuple, sizes: dict) -> dict[int, int | tuple[int, int]]:
         """See `Op.further_limits`."""
@@ -775,10 +775,10 @@ class AvgPool(_Pool):
             "counts_borders=flag divisor=0.."
         )
 
-    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """See `Op.misfit`."""
+    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """See `Op.check`."""
         ends = sizes["s"], _replaced(sizes["s"], parameters[4])
-        return _misfit(*(reversed(ends) if self.backward else ends), parameters)
+        return _size_error(*(reversed(ends) if self.backward else ends), parameters)
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (x,) = arguments

@@ -65,8 +65,8 @@ class Patches(Op):
             patches.apply((g.contiguous(),), (sizes, kernel, counts, dilation, padding, stride, not back)),
     }  # fmt: skip
 
-    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """See `Op.misfit`."""
+    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """See `Op.check`."""
         shape, kernel, counts, dilation, padding, stride, back = parameters
         expected = tuple(
             (n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in zip(shape, kernel, stride, padding, dilation)

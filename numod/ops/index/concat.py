@@ -60,8 +60,8 @@ class Cat(Op):
             start += argument.shape[dim]
         return Plan(out, _one_by_one(parts))
 
-    def _recipe(self, wanted: list[int], count: int) -> BackwardPlan:
-        return self._recipe_of([(tuple(wanted), self._parts(wanted), ("g", "layouts", "dim"))], wanted, count)
+    def _backward_plan(self, wanted: list[int], count: int) -> BackwardPlan:
+        return self._plan_of_calls([(tuple(wanted), self._parts(wanted), ("g", "layouts", "dim"))], wanted, count)
 
     def _parts(self, wanted: list[int]) -> Callable:
         """The gradient function of the inputs at these positions: parts of g."""
@@ -78,8 +78,8 @@ class Stack(Cat):
 
     takes = "*[*s]~:any; dim=0.."
 
-    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """See `Op.misfit`."""
+    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """See `Op.check`."""
         return (
             None
             if parameters[0] <= len(sizes["s"])

@@ -62,8 +62,8 @@ class _Neighbours(Op):
     inputs, parameters, upcasts_half = ("x",), ("dims",), False
     kernels: tuple[Callable, Callable, Callable]  # for a GPU, for an inner size of 1, for others
 
-    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """See `Op.misfit`."""
+    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """See `Op.check`."""
         (x,), (dims, *first) = arguments, parameters
         if not x.ndim or not dims or dims != tuple(range(dims[0], dims[-1] + 1)):
             return f"attribute 'dims' must be neighbouring dimensions, got {dims}"

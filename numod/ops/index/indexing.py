@@ -271,8 +271,8 @@ class Gather(Op):
         super().__init__(name)
         self.kernel, self.gradients = kernel, {"x": gradient}
 
-    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """See `Op.misfit`."""
+    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """See `Op.check`."""
         return differ_beside(sizes["x"], sizes["i"], parameters[0]) if self.kernel is gather_kernel else None
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
@@ -311,8 +311,8 @@ class Scatter(Op):
     takes = "x[*x]:any index[*i]:int64<dim source[*s]:any; dim=axis"
     inputs, parameters = ("x", "index", "source"), ("dim",)
 
-    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """See `Op.misfit`."""
+    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """See `Op.check`."""
         slabs = self.kernels is _SLABS
         if slabs and len(sizes["i"]) > 1:
             return f"index must have one dimension, got {len(sizes['i'])}"
@@ -416,8 +416,8 @@ class Bag(Op):
         ),
     }
 
-    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """See `Op.misfit`."""
+    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """See `Op.check`."""
         return None if sizes["b"] else "bounds must have at least one element"
 
     def further_limits(self, arguments: tuple, parameters: tuple, sizes: dict) -> dict[int, int]:
@@ -479,8 +479,8 @@ class Nonzero(Op):
     takes = "mask[*s]:bool before?[*s]:int64; total=0.."
     inputs, parameters, gradients, differentiable = ("mask", "before"), ("total",), {}, False
 
-    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """See `Op.misfit`."""
+    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """See `Op.check`."""
         return (
             None
             if parameters[0] <= arguments[0].size

@@ -148,8 +148,8 @@ class Pad(Op):
     takes = "x[*s]:buifc value#; before=int^s after=int^s mode=constant|reflect|replicate|circular"
     inputs, parameters, gradients, upcasts_half = ("x", "value"), ("before", "after", "mode"), {"x": gradient}, False
 
-    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """See `Op.misfit`."""
+    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """See `Op.check`."""
         return _misfit(sizes["s"], *parameters)
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
@@ -175,8 +175,8 @@ class PadBack(Op):
     inputs, parameters = ("g",), ("before", "after", "mode")
     gradients = {"g": lambda g, before, after, mode: pad.apply((g.contiguous(), 0), (before, after, mode))}
 
-    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """See `Op.misfit`."""
+    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """See `Op.check`."""
         shape = tuple(m - a - b for m, a, b in zip(sizes["s"], *parameters[:2]))
         return (
             _misfit(shape, *parameters)

@@ -134,8 +134,8 @@ class ScatterReduce(Op):
     inputs, parameters = ("x", "index", "source"), ("dim", "reduce")
     gradients = {("x", "source"): gradients}
 
-    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """See `Op.misfit`."""
+    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """See `Op.check`."""
         return indexing.differ_beside(sizes["x"], sizes["i"], parameters[0])
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:

@@ -14,7 +14,7 @@ from ...device import Layout
 from ...kernel import bind, emit
 from ...kernel.language import int64, parallel_range
 from ...kernel.registers import tiles
-from ...kernel.registers.primitives import turn_block
+from ...kernel.registers.primitives import transpose_block
 from ...kernel.specialize import specialized
 
 FROM = 1 << 12  # elements of a loop from which a copy pays
@@ -41,7 +41,7 @@ def transpose_kernel(
                 j = min(column, columns - LANES)
                 for part in range(row, min(row + 2 * LANES, rows), LANES):
                     i = min(part, rows - LANES)
-                    turn_block(x, x_base + i + j * x_column, x_column, out, out_base + i * out_row + j, out_row)
+                    transpose_block(x, x_base + i + j * x_column, x_column, out, out_base + i * out_row + j, out_row)
 
 
 def plan_transpose_copy(x: Layout, out: Layout) -> Callable | None:

@@ -36,8 +36,8 @@ class Cross(Op):
         "y": lambda g, x, dim: cross.apply((g.contiguous(), x.conj()), (dim,)),
     }
 
-    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """As `Op.misfit`."""
+    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.check`."""
         size = sizes["s"][parameters[0]] if sizes["s"] else 1
         return (
             None if size == 3 else f"attribute 'dim' must be a dimension of size 3, got {parameters[0]} of size {size}"

@@ -42,7 +42,7 @@ def _block_per_matrix(
     a: Layout, name: str, kernel: Callable, signature: str, matrices: int, work: int, lanes: int = 32
 ) -> Callable:
     """The launcher of a kernel with one block per matrix of `work` elements."""
-    threads = a.device.backend.team(work, 256)
+    threads = a.device.backend.threads_per_row(work, 256)
     lanes = min(lanes, threads // 2)
     sizes = {"PANEL": min(_PANEL, threads // 2)} if has(kernel, "PANEL") else {}
     return block_reduce.launcher(a, name, partial(typed(kernel, a), **sizes), signature, matrices, threads, lanes=lanes)
@@ -137,7 +137,7 @@ def _lu(a: Layout, results: tuple, pivoted: bool = True) -> Callable:
     parts = -(-n // width)
     signature = bind.signature(a, a, _INT32, _INT32, _INT64, _INT64, numbers=6)
     run = _panel_launcher(
-        a, "lu_panel", panel_kernels.lu_panel_kernel, signature, matrices, a.device.backend.team(m, 512, 1)
+        a, "lu_panel", panel_kernels.lu_panel_kernel, signature, matrices, a.device.backend.threads_per_row(m, 512, 1)
     )
     update_rows = _panel_launcher(
         a, "lu_update", panel_kernels.lu_update_kernel, bind.signature(a, _INT32, _INT64, numbers=6), matrices * parts
@@ -295,17 +295,28 @@ def _eigh(a: Layout, results: tuple, lower: bool) -> Callable:
 
 def _large_eigh(a: Layout, results: tuple, lower: int) -> Callable:
     """By the singular values of the positive definite matrix of `hermitian_begin_kernel`."""
-    n, matrices, empty, real, team = a.shape[-1], _batch(a), a.device.empty, results[0].storage, a.device.backend.team
+    n, matrices, empty, real, threads_per_row = (
+        a.shape[-1],
+        _batch(a),
+        a.device.empty,
+        results[0].storage,
+        a.device.backend.threads_per_row,
+    )
     begin = _block_per_task(
         a,
         "eigh_begin",
         jacobi.hermitian_begin_kernel,
         bind.signature(a, a, a, real, numbers=3),
         matrices,
-        team(n * n, 512),
+        threads_per_row(n * n, 512),
     )
     rayleigh = _block_per_task(
-        a, "eigh_values", jacobi.rayleigh_kernel, bind.signature(a, a, real, numbers=2), matrices * n, team(n, 256, 2)
+        a,
+        "eigh_values",
+        jacobi.rayleigh_kernel,
+        bind.signature(a, a, real, numbers=2),
+        matrices * n,
+        threads_per_row(n, 256, 2),
     )
     (rounds, pairs), order, tolerance = _jacobi_rounds(a, n, n), _sorter(a, n, n), _orthogonality(a, n)
 
@@ -334,7 +345,7 @@ def _sorter(a: Layout, count: int, length: int) -> Callable:
     real, matrices = dtypes.dtype.to_real(a.dtype).storage, _batch(a)
     signature = bind.signature(a, a, real, real, _INT32, real, a, a, _INT32, numbers=6)
     return _block_per_task(
-        a, "in_order", jacobi.sort_kernel, signature, matrices * count, a.device.backend.team(length, 256, 4)
+        a, "in_order", jacobi.sort_kernel, signature, matrices * count, a.device.backend.threads_per_row(length, 256, 4)
     )
 
 
@@ -358,7 +369,7 @@ def _svdvals(a: Layout, results: tuple, vectors: bool = False) -> Callable:
             jacobi.svd_begin_kernel,
             bind.signature(a, a, a, real, numbers=3),
             matrices,
-            a.device.backend.team(m * n, 512),
+            a.device.backend.threads_per_row(m * n, 512),
         )
         lengths = _block_per_task(
             a,
@@ -366,7 +377,7 @@ def _svdvals(a: Layout, results: tuple, vectors: bool = False) -> Callable:
             jacobi.row_norms_kernel,
             bind.signature(a, real, numbers=2),
             matrices * count,
-            a.device.backend.team(length, 256, 4),
+            a.device.backend.threads_per_row(length, 256, 4),
         )
         (rounds, pairs), order = _jacobi_rounds(a, count, length), _sorter(a, count, length)
 

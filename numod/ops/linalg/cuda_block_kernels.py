@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from math import copysign, log, log2, sqrt
 
-from ...kernel.library.teams import joining, team_greatest, team_sum
+from ...kernel.library.cuda_block import joining_threads, block_max, block_sum
 from ...kernel.library.arithmetic import exp2, larger
 from ...kernel.language import cuda, float64, floor, int64, parallel_range, real, SHARED, shared_array, uintp
 from ...kernel.scalar import scalar
@@ -24,7 +24,7 @@ def block_argmax(value, index, shared, indices, thread, threads):
 
     shared and indices (threads) are scratch: free before the call and after it.
     """
-    count = joining(threads)
+    count = joining_threads(threads)
     shared[uintp(thread)], indices[uintp(thread)] = value, index
     cuda.syncthreads()
     if thread < count:
@@ -59,7 +59,7 @@ def block_scale(x, base, n, shared, thread, threads):
     for k in range(thread, n, threads):
         value = x[uintp(base + k)]
         greatest = larger(greatest, larger(abs(value.real), abs(value.imag)))
-    greatest = team_greatest(greatest, shared, thread, threads)
+    greatest = block_max(greatest, shared, thread, threads)
     if greatest - greatest != 0.0:
         return greatest - greatest
     return exp2(floor(log2(greatest))) if greatest != 0.0 else real(1.0)
@@ -104,7 +104,7 @@ def subtract_panel(x, base, step, i, j, first, end):
     return total
 
 
-def cholesky_kernel(a, out, info, matrices, n, *, GROUPS, LANES, NUMBER, PANEL, TEAM):
+def cholesky_kernel(a, out, info, matrices, n, *, GROUPS, LANES, NUMBER, PANEL, THREADS):
     """Compute out (matrices, n, n) = L of the lower triangles of a.
 
     info (matrices) is the order of the first leading minor that is not positive, or 0. Panels of PANEL columns are
@@ -130,7 +130,7 @@ def cholesky_kernel(a, out, info, matrices, n, *, GROUPS, LANES, NUMBER, PANEL, 
                 cuda.syncthreads()
                 if thread == 0:
                     out[uintp(row + k)] = root
-                for i in range(k + 1 + thread, n, TEAM):
+                for i in range(k + 1 + thread, n, THREADS):
                     value = out[uintp(base + i * n + k)] * (1.0 / root)
                     out[uintp(base + i * n + k)] = value
                     out[uintp(row + i)] = value.conjugate()
@@ -150,21 +150,21 @@ def cholesky_kernel(a, out, info, matrices, n, *, GROUPS, LANES, NUMBER, PANEL, 
             info[uintp(matrix)] = failed_at
 
 
-def lu_kernel(a, x, pivots, info, order, matrices, m, n, pivoted, *, GROUPS, LANES, PANEL, TEAM, ratio):
+def lu_kernel(a, x, pivots, info, order, matrices, m, n, pivoted, *, GROUPS, LANES, PANEL, THREADS, ratio):
     """Compute in x what `lu_cpu.lu_kernel` computes of a (matrices, m, n).
 
     The pivot search reads a column, one element per cache line; all else reads rows. To the right of a panel its own
     rows are updated first, one column per thread, then the remaining rows at once.
     """
-    shared = shared_array(TEAM, real, SHARED)
-    indices = shared_array(TEAM, int64, SHARED)
+    shared = shared_array(THREADS, real, SHARED)
+    indices = shared_array(THREADS, int64, SHARED)
     thread = int64(cuda.threadIdx.x)
     lane, group = thread % LANES, thread // LANES
     for matrix in range(int64(cuda.blockIdx.x), matrices, int64(cuda.gridDim.x)):
         base, zero_at, diagonal_size = matrix * m * n, int64(0), min(m, n)
-        for k in range(thread, m * n, TEAM):
+        for k in range(thread, m * n, THREADS):
             x[uintp(base + k)] = a[uintp(base + k)]
-        for k in range(thread, m, TEAM):
+        for k in range(thread, m, THREADS):
             order[uintp(matrix * m + k)] = k
         cuda.syncthreads()
         for first in range(0, diagonal_size, PANEL):
@@ -173,14 +173,14 @@ def lu_kernel(a, x, pivots, info, order, matrices, m, n, pivoted, *, GROUPS, LAN
                 row, pivot_row = base + k * n, int64(k)
                 if pivoted != 0:
                     largest = real(-1.0)
-                    for i in range(k + thread, m, TEAM):
+                    for i in range(k + thread, m, THREADS):
                         value = abs(x[uintp(base + i * n + k)].real) + abs(x[uintp(base + i * n + k)].imag)
                         if value > largest:
                             largest, pivot_row = value, int64(i)
-                    pivot_row = block_argmax(largest, pivot_row, shared, indices, thread, TEAM)
+                    pivot_row = block_argmax(largest, pivot_row, shared, indices, thread, THREADS)
                 if pivot_row != k:
                     pivot_base = base + pivot_row * n
-                    for j in range(thread, n, TEAM):
+                    for j in range(thread, n, THREADS):
                         swapped = x[uintp(row + j)]
                         x[uintp(row + j)] = x[uintp(pivot_base + j)]
                         x[uintp(pivot_base + j)] = swapped
@@ -194,7 +194,7 @@ def lu_kernel(a, x, pivots, info, order, matrices, m, n, pivoted, *, GROUPS, LAN
                 if pivot == 0:
                     zero_at = zero_at if zero_at != 0 else int64(k) + 1
                 else:
-                    for i in range(k + 1 + thread, m, TEAM):
+                    for i in range(k + 1 + thread, m, THREADS):
                         value = x[uintp(base + i * n + k)]
                         x[uintp(base + i * n + k)] = ratio(value, pivot)
                     cuda.syncthreads()
@@ -202,7 +202,7 @@ def lu_kernel(a, x, pivots, info, order, matrices, m, n, pivoted, *, GROUPS, LAN
                         for j in range(k + 1 + lane, end, LANES):
                             x[uintp(base + i * n + j)] -= x[uintp(base + i * n + k)] * x[uintp(row + j)]
                 cuda.syncthreads()
-            for j in range(end + thread, n, TEAM):
+            for j in range(end + thread, n, THREADS):
                 for i in range(first + 1, end):
                     x[uintp(base + i * n + j)] = subtract_panel(x, base, n, i, j, first, i)
             cuda.syncthreads()
@@ -269,29 +269,29 @@ def order_kernel(pivots, out, matrices, count, rows):
             out[uintp(first)] = -1
 
 
-def qr_kernel(a, x, tau, matrices, m, n, threshold, *, GROUPS, LANES, NUMBER, TEAM, ratio):
+def qr_kernel(a, x, tau, matrices, m, n, threshold, *, GROUPS, LANES, NUMBER, THREADS, ratio):
     """Compute R of a in x (matrices, m, n), and below it the Householder vectors without the leading 1.
 
     tau (matrices, min(m, n)) is their scales, as in LAPACK's geqrf: the adjoints of 1 - tau v v^H reduce a to R.
     Columns whose norm, relative to the greatest element, is below `threshold` count as 0: they have too few significant
     digits.
     """
-    maxima = shared_array(TEAM, real, SHARED)
-    shared = shared_array(TEAM, float64, SHARED)
-    sums = shared_array(TEAM, NUMBER, SHARED)
+    maxima = shared_array(THREADS, real, SHARED)
+    shared = shared_array(THREADS, float64, SHARED)
+    sums = shared_array(THREADS, NUMBER, SHARED)
     thread = int64(cuda.threadIdx.x)
     for matrix in range(int64(cuda.blockIdx.x), matrices, int64(cuda.gridDim.x)):
         base, count = matrix * m * n, min(m, n)
-        size = block_scale(a, base, m * n, maxima, thread, TEAM)
-        for k in range(thread, m * n, TEAM):
+        size = block_scale(a, base, m * n, maxima, thread, THREADS)
+        for k in range(thread, m * n, THREADS):
             x[uintp(base + k)] = a[uintp(base + k)] * (1.0 / size)
         cuda.syncthreads()
         for k in range(count):
             top, tail_norm = base + k * n + k, float64(0)
-            for i in range(1 + thread, m - k, TEAM):
+            for i in range(1 + thread, m - k, THREADS):
                 value = x[uintp(top + i * n)]
                 tail_norm += float64(value.real) * float64(value.real) + float64(value.imag) * float64(value.imag)
-            tail_norm = team_sum(tail_norm, shared, thread, TEAM)
+            tail_norm = block_sum(tail_norm, shared, thread, THREADS)
             head = x[uintp(top)]
             scale = NUMBER(0)
             length = sqrt(float64(head.real) * float64(head.real) + float64(head.imag) * float64(head.imag) + tail_norm)
@@ -302,7 +302,7 @@ def qr_kernel(a, x, tau, matrices, m, n, threshold, *, GROUPS, LANES, NUMBER, TE
                 value, pivot = NUMBER(1), difference
                 inverse = ratio(value, pivot)
                 cuda.syncthreads()
-                for i in range(1 + thread, m - k, TEAM):
+                for i in range(1 + thread, m - k, THREADS):
                     x[uintp(top + i * n)] = x[uintp(top + i * n)] * inverse
                 if thread == 0:
                     x[uintp(top)] = corner
@@ -316,13 +316,13 @@ def qr_kernel(a, x, tau, matrices, m, n, threshold, *, GROUPS, LANES, NUMBER, TE
                 x[uintp(base + i * n + j)] = x[uintp(base + i * n + j)] * size
 
 
-def q_kernel(x, tau, q, matrices, m, n, count, columns, positive, *, GROUPS, LANES, NUMBER, TEAM):
+def q_kernel(x, tau, q, matrices, m, n, count, columns, positive, *, GROUPS, LANES, NUMBER, THREADS):
     """Compute q (matrices, m, columns), the first columns of the product of `count` reflections in x (matrices, m, n).
 
     `positive`: negate columns for which the diagonal of R is negative. Each reflection reads only the columns that it
     changes, as in LAPACK's org2r.
     """
-    sums = shared_array(TEAM, NUMBER, SHARED)
+    sums = shared_array(THREADS, NUMBER, SHARED)
     thread = int64(cuda.threadIdx.x)
     for matrix in range(int64(cuda.blockIdx.x), matrices, int64(cuda.gridDim.x)):
         base, target = matrix * m * n, matrix * m * columns

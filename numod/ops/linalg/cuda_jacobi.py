@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from math import copysign, fabs, sqrt
 
-from ...kernel.library.teams import team_sum
+from ...kernel.library.cuda_block import block_sum
 from ...kernel.language import cuda, int32, int64, real, SHARED, shared_array, uintp
 from ...kernel.scalar import scalar
 from .cuda_block_kernels import squared, block_scale
@@ -152,7 +152,7 @@ def svd_begin(a, w, v, matrix, m, n, shared, thread, threads):
 
 def eigh_kernel(
     a, x, v, sines, half_tangents, values, vectors, info, matrices, n, lower, with_vectors, tolerance, *, GROUPS, LANES,
-    NUMBER, TEAM,
+    NUMBER, THREADS,
 ):  # fmt: skip
     """Compute ascending eigenvalues, values (matrices, n), and eigenvectors, the columns of vectors (matrices, n, n),
     of Hermitian matrices a by Jacobi rotations.
@@ -162,7 +162,7 @@ def eigh_kernel(
     crosses a pair of columns. Neighbouring threads have neighbouring columns, except where a turn wraps around. Rows of
     v are the eigenvectors.
     """
-    shared = shared_array(TEAM, real, SHARED)
+    shared = shared_array(THREADS, real, SHARED)
     thread = int64(cuda.threadIdx.x)
     lane, group, players = thread % LANES, thread // LANES, n + n % 2
     pairs = players // 2
@@ -177,17 +177,17 @@ def eigh_kernel(
                 x[uintp(base + i * n + j)] = value
                 v[uintp(base + i * n + j)] = NUMBER(1) if i == j else NUMBER(0)
         cuda.syncthreads()
-        scale, norm = block_scale(x, base, n * n, shared, thread, TEAM), real(0.0)
-        for k in range(thread, n * n, TEAM):
+        scale, norm = block_scale(x, base, n * n, shared, thread, THREADS), real(0.0)
+        for k in range(thread, n * n, THREADS):
             value = x[uintp(base + k)] * (1.0 / scale)
             norm += squared(value)
             x[uintp(base + k)] = value
-        limit = real(tolerance) * sqrt(team_sum(norm, shared, thread, TEAM)) / real(n)
+        limit = real(tolerance) * sqrt(block_sum(norm, shared, thread, THREADS)) / real(n)
         rotations, sweep = real(1.0), 0
         while (rotations != 0.0) & (sweep < 40):
             rotations, sweep = real(0.0), sweep + 1
             for turn in range(players - 1):
-                for pair in range(thread, pairs, TEAM):
+                for pair in range(thread, pairs, THREADS):
                     p, q = opponents(turn, pair, players)
                     sine, half_tangent = NUMBER(0), NUMBER(0)
                     if q < n:
@@ -231,7 +231,7 @@ def eigh_kernel(
                                 if t < n:
                                     x[uintp(base + q * n + t)] = qt
                 cuda.syncthreads()
-            rotations = team_sum(rotations, shared, thread, TEAM)
+            rotations = block_sum(rotations, shared, thread, THREADS)
         for k in range(group, n, GROUPS):
             value, rank = x[uintp(base + k * n + k)].real, int64(0)
             for j in range(n):
@@ -247,7 +247,7 @@ def eigh_kernel(
 
 
 def svd_kernel(
-    a, w, v, norms, long, s, short, info, matrices, m, n, vectors, tolerance, *, GROUPS, LANES, NUMBER, TEAM
+    a, w, v, norms, long, s, short, info, matrices, m, n, vectors, tolerance, *, GROUPS, LANES, NUMBER, THREADS
 ):
     """Compute the SVD of a (matrices, m, n), or of its adjoint if m < n, by one-sided rotations.
 
@@ -256,14 +256,14 @@ def svd_kernel(
     turn pairs all of them. Small singular values are accurate, too. info: as in `eigh_kernel`. w, v (as in `svd_begin`)
     and norms (matrices, count) are scratch.
     """
-    p_norms = shared_array(TEAM, real, SHARED)
-    q_norms = shared_array(TEAM, real, SHARED)
-    products = shared_array(TEAM, NUMBER, SHARED)
+    p_norms = shared_array(THREADS, real, SHARED)
+    q_norms = shared_array(THREADS, real, SHARED)
+    products = shared_array(THREADS, NUMBER, SHARED)
     thread, length, count = int64(cuda.threadIdx.x), max(m, n), min(m, n)
     lane, group = thread % LANES, thread // LANES
     for matrix in range(int64(cuda.blockIdx.x), matrices, int64(cuda.gridDim.x)):
         base, v_base = matrix * m * n, matrix * count * count
-        scale = svd_begin(a, w, v, matrix, m, n, p_norms, thread, TEAM)
+        scale = svd_begin(a, w, v, matrix, m, n, p_norms, thread, THREADS)
         rotations, sweep = real(1.0), 0
         while (rotations != 0.0) & (sweep < 60):
             rotations = orthogonalise(
@@ -285,12 +285,12 @@ def svd_kernel(
                 LANES,
                 GROUPS,
             )
-            rotations, sweep = team_sum(rotations, p_norms, thread, TEAM), sweep + 1
+            rotations, sweep = block_sum(rotations, p_norms, thread, THREADS), sweep + 1
         for k in range(count):
             total = real(0.0)
-            for i in range(thread, length, TEAM):
+            for i in range(thread, length, THREADS):
                 total += squared(w[uintp(base + k * length + i)])
-            total = sqrt(team_sum(total, p_norms, thread, TEAM))
+            total = sqrt(block_sum(total, p_norms, thread, THREADS))
             if thread == 0:
                 norms[uintp(matrix * count + k)] = total
         cuda.syncthreads()
@@ -314,37 +314,37 @@ def svd_kernel(
 # ---- large matrices
 
 
-def svd_begin_kernel(a, w, v, scales, matrices, m, n, *, TEAM):
+def svd_begin_kernel(a, w, v, scales, matrices, m, n, *, THREADS):
     """Run `svd_begin` for each matrix and store the scales (matrices)."""
-    shared = shared_array(TEAM, real, SHARED)
+    shared = shared_array(THREADS, real, SHARED)
     for matrix in range(int64(cuda.blockIdx.x), matrices, int64(cuda.gridDim.x)):
-        scale = svd_begin(a, w, v, matrix, m, n, shared, int64(cuda.threadIdx.x), TEAM)
+        scale = svd_begin(a, w, v, matrix, m, n, shared, int64(cuda.threadIdx.x), THREADS)
         if cuda.threadIdx.x == 0:
             scales[uintp(matrix)] = scale
 
 
-def hermitian_begin_kernel(a, x, w, scales, matrices, n, lower, *, NUMBER, TEAM):
+def hermitian_begin_kernel(a, x, w, scales, matrices, n, lower, *, NUMBER, THREADS):
     """Set x (matrices, n, n) to the Hermitian a divided by scales (matrices), and w to the transpose of x + c I.
 
     c makes the matrix positive definite, so that its singular vectors are the eigenvectors of a. It is 1.5 times the
     Frobenius norm, so that no eigenvalue is more than five times another.
     """
-    shared = shared_array(TEAM, real, SHARED)
+    shared = shared_array(THREADS, real, SHARED)
     thread = int64(cuda.threadIdx.x)
     for matrix in range(int64(cuda.blockIdx.x), matrices, int64(cuda.gridDim.x)):
         base, norm = matrix * n * n, real(0.0)
-        for k in range(thread, n * n, TEAM):
+        for k in range(thread, n * n, THREADS):
             i, j = k // n, k % n
             value = a[uintp(base + k)] if (j <= i) == (lower != 0) else a[uintp(base + j * n + i)].conjugate()
             x[uintp(base + k)] = NUMBER(value.real) if i == j else value
         cuda.syncthreads()
-        scale = block_scale(x, base, n * n, shared, thread, TEAM)
-        for k in range(thread, n * n, TEAM):
+        scale = block_scale(x, base, n * n, shared, thread, THREADS)
+        for k in range(thread, n * n, THREADS):
             value = x[uintp(base + k)] * (1.0 / scale)
             norm += squared(value)
             x[uintp(base + k)] = value
-        norm = sqrt(team_sum(norm, shared, thread, TEAM)) * 1.5
-        for k in range(thread, n * n, TEAM):
+        norm = sqrt(block_sum(norm, shared, thread, THREADS)) * 1.5
+        for k in range(thread, n * n, THREADS):
             value = x[uintp(base + k)].conjugate()
             w[uintp(base + k)] = value + (norm if norm > 0.0 else real(1.0)) if k // n == k % n else value
         if thread == 0:
@@ -353,15 +353,15 @@ def hermitian_begin_kernel(a, x, w, scales, matrices, n, lower, *, NUMBER, TEAM)
 
 
 def jacobi_kernel(
-    w, v, rotations, tasks, pairs, count, length, vectors, turn, tolerance, *, GROUPS, LANES, NUMBER, TEAM, WIDTH
+    w, v, rotations, tasks, pairs, count, length, vectors, turn, tolerance, *, GROUPS, LANES, NUMBER, THREADS, WIDTH
 ):
     """Run one turn of `orthogonalise` for `pairs` pairs of runs of each matrix.
 
     rotations (matrices, pairs) counts the rotations of a round.
     """
-    p_norms = shared_array(TEAM, real, SHARED)
-    q_norms = shared_array(TEAM, real, SHARED)
-    products = shared_array(TEAM, NUMBER, SHARED)
+    p_norms = shared_array(THREADS, real, SHARED)
+    q_norms = shared_array(THREADS, real, SHARED)
+    products = shared_array(THREADS, NUMBER, SHARED)
     thread = int64(cuda.threadIdx.x)
     for task in range(int64(cuda.blockIdx.x), tasks, int64(cuda.gridDim.x)):
         first_run, second_run = opponents(turn, int64(task) % pairs, 2 * pairs)
@@ -384,41 +384,44 @@ def jacobi_kernel(
             LANES,
             GROUPS,
         )
-        block_rotations = team_sum(block_rotations, p_norms, thread, TEAM)
+        block_rotations = block_sum(block_rotations, p_norms, thread, THREADS)
         if thread == 0:
             rotations[uintp(task)] = int32(block_rotations) + (rotations[uintp(task)] if turn > 0 else int32(0))
 
 
-def row_norms_kernel(w, norms, tasks, length, *, TEAM):
+def row_norms_kernel(w, norms, tasks, length, *, THREADS):
     """norms (tasks) = the norms of the rows of w (tasks, length)."""
-    shared = shared_array(TEAM, real, SHARED)
+    shared = shared_array(THREADS, real, SHARED)
     thread = int64(cuda.threadIdx.x)
     for task in range(int64(cuda.blockIdx.x), tasks, int64(cuda.gridDim.x)):
         total = real(0.0)
-        for i in range(thread, length, TEAM):
+        for i in range(thread, length, THREADS):
             total += squared(w[uintp(task * length + i)])
-        total = team_sum(total, shared, thread, TEAM)
+        total = block_sum(total, shared, thread, THREADS)
         if thread == 0:
             norms[uintp(task)] = sqrt(total)
 
 
-def rayleigh_kernel(x, w, eigenvalues, tasks, n, *, NUMBER, TEAM):
+def rayleigh_kernel(x, w, eigenvalues, tasks, n, *, NUMBER, THREADS):
     """Compute eigenvalues (tasks), the Rayleigh quotients w^H x w / w^H w of the rows of w (matrices, n, n).
 
     Also normalises the rows. The error of a Rayleigh quotient is of the order of the square of the vector's error.
     """
-    shared = shared_array(TEAM, real, SHARED)
+    shared = shared_array(THREADS, real, SHARED)
     thread = int64(cuda.threadIdx.x)
     for task in range(int64(cuda.blockIdx.x), tasks, int64(cuda.gridDim.x)):
         base, row, squared_norm, value = task // n * n * n, task * n, real(0.0), real(0.0)
-        for i in range(thread, n, TEAM):
+        for i in range(thread, n, THREADS):
             total = NUMBER(0)
             for j in range(n):
                 total += x[uintp(base + j * n + i)].conjugate() * w[uintp(row + j)]
             squared_norm += squared(w[uintp(row + i)])
             value += (w[uintp(row + i)].conjugate() * total).real
-        squared_norm, value = team_sum(squared_norm, shared, thread, TEAM), team_sum(value, shared, thread, TEAM)
-        for i in range(thread, n, TEAM):
+        squared_norm, value = (
+            block_sum(squared_norm, shared, thread, THREADS),
+            block_sum(value, shared, thread, THREADS),
+        )
+        for i in range(thread, n, THREADS):
             w[uintp(row + i)] = w[uintp(row + i)] * (1.0 / sqrt(squared_norm))
         if thread == 0:
             eigenvalues[uintp(task)] = value / squared_norm
@@ -426,7 +429,7 @@ def rayleigh_kernel(x, w, eigenvalues, tasks, n, *, NUMBER, TEAM):
 
 def sort_kernel(
     w, v, unsorted, scales, rotations, values, long, short, info, tasks, pairs, count, length, vectors, ascending, *,
-    TEAM,
+    THREADS,
 ):  # fmt: skip
     """Sort values and vectors: values (matrices, count) = unsorted * scales.
 
@@ -434,20 +437,20 @@ def sort_kernel(
     in this order. `vectors` is the number of these outputs to fill, 0 to 2. info (matrices) is count where a matrix did
     not converge.
     """
-    shared = shared_array(TEAM, real, SHARED)
+    shared = shared_array(THREADS, real, SHARED)
     thread = int64(cuda.threadIdx.x)
     for task in range(int64(cuda.blockIdx.x), tasks, int64(cuda.gridDim.x)):
         matrix, k, preceding = task // count, task % count, real(0.0)
         first, value, scale = matrix * count, unsorted[uintp(task)], scales[uintp(matrix)]
-        for j in range(thread, count, TEAM):
+        for j in range(thread, count, THREADS):
             other = unsorted[uintp(first + j)]
             preceding += (
                 1.0 if (other < value if ascending != 0 else other > value) or (other == value and j < k) else 0.0
             )
-        rank = int64(team_sum(preceding, shared, thread, TEAM)) if scale == scale else int64(k)
-        for i in range(thread, length if vectors > 0 else 0, TEAM):
+        rank = int64(block_sum(preceding, shared, thread, THREADS)) if scale == scale else int64(k)
+        for i in range(thread, length if vectors > 0 else 0, THREADS):
             long[uintp(first * length + i * count + rank)] = w[uintp(task * length + i)]
-        for i in range(thread, count if vectors > 1 else 0, TEAM):
+        for i in range(thread, count if vectors > 1 else 0, THREADS):
             short[uintp((first + rank) * count + i)] = v[uintp(task * count + i)].conjugate()
         if thread == 0:
             values[uintp(first + rank)] = value * scale

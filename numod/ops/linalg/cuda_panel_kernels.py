@@ -102,7 +102,7 @@ def cholesky_panel_kernel(x, out, info, tasks, parts, n, first, end, *, GROUPS, 
 
 
 def lu_panel_kernel(
-    x, panel, pivots, info, order, sources, matrices, m, n, pivoted, first, end, *, GROUPS, LANES, TEAM, ratio
+    x, panel, pivots, info, order, sources, matrices, m, n, pivoted, first, end, *, GROUPS, LANES, THREADS, ratio
 ):
     """Compute the LU factors of columns `first` to `end` of x (matrices, m, n), from row `first` on, in place.
 
@@ -110,8 +110,8 @@ def lu_panel_kernel(
     rows. panel (matrices, LANES, m) is scratch for the columns, stored contiguously because a thread has a row. sources
     (matrices, m) is the index of each row before the exchanges of this panel.
     """
-    shared = shared_array(TEAM, real, SHARED)
-    indices = shared_array(TEAM, int64, SHARED)
+    shared = shared_array(THREADS, real, SHARED)
+    indices = shared_array(THREADS, int64, SHARED)
     thread = int64(cuda.threadIdx.x)
     lane, group, width = thread % LANES, thread // LANES, end - first
     for matrix in range(int64(cuda.blockIdx.x), matrices, int64(cuda.gridDim.x)):
@@ -119,7 +119,7 @@ def lu_panel_kernel(
         zero_at = int64(0) if first == 0 else int64(info[uintp(matrix)])
         for i in range(first + group, m if lane < width else 0, GROUPS):
             panel[uintp(panel_at + lane * m + i)] = x[uintp(base + i * n + first + lane)]
-        for i in range(first + thread, m, TEAM):
+        for i in range(first + thread, m, THREADS):
             sources[uintp(rows + i)] = i
             if first == 0:
                 order[uintp(rows + i)] = i
@@ -129,11 +129,11 @@ def lu_panel_kernel(
             p = row
             if pivoted != 0:
                 largest = real(-1.0)
-                for i in range(row + thread, m, TEAM):
+                for i in range(row + thread, m, THREADS):
                     value = abs(panel[uintp(column + i)].real) + abs(panel[uintp(column + i)].imag)
                     if value > largest:
                         largest, p = value, int64(i)
-                p = block_argmax(largest, p, shared, indices, thread, TEAM)
+                p = block_argmax(largest, p, shared, indices, thread, THREADS)
             if thread < width:
                 swapped = panel[uintp(panel_at + thread * m + row)]
                 panel[uintp(panel_at + thread * m + row)] = panel[uintp(panel_at + thread * m + p)]
@@ -152,7 +152,7 @@ def lu_panel_kernel(
             if pivot == 0:
                 zero_at = zero_at if zero_at != 0 else row + 1
             else:
-                for i in range(row + 1 + thread, m, TEAM):
+                for i in range(row + 1 + thread, m, THREADS):
                     value = panel[uintp(column + i)]
                     value = ratio(value, pivot)
                     panel[uintp(column + i)] = value

@@ -90,8 +90,8 @@ class Triangle(Op):
     takes = "; dtype=dtype device=device rows=0.. columns=0.. diagonal=int upper=flag"
     parameters, gradients, differentiable = ("dtype", "device", "rows", "columns", "diagonal", "upper"), {}, False
 
-    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """As `Op.misfit`."""
+    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.check`."""
         return None if parameters[0].kind in "ui" else f"attribute 'dtype' must be of integers, got {parameters[0]}"
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:

@@ -14,13 +14,13 @@ from ...kernel.syntax import parsed
 
 @dataclass(frozen=True)
 class Epilogue:
-    """A pointwise loop over the elements of a product, for the place of FINISH in a kernel.
+    """A pointwise loop over the elements of a product, for the place of EPILOGUE in a kernel.
 
     `product` is the name of the input of `loop` that is the product's element. The loop may write one result over
     "out"; else the product stays there. `steps` has, for each other tensor that it reads, the steps from batch to
     batch, row to row and column to column.
 
-    A kernel calls FINISH(batch, row, line, low, high) when elements `low` to `high` of a row are complete; the row
+    A kernel calls EPILOGUE(batch, row, line, low, high) when elements `low` to `high` of a row are complete; the row
     begins at out[line].
     """
 
@@ -48,8 +48,8 @@ class Epilogue:
         """Whether all tensors are as contiguous as a dense result of `columns` columns, so that rows can be joined."""
         return all(step[1:] == (columns, 1) for step in self.steps)
 
-    def joined(self, source: str, bias: str = "") -> str:
-        """The source of a kernel with this epilogue in the place of FINISH.
+    def inlined_into(self, source: str, bias: str = "") -> str:
+        """The source of a kernel with this epilogue in the place of EPILOGUE.
 
         The kernel takes further arguments: tensors and results, steps, numbers. `bias` is source that is added to the
         product's element.
@@ -64,7 +64,7 @@ class Epilogue:
             return starts + loop
 
         prologue = writer.converted_numbers(self.loop)
-        text = inlined_call(source, "FINISH", statements, self._parameters(steps), prologue)
+        text = inlined_call(source, "EPILOGUE", statements, self._parameters(steps), prologue)
         return "".join(outlined) + text
 
     def _parameters(self, steps: dict[writer.Input, tuple]) -> list[str]:
@@ -136,10 +136,10 @@ def _outlined(loop: list[str]) -> tuple[str, list[str]]:
     names = [node for node in nodes if isinstance(node, ast.Name) and id(node) not in functions]
     arguments = sorted({name.id for name in names} - {name.id for name in names if isinstance(name.ctx, ast.Store)})
     # the name must be unique among the functions that kernels share
-    call = f"finish_{zlib.crc32(text.encode()):08x}({', '.join(arguments)})"
+    call = f"epilogue_{zlib.crc32(text.encode()):08x}({', '.join(arguments)})"
     return f"@shared_function\ndef {call}:\n{textwrap.indent(text, '    ')}\n", [call]
 
 
-def unfinished(source: str) -> str:
+def without_epilogue(source: str) -> str:
     """The source of a kernel without an epilogue."""
-    return inlined_call(source, "FINISH", lambda *_: ["pass"])
+    return inlined_call(source, "EPILOGUE", lambda *_: ["pass"])

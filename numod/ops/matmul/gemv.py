@@ -12,6 +12,7 @@ from ...kernel.specialize import specialized
 
 # multiply-adds up to which plain loops are best, and up to which `vector_groups` is
 _SMALL, _GROUPED = 1 << 11, 1 << 18
+_SHORT = 8  # elements of a vector that fill no register
 # most parts of a matrix, and least elements of a part
 _PARTS, _PART = 8, 1 << 16
 _RUN = 512  # least columns of a part
@@ -95,7 +96,13 @@ def vector_product(
     if 1 not in steps[:2]:
         return None
     function, step = (vector_dots, steps[1]) if steps[0] == 1 else (vector_rows, steps[0])
-    if function is vector_dots and vector[1] == 1 and count * inner <= _GROUPED and a.dtype.is_floating_point:
+    if (
+        function is vector_dots
+        and vector[1] == 1
+        and count * inner <= _GROUPED
+        and inner >= _SHORT
+        and a.dtype.is_floating_point
+    ):
         function = vector_groups
     elif rows * inner * columns <= _SMALL:
         return None

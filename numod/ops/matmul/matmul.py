@@ -113,7 +113,7 @@ def _gpu_product(
     )
     sum_storage = number if parts == 1 else a.dtype.compute.storage
     signature = bind.signature(number, number, sum_storage, number, numbers=len(constants))
-    team = block.tiles(tile, batches, rows, columns), tile.threads
+    blocks = block.tiles(tile, batches, rows, columns), tile.threads
     runs = batches // sizes[-1]
     ends = ((a_run, a_batch, rows, inner, a), (b_run, b_batch, inner, columns, b))
     limit = max(
@@ -123,7 +123,7 @@ def _gpu_product(
     product = block.matrices(*orders, "int32" if limit < block.SHORT else "int64", tile)
     source = block.source(product, tile, number, rounded=parts == 1)
     run = bind.launcher(
-        a.device, f"{name}_blocks", source, signature, a.dtype, batches * rows * columns * inner // 4, team=team
+        a.device, f"{name}_blocks", source, signature, a.dtype, batches * rows * columns * inner // 4, blocks=blocks
     )
     no_bias = a.device.empty(0, a.storage)
     if parts == 1:
@@ -232,8 +232,8 @@ class Matmul(Op):
             else None
         )
 
-    def finished(self, name: str, arguments: tuple, parameters: tuple, *end: object) -> Callable | None:
-        """As `Op.finished`.
+    def with_epilogue(self, name: str, arguments: tuple, parameters: tuple, *end: object) -> Callable | None:
+        """As `Op.with_epilogue`.
 
         None if the product does not use tiles, or the tensors do not have constant steps along its rows.
         """
@@ -243,8 +243,8 @@ class Matmul(Op):
             else tiled_with_epilogue(name, self.factors(arguments, parameters), *end)
         )
 
-    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """As `Op.misfit`."""
+    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.check`."""
         wrong_flag = next(
             (
                 name
@@ -327,7 +327,7 @@ class Linear(Op):
         "bias": lambda g: _as_rows(g).sum(0),
     }
     joint = joint_gradients(gradients)
-    supports_half, finished = Matmul.supports_half, Matmul.finished
+    supports_half, with_epilogue = Matmul.supports_half, Matmul.with_epilogue
 
     def factors(self, arguments: tuple, parameters: tuple) -> tuple[Layout, Layout, Layout | None]:
         """The layouts of the factors, the weight transposed, and the bias."""
@@ -384,8 +384,8 @@ class Packed:
     def prepack(self, arguments: tuple, parameters: tuple) -> None:
         """The matrix is packed already."""
 
-    def finished(self, name: str, arguments: tuple, parameters: tuple, *end: object) -> Callable | None:
-        """As `Op.finished`."""
+    def with_epilogue(self, name: str, arguments: tuple, parameters: tuple, *end: object) -> Callable | None:
+        """As `Op.with_epilogue`."""
         run = tiled_with_epilogue(name, self.factors(arguments[:-1], parameters), *end, packed=True)
         return run and (lambda factors, *others: run([factors[0], factors[-1], *factors[2:-1]], *others))
 

@@ -11,12 +11,12 @@ from functools import cache
 
 from ...device import Layout, threads
 from ...kernel import bind, emit, writer
-from ...kernel.language import FINISH, int64, parallel_range, uintp
+from ...kernel.language import EPILOGUE, int64, parallel_range, uintp
 from ...kernel.library.panels import multiply_run, pack_columns, pack_rows
 from ...kernel.registers import dots, tiles
 from ...kernel.registers.primitives import copy_line, dot_tile
 from ...kernel.specialize import specialized
-from .epilogue import Epilogue, unfinished
+from .epilogue import Epilogue, without_epilogue
 from ..pointwise import broadcast_shapes, broadcast_strides
 
 # multiply-adds from which register tiles beat plain loops, without and with packing a matrix
@@ -56,7 +56,7 @@ def product_dot_tiles(
             if BIASED and bias.size > 0:
                 for j in range(first, last):
                     out[uintp(base + row * columns + j)] += bias[uintp(j)]
-            FINISH(batch, row, base + row * columns, first, last)
+            EPILOGUE(batch, row, base + row * columns, first, last)
 
 
 def product_tiles(
@@ -117,7 +117,7 @@ def product_tiles(
                         if k + depth == inner:
                             at_once = run_rows if JOINS_ROWS and width == columns else 1
                             for row in range(i, i + run_rows, at_once):
-                                FINISH(batch, row, base + row * columns, first, first + at_once * width)
+                                EPILOGUE(batch, row, base + row * columns, first, first + at_once * width)
 
 
 def pack_matrix(b, packed, inner, columns, b_row, b_column, block, panel, padded, *, LANES):
@@ -178,7 +178,7 @@ def tiled_with_epilogue(
     tensors: list[Layout],
     packed: bool = False,
 ) -> Callable | None:
-    """A launch (factors, out, arrays, numbers) of a product by tiles with `loop` as its epilogue, as in `Op.finished`.
+    """A launch (factors, out, arrays, numbers) of a product by tiles with epilogue `loop` (see `Op.with_epilogue`).
 
     None if tiles do not fit.
     """
@@ -316,7 +316,11 @@ def _with_epilogue(source: str, epilogue: Epilogue | None, has_bias: bool) -> st
 
     The epilogue adds the bias, too, unless the kernel is BIASED.
     """
-    return epilogue.joined(source, " + bias[uintp(_j)]" if has_bias else "") if epilogue else unfinished(source)
+    return (
+        epilogue.inlined_into(source, " + bias[uintp(_j)]" if has_bias else "")
+        if epilogue
+        else without_epilogue(source)
+    )
 
 
 def _run(host: tiles.Registers) -> int:

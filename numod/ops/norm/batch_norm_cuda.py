@@ -15,17 +15,17 @@ import numpy as np
 
 from ...device import Layout
 from ...kernel.language import cuda, float64, int64, real, SHARED, shared_array, uintp
-from ...kernel.library.teams import team_sum
+from ...kernel.library.cuda_block import block_sum
 from ..reduce import block_reduce
 
 
-def sums_block(x, chunk_sums, images, channels, n, chunk, chunks, *, TEAM):
+def sums_block(x, chunk_sums, images, channels, n, chunk, chunks, *, THREADS):
     """chunk_sums (channels, chunks, 2) = the mean of `chunk` elements of x (images, channels, n), and their sum of
     squares about it.
     """
-    shared = shared_array(TEAM, float64, SHARED)
+    shared = shared_array(THREADS, float64, SHARED)
     thread, count = int64(cuda.threadIdx.x), images * n
-    step, offset_step, wrap = TEAM // n * channels * n + TEAM % n, TEAM % n, (channels - 1) * n
+    step, offset_step, wrap = THREADS // n * channels * n + THREADS % n, THREADS % n, (channels - 1) * n
     for task in range(int64(cuda.blockIdx.x), channels * chunks, int64(cuda.gridDim.x)):
         channel, start = task // chunks, task % chunks * chunk
         stop = min(start + chunk, count)
@@ -33,30 +33,30 @@ def sums_block(x, chunk_sums, images, channels, n, chunk, chunks, *, TEAM):
         start_offset = start + thread - image * n
         base = (image * channels + channel) * n + start_offset
         element, offset, total = base, start_offset, float64(0)
-        for _ in range(start + thread, stop, TEAM):
+        for _ in range(start + thread, stop, THREADS):
             total += float64(x[uintp(element)])
             element, offset = element + step, offset + offset_step
             if offset >= n:
                 element, offset = element + wrap, offset - n
-        chunk_mean = team_sum(total, shared, thread, TEAM) / float64(stop - start)
+        chunk_mean = block_sum(total, shared, thread, THREADS) / float64(stop - start)
         element, offset, total = base, start_offset, float64(0)
-        for _ in range(start + thread, stop, TEAM):
+        for _ in range(start + thread, stop, THREADS):
             difference = float64(x[uintp(element)]) - chunk_mean
             total += difference * difference
             element, offset = element + step, offset + offset_step
             if offset >= n:
                 element, offset = element + wrap, offset - n
-        total = team_sum(total, shared, thread, TEAM)
+        total = block_sum(total, shared, thread, THREADS)
         if thread == 0:
             chunk_sums[uintp(2 * task)], chunk_sums[uintp(2 * task + 1)] = chunk_mean, total
 
 
 def norm_block(
-    x, weight, bias, out, mean, var, chunk_sums, images, channels, n, scaled, shifted, chunk, chunks, eps, *, TEAM
+    x, weight, bias, out, mean, var, chunk_sums, images, channels, n, scaled, shifted, chunk, chunks, eps, *, THREADS
 ):
     """out (images, channels, n) = (x - mean) / sqrt(var + eps) * weight + bias, from the chunk_sums of `sums_block`."""
     thread, count = int64(cuda.threadIdx.x), images * n
-    step, offset_step, wrap = TEAM // n * channels * n + TEAM % n, TEAM % n, (channels - 1) * n
+    step, offset_step, wrap = THREADS // n * channels * n + THREADS % n, THREADS % n, (channels - 1) * n
     for task in range(int64(cuda.blockIdx.x), channels * chunks, int64(cuda.gridDim.x)):
         channel, start = task // chunks, task % chunks * chunk
         stop = min(start + chunk, count)
@@ -78,42 +78,59 @@ def norm_block(
         image = (start + thread) // n
         offset = start + thread - image * n
         element = (image * channels + channel) * n + offset
-        for _ in range(start + thread, stop, TEAM):
+        for _ in range(start + thread, stop, THREADS):
             out[uintp(element)] = (x[uintp(element)] - channel_mean) * scale + shift
             element, offset = element + step, offset + offset_step
             if offset >= n:
                 element, offset = element + wrap, offset - n
 
 
-def gradient_sums_block(g, x, mean, chunk_sums, images, channels, n, chunk, chunks, *, TEAM):
+def gradient_sums_block(g, x, mean, chunk_sums, images, channels, n, chunk, chunks, *, THREADS):
     """chunk_sums (channels, chunks, 2) = sums of g, and of g * (x - mean)."""
-    shared = shared_array(TEAM, float64, SHARED)
+    shared = shared_array(THREADS, float64, SHARED)
     thread, count = int64(cuda.threadIdx.x), images * n
-    step, offset_step, wrap = TEAM // n * channels * n + TEAM % n, TEAM % n, (channels - 1) * n
+    step, offset_step, wrap = THREADS // n * channels * n + THREADS % n, THREADS % n, (channels - 1) * n
     for task in range(int64(cuda.blockIdx.x), channels * chunks, int64(cuda.gridDim.x)):
         channel, start = task // chunks, task % chunks * chunk
         image = (start + thread) // n
         offset = start + thread - image * n
         element = (image * channels + channel) * n + offset
         sum_g, sum_gx, channel_mean = float64(0), float64(0), mean[uintp(channel)]
-        for _ in range(start + thread, min(start + chunk, count), TEAM):
+        for _ in range(start + thread, min(start + chunk, count), THREADS):
             sum_g += float64(g[uintp(element)])
             sum_gx += float64(g[uintp(element)] * (x[uintp(element)] - channel_mean))
             element, offset = element + step, offset + offset_step
             if offset >= n:
                 element, offset = element + wrap, offset - n
-        sum_g = team_sum(sum_g, shared, thread, TEAM)
-        sum_gx = team_sum(sum_gx, shared, thread, TEAM)
+        sum_g = block_sum(sum_g, shared, thread, THREADS)
+        sum_gx = block_sum(sum_gx, shared, thread, THREADS)
         if thread == 0:
             chunk_sums[uintp(2 * task)], chunk_sums[uintp(2 * task + 1)] = sum_g, sum_gx
 
 
 def gradient_block(
-    g, x, weight, mean, var, out, d_weight, d_bias, chunk_sums, images, channels, n, scaled, chunk, chunks, eps, *, TEAM
+    g,
+    x,
+    weight,
+    mean,
+    var,
+    out,
+    d_weight,
+    d_bias,
+    chunk_sums,
+    images,
+    channels,
+    n,
+    scaled,
+    chunk,
+    chunks,
+    eps,
+    *,
+    THREADS,
 ):
     """`normalization.channel_norm_gradient_kernel`, from the chunk_sums of `gradient_sums_block`."""
     thread, count = int64(cuda.threadIdx.x), images * n
-    step, offset_step, wrap = TEAM // n * channels * n + TEAM % n, TEAM % n, (channels - 1) * n
+    step, offset_step, wrap = THREADS // n * channels * n + THREADS % n, THREADS % n, (channels - 1) * n
     for task in range(int64(cuda.blockIdx.x), channels * chunks, int64(cuda.gridDim.x)):
         channel, start = task // chunks, task % chunks * chunk
         sum_g, sum_gx = float64(0), float64(0)
@@ -130,7 +147,7 @@ def gradient_block(
         image = (start + thread) // n
         offset = start + thread - image * n
         element = (image * channels + channel) * n + offset
-        for _ in range(start + thread, min(start + chunk, count), TEAM):
+        for _ in range(start + thread, min(start + chunk, count), THREADS):
             out[uintp(element)] = scale * (g[uintp(element)] - mean_g - (x[uintp(element)] - channel_mean) * slope)
             element, offset = element + step, offset + offset_step
             if offset >= n:

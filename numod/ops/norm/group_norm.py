@@ -11,8 +11,8 @@ from ...device import Layout
 from ...device.layout import layout
 from ...kernel.language import cuda, float64, int64, parallel_range, real, SHARED, shared_array, uintp
 from ...kernel.library.division import quotient32
-from ...kernel.library.rows import moments, slope_sums, write_scaled, write_slopes
-from ...kernel.library.teams import team_moments, team_sum
+from ...kernel.library.rows import moments, gradient_sums, write_scaled, write_gradients
+from ...kernel.library.cuda_block import row_moments, block_sum
 from .normalization import BLOCK_KERNELS, Norm, composed, planes
 from ..op import Plan
 
@@ -44,7 +44,7 @@ def group_norm_gradient_kernel(g, x, weight, mean, rstd, out, partial, rows, cha
         row_mean, scale = mean[uintp(row)], rstd[uintp(row)]
         total, total_x = float64(0), float64(0)
         for c in range(channels):
-            a, b = slope_sums(g, x, base + c * n, n, row_mean)
+            a, b = gradient_sums(g, x, base + c * n, n, row_mean)
             partial[uintp(partial_at + c)] = b * float64(scale)
             partial[uintp(partial_at + groups * channels + c)] = a
             factor = float64(weight[uintp(first + c)]) if scaled != 0 else float64(1)
@@ -54,28 +54,28 @@ def group_norm_gradient_kernel(g, x, weight, mean, rstd, out, partial, rows, cha
         slope = real(total_x * float64(scale) * float64(scale) / float64(channels * n))
         for c in range(channels):
             factor = weight[uintp(first + c)] if scaled != 0 else x.dtype.type(1)
-            write_slopes(g, x, out, base + c * n, n, row_mean, factor, scale, mean_g, slope)
+            write_gradients(g, x, out, base + c * n, n, row_mean, factor, scale, mean_g, slope)
 
 
-def group_norm_block(x, weight, bias, out, mean, rstd, rows, channels, n, groups, scaled, shifted, eps, *, TEAM):
+def group_norm_block(x, weight, bias, out, mean, rstd, rows, channels, n, groups, scaled, shifted, eps, *, THREADS):
     """`group_norm_kernel` with a block of GPU threads for each row."""
-    shared = shared_array(TEAM, float64, SHARED)
+    shared = shared_array(THREADS, float64, SHARED)
     thread, count = int64(cuda.threadIdx.x), channels * n
     for row in range(int64(cuda.blockIdx.x), rows, int64(cuda.gridDim.x)):
-        row_mean, scale = team_moments(x, row * count, count, eps, shared, thread, TEAM, 1)
+        row_mean, scale = row_moments(x, row * count, count, eps, shared, thread, THREADS, 1)
         if thread == 0:
             mean[uintp(row)] = row_mean
             rstd[uintp(row)] = scale
-        for k in range(thread, count, TEAM):
+        for k in range(thread, count, THREADS):
             channel = row % groups * channels + quotient32(k, n)
             value = (x[uintp(row * count + k)] - row_mean) * scale
             value = value * weight[uintp(channel)] if scaled != 0 else value
             out[uintp(row * count + k)] = value + bias[uintp(channel)] if shifted != 0 else value
 
 
-def group_norm_gradient_block(g, x, weight, mean, rstd, out, partial, rows, channels, n, groups, scaled, *, TEAM):
+def group_norm_gradient_block(g, x, weight, mean, rstd, out, partial, rows, channels, n, groups, scaled, *, THREADS):
     """`group_norm_gradient_kernel` with a block of GPU threads for each row."""
-    shared = shared_array(TEAM, float64, SHARED)
+    shared = shared_array(THREADS, float64, SHARED)
     thread, count = int64(cuda.threadIdx.x), channels * n
     for row in range(int64(cuda.blockIdx.x), rows, int64(cuda.gridDim.x)):
         first, base = row % groups * channels, row * count
@@ -84,10 +84,10 @@ def group_norm_gradient_block(g, x, weight, mean, rstd, out, partial, rows, chan
         total, total_x = float64(0), float64(0)
         for c in range(channels):
             a, b = float64(0), float64(0)
-            for k in range(base + c * n + thread, base + (c + 1) * n, TEAM):
+            for k in range(base + c * n + thread, base + (c + 1) * n, THREADS):
                 a += float64(g[uintp(k)])
                 b += float64(g[uintp(k)] * (x[uintp(k)] - row_mean))
-            a, b = team_sum(a, shared, thread, TEAM), team_sum(b, shared, thread, TEAM)
+            a, b = block_sum(a, shared, thread, THREADS), block_sum(b, shared, thread, THREADS)
             if thread == 0:
                 partial[uintp(partial_at + c)] = b * float64(scale)
                 partial[uintp(partial_at + groups * channels + c)] = a
@@ -96,7 +96,7 @@ def group_norm_gradient_block(g, x, weight, mean, rstd, out, partial, rows, chan
             total_x += b * factor
         mean_g = real(total / float64(count))
         slope = real(total_x * float64(scale) * float64(scale) / float64(count))
-        for k in range(thread, count, TEAM):
+        for k in range(thread, count, THREADS):
             d_out = g[uintp(base + k)] * weight[uintp(first + quotient32(k, n))] if scaled != 0 else g[uintp(base + k)]
             out[uintp(base + k)] = scale * (d_out - mean_g - (x[uintp(base + k)] - row_mean) * slope)
 
@@ -110,8 +110,8 @@ class GroupNorm(Norm):
     takes = "x[n c *s]:f weight?[c] bias?[c]; groups=1.. eps=number"
     inputs, outputs, parameters = ("x", "weight", "bias"), ("out", "mean", "rstd"), ("groups", "eps")
 
-    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """See `Op.misfit`."""
+    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """See `Op.check`."""
         return (
             None
             if sizes["c"] % parameters[0] == 0
@@ -142,8 +142,8 @@ class GroupNormGradient(Norm):
         False,
     )
 
-    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """See `Op.misfit`."""
+    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """See `Op.check`."""
         if sizes["c"] % parameters[0]:
             return f"attribute 'groups' must divide {sizes['c']} channels, got {parameters[0]}"
         return (

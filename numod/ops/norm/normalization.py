@@ -16,8 +16,8 @@ from ...device.layout import layout
 from ...kernel import bind, build
 from ...kernel.language import cuda, float64, int64, parallel_range, real, SHARED, shared_array, uintp
 from ...kernel.library.division import quotient32
-from ...kernel.library.rows import moments, row_squares, slope_sums, write_scaled, write_slopes
-from ...kernel.library.teams import team_moments, team_sum
+from ...kernel.library.rows import moments, row_squares, gradient_sums, write_scaled, write_gradients
+from ...kernel.library.cuda_block import row_moments, block_sum
 from ...kernel.specialize import specialized
 from . import batch_norm_cuda
 from ..reduce import register_rows, block_reduce
@@ -81,7 +81,7 @@ def row_norm_gradient_kernel(g, x, weight, mean, rstd, out, partial, rows, n, ce
                     sum_g += float64(a)
                     sum_gx += float64(b)
             else:
-                sum_g, sum_gx = slope_sums(g, x, base, n, row_mean)
+                sum_g, sum_gx = gradient_sums(g, x, base, n, row_mean)
             mean_g = real(sum_g / float64(n)) if centred != 0 else x.dtype.type(0)
             slope = real(sum_gx * float64(scale) * float64(scale) / float64(n))
             if scaled != 0:
@@ -90,7 +90,7 @@ def row_norm_gradient_kernel(g, x, weight, mean, rstd, out, partial, rows, n, ce
                         g[uintp(base + k)] * weight[uintp(k)] - mean_g - (x[uintp(base + k)] - row_mean) * slope
                     )
             else:
-                write_slopes(g, x, out, base, n, row_mean, x.dtype.type(1), scale, mean_g, slope)
+                write_gradients(g, x, out, base, n, row_mean, x.dtype.type(1), scale, mean_g, slope)
             if summed != 0:
                 for k in range(n):
                     partial[uintp(partial_at + k)] += g[uintp(base + k)] * (x[uintp(base + k)] - row_mean) * scale
@@ -131,7 +131,7 @@ def channel_norm_gradient_kernel(g, x, weight, mean, var, out, d_weight, d_bias,
         sum_g = float64(0)
         sum_gx = float64(0)
         for image in range(images):
-            a, b = slope_sums(g, x, (image * channels + channel) * n, n, channel_mean)
+            a, b = gradient_sums(g, x, (image * channels + channel) * n, n, channel_mean)
             sum_g += a
             sum_gx += b
         d_bias[uintp(channel)] = sum_g
@@ -143,7 +143,7 @@ def channel_norm_gradient_kernel(g, x, weight, mean, var, out, d_weight, d_bias,
         if scaled != 0:
             scale *= weight[uintp(channel)]
         for image in range(images - 1, -1, -1):
-            write_slopes(
+            write_gradients(
                 g, x, out, (image * channels + channel) * n, n, channel_mean, x.dtype.type(1), scale, mean_g, slope
             )
 
@@ -207,41 +207,43 @@ def channel_norm_gradient_columns(
                 )
 
 
-def row_norm_block(x, weight, bias, out, mean, rstd, rows, n, centred, scaled, shifted, eps, *, TEAM):
+def row_norm_block(x, weight, bias, out, mean, rstd, rows, n, centred, scaled, shifted, eps, *, THREADS):
     """`row_norm_kernel` with a block of GPU threads for each row, which is read three times, twice from the cache."""
-    shared = shared_array(TEAM, float64, SHARED)
+    shared = shared_array(THREADS, float64, SHARED)
     thread = int64(cuda.threadIdx.x)
     for row in range(int64(cuda.blockIdx.x), rows, int64(cuda.gridDim.x)):
-        row_mean, scale = team_moments(x, row * n, n, eps, shared, thread, TEAM, centred)
+        row_mean, scale = row_moments(x, row * n, n, eps, shared, thread, THREADS, centred)
         if thread == 0:
             mean[uintp(row)] = row_mean
             rstd[uintp(row)] = scale
-        for k in range(thread, n, TEAM):
+        for k in range(thread, n, THREADS):
             value = (x[uintp(row * n + k)] - row_mean) * scale
             value = value * weight[uintp(k)] if scaled != 0 else value
             out[uintp(row * n + k)] = value + bias[uintp(k)] if shifted != 0 else value
 
 
-def row_norm_gradient_block(g, x, weight, mean, rstd, out, partial, rows, n, centred, scaled, summed, workers, *, TEAM):
+def row_norm_gradient_block(
+    g, x, weight, mean, rstd, out, partial, rows, n, centred, scaled, summed, workers, *, THREADS
+):
     """`row_norm_gradient_kernel` with a block of GPU threads for each worker; threads sum their columns."""
-    shared = shared_array(TEAM, float64, SHARED)
+    shared = shared_array(THREADS, float64, SHARED)
     thread = int64(cuda.threadIdx.x)
     for worker in range(int64(cuda.blockIdx.x), workers, int64(cuda.gridDim.x)):
         partial_at = worker * 2 * n
-        for k in range(thread, 2 * n if summed == 0 else 0, TEAM):
+        for k in range(thread, 2 * n if summed == 0 else 0, THREADS):
             partial[uintp(partial_at + k)] = 0
         for row in range(worker, rows, workers):
             row_mean = mean[uintp(row)]
             scale = rstd[uintp(row)]
             sum_g = float64(0)
             sum_gx = float64(0)
-            for k in range(thread, n, TEAM):
+            for k in range(thread, n, THREADS):
                 value = g[uintp(row * n + k)] * weight[uintp(k)] if scaled != 0 else g[uintp(row * n + k)]
                 sum_g += float64(value)
                 sum_gx += float64(value * (x[uintp(row * n + k)] - row_mean))
-            mean_g = real(team_sum(sum_g, shared, thread, TEAM) / float64(n)) if centred != 0 else x.dtype.type(0)
-            slope = real(team_sum(sum_gx, shared, thread, TEAM) * float64(scale) * float64(scale) / float64(n))
-            for k in range(thread, n, TEAM):
+            mean_g = real(block_sum(sum_g, shared, thread, THREADS) / float64(n)) if centred != 0 else x.dtype.type(0)
+            slope = real(block_sum(sum_gx, shared, thread, THREADS) * float64(scale) * float64(scale) / float64(n))
+            for k in range(thread, n, THREADS):
                 difference = x[uintp(row * n + k)] - row_mean
                 d_out = g[uintp(row * n + k)]
                 value = d_out * weight[uintp(k)] if scaled != 0 else d_out
@@ -253,40 +255,40 @@ def row_norm_gradient_block(g, x, weight, mean, rstd, out, partial, rows, n, cen
                     partial[uintp(partial_at + n + k)] = d_bias + d_out
 
 
-def channel_norm_block(x, weight, bias, out, mean, var, images, channels, n, scaled, shifted, eps, *, TEAM):
+def channel_norm_block(x, weight, bias, out, mean, var, images, channels, n, scaled, shifted, eps, *, THREADS):
     """`channel_norm_kernel` with a block of GPU threads for each channel."""
-    shared = shared_array(TEAM, float64, SHARED)
+    shared = shared_array(THREADS, float64, SHARED)
     thread = int64(cuda.threadIdx.x)
     count = images * n
     for channel in range(int64(cuda.blockIdx.x), channels, int64(cuda.gridDim.x)):
         total = float64(0)
-        for position in range(thread, count, TEAM):
+        for position in range(thread, count, THREADS):
             image = quotient32(position, n)
             total += float64(x[uintp((image * channels + channel) * n + position - image * n)])
-        channel_mean = real(team_sum(total, shared, thread, TEAM) / float64(count))
+        channel_mean = real(block_sum(total, shared, thread, THREADS) / float64(count))
         total = float64(0)
-        for position in range(thread, count, TEAM):
+        for position in range(thread, count, THREADS):
             image = quotient32(position, n)
             difference = x[uintp((image * channels + channel) * n + position - image * n)] - channel_mean
             total += float64(difference * difference)
-        variance = team_sum(total, shared, thread, TEAM) / float64(count)
+        variance = block_sum(total, shared, thread, THREADS) / float64(count)
         scale = real(1.0 / sqrt(variance + eps))
         if thread == 0:
             mean[uintp(channel)] = channel_mean
             var[uintp(channel)] = variance
         scale = scale * weight[uintp(channel)] if scaled != 0 else scale
         shift = bias[uintp(channel)] if shifted != 0 else x.dtype.type(0)
-        for position in range(thread, count, TEAM):
+        for position in range(thread, count, THREADS):
             image = quotient32(position, n)
             element = (image * channels + channel) * n + position - image * n
             out[uintp(element)] = (x[uintp(element)] - channel_mean) * scale + shift
 
 
 def channel_norm_gradient_block(
-    g, x, weight, mean, var, out, d_weight, d_bias, images, channels, n, scaled, eps, *, TEAM
+    g, x, weight, mean, var, out, d_weight, d_bias, images, channels, n, scaled, eps, *, THREADS
 ):
     """`channel_norm_gradient_kernel` with a block of GPU threads for each channel."""
-    shared = shared_array(TEAM, float64, SHARED)
+    shared = shared_array(THREADS, float64, SHARED)
     thread = int64(cuda.threadIdx.x)
     count = images * n
     for channel in range(int64(cuda.blockIdx.x), channels, int64(cuda.gridDim.x)):
@@ -294,20 +296,20 @@ def channel_norm_gradient_block(
         rstd = real(1.0 / sqrt(float64(var[uintp(channel)]) + eps))
         sum_g = float64(0)
         sum_gx = float64(0)
-        for position in range(thread, count, TEAM):
+        for position in range(thread, count, THREADS):
             image = quotient32(position, n)
             element = (image * channels + channel) * n + position - image * n
             sum_g += float64(g[uintp(element)])
             sum_gx += float64(g[uintp(element)] * (x[uintp(element)] - channel_mean))
-        sum_g = team_sum(sum_g, shared, thread, TEAM)
-        sum_gx = team_sum(sum_gx, shared, thread, TEAM)
+        sum_g = block_sum(sum_g, shared, thread, THREADS)
+        sum_gx = block_sum(sum_gx, shared, thread, THREADS)
         if thread == 0:
             d_bias[uintp(channel)] = sum_g
             d_weight[uintp(channel)] = sum_gx * float64(rstd)
         mean_g = real(sum_g / float64(count))
         slope = real(sum_gx * float64(rstd) * float64(rstd) / float64(count))
         scale = rstd * weight[uintp(channel)] if scaled != 0 else rstd
-        for position in range(thread, count, TEAM):
+        for position in range(thread, count, THREADS):
             image = quotient32(position, n)
             element = (image * channels + channel) * n + position - image * n
             out[uintp(element)] = scale * (g[uintp(element)] - mean_g - (x[uintp(element)] - channel_mean) * slope)
@@ -448,8 +450,8 @@ class RowNormGradient(Norm):
         super().__init__(name)
         self.centred = centred
 
-    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """See `Op.misfit`."""
+    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """See `Op.check`."""
         return (
             None if sizes["r"] == prod(sizes["l"]) else f"mean must have {prod(sizes['l'])} elements, got {sizes['r']}"
         )

@@ -18,7 +18,7 @@ from ...device import Layout
 from ...device.layout import layout
 from ...kernel import bind, emit
 from ...kernel.language import cuda, int32, int64, parallel_range, SHARED, shared_array, uintp
-from ...kernel.library.teams import load_4, joining
+from ...kernel.library.cuda_block import load_4, joining_threads
 from ...kernel.registers import argminmax
 from ...kernel.specialize import specialized
 from . import block_reduce
@@ -116,50 +116,50 @@ def block_kernel(
     chunk,
     has_positions,
     *,
-    BESIDE,
+    TEAMS,
     NUMBER,
-    TEAM,
+    THREADS,
     beats,
     keeps,
 ):
-    """`rows_kernel` with a team of TEAM GPU threads for each chunk of a row, and BESIDE teams in a block.
+    """`rows_kernel` with a team of THREADS GPU threads for each chunk of a row, TEAMS teams in a block.
 
     If `has_positions`, x holds the extrema of chunks, and x_positions their indices. Several teams share a block, since
     a multiprocessor cannot hold enough blocks of one warp to keep its memory busy.
     """
-    shared, elements = shared_array(TEAM * BESIDE, NUMBER, SHARED), cuda.local.array(16, NUMBER)
-    positions = shared_array(TEAM * BESIDE, int64, SHARED)
+    shared, elements = shared_array(THREADS * TEAMS, NUMBER, SHARED), cuda.local.array(16, NUMBER)
+    positions = shared_array(THREADS * TEAMS, int64, SHARED)
     thread, team_start, tasks = (
-        int64(cuda.threadIdx.x) % TEAM,
-        int64(cuda.threadIdx.x) // TEAM * TEAM,
+        int64(cuda.threadIdx.x) % THREADS,
+        int64(cuda.threadIdx.x) // THREADS * THREADS,
         outer * inner * chunks,
     )
-    for first in range(int64(cuda.blockIdx.x) * BESIDE, tasks, int64(cuda.gridDim.x) * BESIDE):
-        task = min(first + team_start // TEAM, tasks - 1)  # surplus teams repeat the last task
+    for first in range(int64(cuda.blockIdx.x) * TEAMS, tasks, int64(cuda.gridDim.x) * TEAMS):
+        task = min(first + team_start // THREADS, tasks - 1)  # surplus teams repeat the last task
         row = task // chunks
         base = (row // inner) * outer_step + (row % inner) * inner_step
         start = (task % chunks) * chunk
         stop = min(start + chunk, n)
-        unrolled_stop = start + (stop - start) // (16 * TEAM) * (16 * TEAM)
+        unrolled_stop = start + (stop - start) // (16 * THREADS) * (16 * THREADS)
         position = start + 4 * thread if unrolled_stop > start else min(start + thread, stop - 1)
         best = x[uintp(base + position)]
-        for k in range(start + 4 * thread, unrolled_stop, 16 * TEAM):
+        for k in range(start + 4 * thread, unrolled_stop, 16 * THREADS):
             for part in range(4):  # all loads are in flight at once
-                load_4(elements, 4 * part, x, uintp(base + k + 4 * TEAM * part))
+                load_4(elements, 4 * part, x, uintp(base + k + 4 * THREADS * part))
             offset = int32(-1)  # an offset from k in 32 bits: cheaper to select than the index
             for slot in range(16):
                 value = elements[slot]
                 better = (not keeps(best, value)) & (best == best)
                 best = value if better else best
-                offset = int32(slot // 4 * 4 * TEAM + slot % 4) if better else offset
+                offset = int32(slot // 4 * 4 * THREADS + slot % 4) if better else offset
             position = k + offset if offset != -1 else position
-        for k in range(unrolled_stop + thread, stop, TEAM):
+        for k in range(unrolled_stop + thread, stop, THREADS):
             value = x[uintp(base + k)]
             better = beats(value, best) | ((value != value) & (best == best))
             best = value if better else best
             position = k if better else position
-        count = TEAM
-        for survivors in (joining(TEAM), 1):  # these threads combine the results of `count` threads
+        count = THREADS
+        for survivors in (joining_threads(THREADS), 1):  # these threads combine the results of `count` threads
             shared[uintp(team_start + thread)] = best
             positions[uintp(team_start + thread)] = position
             cuda.syncthreads()
@@ -195,8 +195,8 @@ class Extremum(Op):
         super().__init__(name)
         self.least = least
 
-    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """See `Op.misfit`."""
+    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """See `Op.check`."""
         return (
             None
             if readable(arguments[0], parameters[0])
@@ -282,12 +282,12 @@ def _by_teams(x: Layout, name: str, least: bool, shape: tuple) -> Callable:
     parts, kernel = outer * inner * chunks, partial(comparing(block_kernel, least), NUMBER=x.storage)
     signature = bind.signature(x, "int64", x, "int64", numbers=8)
     run = block_reduce.launcher(
-        x, name, kernel, signature, parts, block_reduce.sharing(x, chunk, each=block_reduce.REDUCED) or 32, _BLOCK
+        x, name, kernel, signature, parts, block_reduce.sharing(x, chunk, per_thread=block_reduce.REDUCED) or 32, _BLOCK
     )
     if chunks == 1:
         return lambda x_data, values, indices: run(x_data, indices, values, indices, *shape, 1, n, 0)
     join, empty = (
-        block_reduce.launcher(x, name, kernel, signature, outer * inner, x.device.backend.team(chunks)),
+        block_reduce.launcher(x, name, kernel, signature, outer * inner, x.device.backend.threads_per_row(chunks)),
         x.device.empty,
     )
 

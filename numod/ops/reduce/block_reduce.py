@@ -1,6 +1,6 @@
 """Kernels in which a block of GPU threads shares a row: when they are used, and their launcher.
 
-Their device functions are in `kernel.library.teams`.
+Their device functions are in `kernel.library.cuda_block`.
 """
 
 from __future__ import annotations
@@ -20,32 +20,32 @@ PANEL, PANEL_THREADS = 32, 256
 REDUCED = 32  # elements per thread of rows that are reduced to one result: combining the threads' results takes time
 
 
-def sharing(x: Layout, n: int, step: int = 1, most: int = 256, each: int = 16) -> int:
-    """The number of threads that share a row of n elements, about `each` elements per thread.
+def sharing(x: Layout, n: int, step: int = 1, most: int = 256, per_thread: int = 16) -> int:
+    """The number of threads that share a row of n elements, about `per_thread` elements for each.
 
     0 if one thread per row is better: on a CPU, for short rows, or if elements are `step` != 1 apart.
     """
     backend = x.device.backend
     if not backend.is_gpu or step != 1:
         return 0
-    threads = backend.team(n, most, each)
+    threads = backend.threads_per_row(n, most, per_thread)
     return threads if 2 * n >= threads else 0
 
 
 def launcher(
     x: Layout, name: str, kernel: Callable, signature: str, rows: int, threads: int, most: int = 0, lanes: int = 1
 ) -> Callable:
-    """The launcher of a kernel in which `threads` threads (TEAM) work on each of `rows` rows.
+    """The launcher of a kernel in which `threads` threads (THREADS) work on each of `rows` rows.
 
-    A block has up to `most` threads: BESIDE teams. The threads of a team form GROUPS rows of LANES.
+    A block has up to `most` threads, in TEAMS teams of THREADS. The threads of a team form GROUPS rows of LANES.
     """
-    beside = max(min(most // threads, 2) if x.device.backend.SIMULATED else most // threads, 1)
-    sizes = {"TEAM": threads, "BESIDE": beside, "LANES": lanes, "GROUPS": threads // lanes}
+    teams = max(min(most // threads, 2) if x.device.backend.SIMULATED else most // threads, 1)
+    sizes = {"THREADS": threads, "TEAMS": teams, "LANES": lanes, "GROUPS": threads // lanes}
     source = specialized(kernel, **{name: size for name, size in sizes.items() if has(kernel, name)})
     if threads > _ANY:
         source = f"RESIDENT = {threads}, 1\n{source}"
     return bind.launcher(
-        x.device, name, source, signature, x.dtype, x.size, build.FAST_REDUCTION, (-(-rows // beside), beside * threads)
+        x.device, name, source, signature, x.dtype, x.size, build.FAST_REDUCTION, (-(-rows // teams), teams * threads)
     )
 
 

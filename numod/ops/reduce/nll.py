@@ -101,8 +101,8 @@ class NllGradient(Op):
         )[0]
     }
 
-    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """See `Op.misfit`."""
+    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """See `Op.check`."""
         _, reduction, shape = parameters
         if len(shape) < 2 or (shape[0], *shape[2:]) != (sizes["n"], *sizes["s"]):
             return (

@@ -1,4 +1,4 @@
-"""Reductions: a table of rows (map, combine, finish, gradient) and the plan they share.
+"""Reductions: a table of rows (map, combine, finalize, gradient) and the plan they share.
 
 float32 elements are summed in short blocks, and the blocks in float64, so that errors do not grow with the length.
 """
@@ -35,7 +35,7 @@ _ELEMENT, _TOTAL, _OTHER, _COUNT = map(Symbol, "xabn")  # the symbols of a fold'
 class Reduction(Op):
     """Reduce dimensions `dims` (sorted, distinct, non-negative); parameters (dims, keepdim, dtype or None).
 
-    `each` maps an element, `combine` joins two totals, `finish` maps total and count to the result. `result`: "sum"
+    `map` maps an element, `combine` adds two totals, `finalize` maps total and count to the result. `result`: "sum"
     (integers and bool give int64), "same" or "bool". The gradient is a function on tensors of `g` and `out` (shaped to
     broadcast), `x`, `count` and `dims`.
     """
@@ -50,21 +50,21 @@ class Reduction(Op):
         name: str,
         combine: Callable,
         identity: object,
-        each: Callable,
-        finish: Callable,
+        map: Callable,
+        finalize: Callable,
         gradient: Callable | None,
         result: str,
         accepts: str,
     ) -> None:
         super().__init__(name)
-        self.combine, self.identity, self.each, self.finish = combine, identity, each, finish
+        self.combine, self.identity, self.map, self.finalize = combine, identity, map, finalize
         self.result, self.accepts = result, accepts
         self.differentiable = gradient is not None
         self.gradients = {} if gradient is None else {"x": _gradient(gradient)}
         self._folds: dict[tuple[DType, DType], folds.Fold] = {}
 
-    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """See `Op.misfit`."""
+    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """See `Op.check`."""
         dims = parameters[0]
         return (
             None
@@ -100,9 +100,9 @@ class Reduction(Op):
 
     def _fold(self, source: DType, compute: DType) -> folds.Fold:
         wide = _wide(compute) if compute.differentiable and self.result == "sum" else compute.compute
-        each, combine, finish = self.each(_ELEMENT), self.combine(_TOTAL, _OTHER), self.finish(_TOTAL, _COUNT)
+        element, combine, final = self.map(_ELEMENT), self.combine(_TOTAL, _OTHER), self.finalize(_TOTAL, _COUNT)
         return folds.Fold(
-            *map(as_expression, (each, combine, finish)), self.start(compute), source, compute.compute, wide, compute
+            *map(as_expression, (element, combine, final)), self.start(compute), source, compute.compute, wide, compute
         )
 
     def start(self, compute: DType) -> float | int | bool:
@@ -243,7 +243,9 @@ def _rows(
     inner, backend = emit.classes_of([inner_steps[-1:]]), x.device.backend
     chunk = -(-inner_sizes[-1] // chunks)
     chunk = chunk if chunks == 1 else -(-chunk // _LINE) * _LINE
-    threads_per_row = backend.team(chunk, each=block_reduce.REDUCED) if backend.is_gpu and inner == "1" else 0
+    threads_per_row = (
+        backend.threads_per_row(chunk, per_thread=block_reduce.REDUCED) if backend.is_gpu and inner == "1" else 0
+    )
     blocks = (outs * chunks, threads_per_row) if 0 < threads_per_row <= chunk else None
     across = backend.is_gpu and inner == "s" and chunks > 1
     ranks = len(outer_sizes), len(inner_sizes) - 1
@@ -251,7 +253,7 @@ def _rows(
     source, signature = (
         folds.rows(fold, inner, *ranks, across, joined, short)
         if blocks is None
-        else folds.team(fold, *ranks, blocks[1])
+        else folds.block_rows(fold, *ranks, blocks[1])
     )
     if inner == "1" and not backend.is_gpu:
         source = emit.by_half_registers(source)
@@ -299,7 +301,7 @@ def _two_stages(
 
 def _partial(fold: folds.Fold) -> folds.Fold:
     """The fold whose results are totals to be combined."""
-    return fold._replace(finish=_TOTAL, result=fold.wide)
+    return fold._replace(finalize=_TOTAL, result=fold.wide)
 
 
 def _columns(
@@ -350,7 +352,7 @@ class FusedMapReduce(Op):
         self.scaled = Pointwise(
             self.name, lambda *values: row(*values[:-1]) * values[-1], {}, inputs=(*row.inputs, "scale")
         )
-        self.each = as_expression(row(*(Symbol(writer.argument_name(name)) for name in self.inputs)))
+        self.element = as_expression(row(*(Symbol(writer.argument_name(name)) for name in self.inputs)))
         self.total, self.mean = t.add(_TOTAL, _OTHER), t.div(_TOTAL, _COUNT)
 
     def gradient_of(self, position: int) -> Pointwise | None:
@@ -361,8 +363,8 @@ class FusedMapReduce(Op):
         """See `Op.takes`."""
         return " ".join(f"{input}#[*s]:any" for input in self.inputs) + "; scale=number"
 
-    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """See `Op.misfit`."""
+    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """See `Op.check`."""
         return None if "s" in sizes else "at least one input must be a tensor"
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
@@ -379,9 +381,9 @@ class FusedMapReduce(Op):
             )
             for name, argument in zip(self.inputs, arguments)
         )
-        finish = self.mean if scale != 1 else _TOTAL
+        final = self.mean if scale != 1 else _TOTAL
         wide, narrow = dtypes.float64 if compute.is_floating_point else compute, compute.compute
-        fold = folds.Fold(self.each, self.total, finish, 0, compute, narrow, wide, compute)
+        fold = folds.Fold(self.element, self.total, final, 0, compute, narrow, wide, compute)
         return Plan(out, *total(self.name, out.device, fold, inputs, n))
 
 
@@ -416,7 +418,7 @@ def flat(
     joined: bool = False,
 ) -> Callable:
     """The launcher of `folds.flat` for n elements in total."""
-    blocks = (chunks, device.backend.team(n // chunks)) if device.backend.is_gpu else None
+    blocks = (chunks, device.backend.threads_per_row(n // chunks)) if device.backend.is_gpu else None
     source, signature = folds.flat(fold, inputs, blocks[1] if blocks else 0, joined)
     return bind.launcher(device, name, source, signature, fold.dtype, n, build.FAST_REDUCTION, blocks)
 
@@ -426,7 +428,9 @@ def two_passes(
 ) -> Callable:
     """A launcher that computes partial totals, then reduces them."""
     outs, chunks = partial.shape
-    last = folds.Fold(_ELEMENT, fold.combine, fold.finish, fold.identity, fold.wide, fold.wide, fold.wide, fold.result)
+    last = folds.Fold(
+        _ELEMENT, fold.combine, fold.finalize, fold.identity, fold.wide, fold.wide, fold.wide, fold.result
+    )
     outer_step, inner_step = partial.strides
     run_last, constants_last = _divided(last, name, partial, [outs], [outer_step], [chunks], [inner_step], outs, count)
 
@@ -441,7 +445,7 @@ def two_passes(
 
 
 @cache
-def closing(row: Pointwise) -> FusedMapReduce:
+def fused_map_reduce(row: Pointwise) -> FusedMapReduce:
     """The op that reduces a row to one number (see `FusedMapReduce`)."""
     return FusedMapReduce(row)
 
@@ -451,14 +455,14 @@ def reduction(
     combine: Callable,
     identity: object,
     *,
-    each: Callable = lambda x: x,
-    finish: Callable = lambda a, n: a,
+    map: Callable = lambda x: x,
+    finalize: Callable = lambda a, n: a,
     dx: Callable | None = None,
     result: str = "same",
     accepts: str = "buif",
 ) -> Reduction:
     """Add a row to the table of reductions."""
-    rows[name] = row = Reduction(name, combine, identity, each, finish, dx, result, accepts)
+    rows[name] = row = Reduction(name, combine, identity, map, finalize, dx, result, accepts)
     return row
 
 
@@ -492,13 +496,19 @@ nansum = reduction(
     "nansum",
     lambda a, b: a + b,
     0,
-    each=lambda x: t.where(x == x, x, 0.0),
+    map=lambda x: t.where(x == x, x, 0.0),
     dx=lambda g, x: t.where(x == x, g, 0.0),
     result="sum",
     accepts="f",
 )
 mean = reduction(
-    "mean", lambda a, b: a + b, 0, finish=lambda a, n: a / n, dx=lambda g, count: g / count, result="sum", accepts="fc"
+    "mean",
+    lambda a, b: a + b,
+    0,
+    finalize=lambda a, n: a / n,
+    dx=lambda g, count: g / count,
+    result="sum",
+    accepts="fc",
 )
 prod_ = reduction("prod", lambda a, b: a * b, 1, dx=_prod_gradient, result="sum", accepts="buifc")
 amax = reduction("amax", lambda a, b: t.larger(a, b), "least", dx=_extremum_gradient)
@@ -509,12 +519,12 @@ norm2 = reduction(
     "norm2",
     lambda a, b: a + b,
     0,
-    each=lambda x: x * x,
-    finish=lambda a, n: t.sqrt(a),
+    map=lambda x: x * x,
+    finalize=lambda a, n: t.sqrt(a),
     result="sum",
     accepts="f",
     dx=lambda g, x, out: (x / out).masked_fill(out == 0, 0.0) * g,
 )
 norm1 = reduction(
-    "norm1", lambda a, b: a + b, 0, each=lambda x: t.abs(x), dx=lambda g, x: x.sign() * g, result="sum", accepts="f"
+    "norm1", lambda a, b: a + b, 0, map=lambda x: t.abs(x), dx=lambda g, x: x.sign() * g, result="sum", accepts="f"
 )

@@ -14,52 +14,52 @@ from math import exp, log, sqrt
 
 from ...kernel.language import cuda, float64, int64, real, SHARED, shared_array, uintp
 from ...kernel.library.arithmetic import larger
-from ...kernel.library.teams import store_1, store_4, load_1, load_4, team_greatest, team_sum
+from ...kernel.library.cuda_block import store_1, store_4, load_1, load_4, block_max, block_sum
 from ...kernel.specialize import template
 
 _MOST = 16  # elements per thread at most
 
 
-def softmax_in_registers(x, out, outer, n, inner, *, SLOTS, TEAM):
+def softmax_in_registers(x, out, outer, n, inner, *, SLOTS, THREADS):
     """`softmax.softmax_block`, with each exponential computed once."""
-    shared, values = shared_array(TEAM, real, SHARED), cuda.local.array(SLOTS, real)
+    shared, values = shared_array(THREADS, real, SHARED), cuda.local.array(SLOTS, real)
     thread = int64(cuda.threadIdx.x)
     for row in range(int64(cuda.blockIdx.x), outer, int64(cuda.gridDim.x)):
         load_row(values, x, row * n, n, thread, -1e400)
-        high, total = team_greatest(greatest_of_values(values), shared, thread, TEAM), real(0.0)
+        high, total = block_max(greatest_of_values(values), shared, thread, THREADS), real(0.0)
         for slot in range(SLOTS):
             values[slot] = exp(values[slot] - high)
             total += values[slot]
-        scale = real(1.0) / team_sum(total, shared, thread, TEAM)
+        scale = real(1.0) / block_sum(total, shared, thread, THREADS)
         for slot in range(SLOTS):
             values[slot] *= scale
         store_row(out, row * n, n, thread, values)
 
 
-def log_softmax_in_registers(x, out, outer, n, inner, *, SLOTS, TEAM):
+def log_softmax_in_registers(x, out, outer, n, inner, *, SLOTS, THREADS):
     """`softmax.log_softmax_block`."""
-    shared, values = shared_array(TEAM, real, SHARED), cuda.local.array(SLOTS, real)
+    shared, values = shared_array(THREADS, real, SHARED), cuda.local.array(SLOTS, real)
     thread = int64(cuda.threadIdx.x)
     for row in range(int64(cuda.blockIdx.x), outer, int64(cuda.gridDim.x)):
         load_row(values, x, row * n, n, thread, -1e400)
-        high, total = team_greatest(greatest_of_values(values), shared, thread, TEAM), real(0.0)
+        high, total = block_max(greatest_of_values(values), shared, thread, THREADS), real(0.0)
         for slot in range(SLOTS):
             total += exp(values[slot] - high)
-        rest = log(float64(team_sum(total, shared, thread, TEAM)))
+        rest = log(float64(block_sum(total, shared, thread, THREADS)))
         for slot in range(SLOTS):
             values[slot] = real(float64(values[slot] - high) - rest)
         store_row(out, row * n, n, thread, values)
 
 
 def row_norm_in_registers(
-    x, weight, bias, out, mean, rstd, rows, n, centred, scaled, shifted, eps, *, SLOTS, TEAM, WIDTH, store, load
+    x, weight, bias, out, mean, rstd, rows, n, centred, scaled, shifted, eps, *, SLOTS, THREADS, WIDTH, store, load
 ):
     """`normalization.row_norm_block`.
 
     WIDTH neighbours are summed in their own dtype, these sums in float64: a conversion takes as long as four sums.
     """
     shared, values, factor = (
-        shared_array(TEAM, float64, SHARED),
+        shared_array(THREADS, float64, SHARED),
         cuda.local.array(SLOTS, real),
         cuda.local.array(WIDTH, real),
     )
@@ -74,18 +74,18 @@ def row_norm_in_registers(
                 for j in range(WIDTH):
                     partial_sum += values[WIDTH * part + j]
                 total += float64(partial_sum)
-            row_mean, total = real(team_sum(total, shared, thread, TEAM) * share), float64(0)
+            row_mean, total = real(block_sum(total, shared, thread, THREADS) * share), float64(0)
         for part in range(SLOTS // WIDTH):
             partial_sum = real(0.0)
             for j in range(WIDTH):
                 values[WIDTH * part + j] -= row_mean
                 partial_sum += values[WIDTH * part + j] * values[WIDTH * part + j]
-            total += float64(partial_sum) if WIDTH * (part * TEAM + thread) < n else float64(0)
-        scale = real(1.0) / sqrt(real(team_sum(total, shared, thread, TEAM) * share + eps))
+            total += float64(partial_sum) if WIDTH * (part * THREADS + thread) < n else float64(0)
+        scale = real(1.0) / sqrt(real(block_sum(total, shared, thread, THREADS) * share + eps))
         if thread == 0:
             mean[uintp(row)], rstd[uintp(row)] = row_mean, scale
         for part in range(SLOTS // WIDTH):
-            k = WIDTH * (part * TEAM + thread)
+            k = WIDTH * (part * THREADS + thread)
             if k < n:
                 for j in range(WIDTH):
                     values[WIDTH * part + j] *= scale
@@ -101,10 +101,10 @@ def row_norm_in_registers(
 
 
 @template
-def load_row(values, x, base, n, thread, rest, *, SLOTS, TEAM, WIDTH, load):
+def load_row(values, x, base, n, thread, rest, *, SLOTS, THREADS, WIDTH, load):
     """values = this thread's elements of x[base : base + n]; `rest` beyond the end."""
     for part in range(SLOTS // WIDTH):
-        k = WIDTH * (part * TEAM + thread)
+        k = WIDTH * (part * THREADS + thread)
         if k < n:
             load(values, WIDTH * part, x, uintp(base + k))
         else:
@@ -113,10 +113,10 @@ def load_row(values, x, base, n, thread, rest, *, SLOTS, TEAM, WIDTH, load):
 
 
 @template
-def store_row(out, base, n, thread, values, *, SLOTS, TEAM, WIDTH, store):
+def store_row(out, base, n, thread, values, *, SLOTS, THREADS, WIDTH, store):
     """This thread's elements of out[base : base + n] = values."""
     for part in range(SLOTS // WIDTH):
-        k = WIDTH * (part * TEAM + thread)
+        k = WIDTH * (part * THREADS + thread)
         if k < n:
             store(out, uintp(base + k), values, WIDTH * part)
 

@@ -160,7 +160,7 @@ class Recurrence(Op):
     inputs, parameters = ("x", "decay"), ("dim",)
     gradients = {("x", "decay"): lambda g, out, decay, dim: _recurrence_gradients(g, out, decay, dim)}
 
-    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
         (x, decay), (dim,) = arguments, parameters
         expected = tuple(n - (d == dim) for d, n in enumerate(x.shape))
         return (

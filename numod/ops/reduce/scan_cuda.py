@@ -21,7 +21,7 @@ import numpy as np
 
 from ...device import Layout
 from ...kernel.language import cuda, int64, SHARED, shared_array, uintp
-from ...kernel.library.teams import store_4, load_4
+from ...kernel.library.cuda_block import store_4, load_4
 from ...kernel.scalar import scalar
 from . import block_reduce
 
@@ -52,21 +52,21 @@ def spaced(place):
     return uintp(place + (place >> 4))
 
 
-def running_block(x, totals, out, rows, n, chunk, chunks, writing, *, IDENTITY, JOIN, NUMBER, RESULT, TEAM, WIDE):
+def running_block(x, totals, out, rows, n, chunk, chunks, writing, *, IDENTITY, JOIN, NUMBER, RESULT, THREADS, WIDE):
     """out (rows, n) = the running total of x (rows, n) if `writing`, else totals (rows, chunks) = the totals of `chunk`
     elements each.
     """
-    group_totals = shared_array(4 * TEAM + TEAM // 4, WIDE, SHARED)
-    shared = shared_array(2 * TEAM, WIDE, SHARED)
+    group_totals = shared_array(4 * THREADS + THREADS // 4, WIDE, SHARED)
+    shared = shared_array(2 * THREADS, WIDE, SHARED)
     elements, prefixes = cuda.local.array(16, NUMBER), cuda.local.array(4, RESULT)
     thread = int64(cuda.threadIdx.x)
     for task in range(int64(cuda.blockIdx.x), rows * chunks, int64(cuda.gridDim.x)):
         row, chunk_index = task // chunks, task % chunks
         begin, stop, total = chunk_index * chunk, min((chunk_index + 1) * chunk, n), WIDE(IDENTITY)
         # an extra first iteration for the totals of the chunks before
-        for low in range(begin - 16 * TEAM if (writing != 0) & (chunk_index != 0) else begin, stop, 16 * TEAM):
+        for low in range(begin - 16 * THREADS if (writing != 0) & (chunk_index != 0) else begin, stop, 16 * THREADS):
             for step in range(4):
-                first = low + 4 * (step * TEAM + thread)
+                first = low + 4 * (step * THREADS + thread)
                 if (low >= begin) & (first + 4 <= stop):
                     load_4(elements, 4 * step, x, uintp(row * n + first))
                 else:
@@ -77,7 +77,7 @@ def running_block(x, totals, out, rows, n, chunk, chunks, writing, *, IDENTITY, 
                             else NUMBER(WIDE(IDENTITY))
                         )
             for step in range(4):
-                group, value = step * TEAM + thread, WIDE(IDENTITY)
+                group, value = step * THREADS + thread, WIDE(IDENTITY)
                 for k in range(4):
                     value = JOIN(value, WIDE(elements[4 * step + k]))
                 group_totals[spaced(group)] = (
@@ -91,14 +91,14 @@ def running_block(x, totals, out, rows, n, chunk, chunks, writing, *, IDENTITY, 
             shared[uintp(thread)] = value
             cuda.syncthreads()
             width = 1
-            while width < TEAM:
+            while width < THREADS:
                 value = JOIN(shared[uintp(half + thread - width)], value) if thread >= width else value
-                half = TEAM - half
+                half = THREADS - half
                 shared[uintp(half + thread)] = value
                 cuda.syncthreads()
                 width = width * 2
             prefix = JOIN(total, shared[uintp(half + thread - 1)]) if thread != 0 else total
-            total = JOIN(total, shared[uintp(half + TEAM - 1)])
+            total = JOIN(total, shared[uintp(half + THREADS - 1)])
             if writing != 0:
                 for k in range(4):
                     value = group_totals[spaced(4 * thread + k)]
@@ -106,7 +106,7 @@ def running_block(x, totals, out, rows, n, chunk, chunks, writing, *, IDENTITY, 
                     prefix = JOIN(prefix, value)
                 cuda.syncthreads()
                 for step in range(4 if low >= begin else 0):
-                    first, value = low + 4 * (step * TEAM + thread), group_totals[spaced(step * TEAM + thread)]
+                    first, value = low + 4 * (step * THREADS + thread), group_totals[spaced(step * THREADS + thread)]
                     if first + 4 <= stop:
                         load_4(elements, 0, x, uintp(row * n + first))
                         for k in range(4):
@@ -122,25 +122,25 @@ def running_block(x, totals, out, rows, n, chunk, chunks, writing, *, IDENTITY, 
 
 
 def greatest_block(
-    x, chunk_values, chunk_positions, values, indices, rows, n, chunk, chunks, writing, *, NUMBER, TEAM, later
+    x, chunk_values, chunk_positions, values, indices, rows, n, chunk, chunks, writing, *, NUMBER, THREADS, later
 ):
     """values, indices (rows, n) = the extremum so far of x (rows, n) and its last position; NaN wins.
 
     Unless `writing`, chunk_values and chunk_positions (rows, chunks) = those of each chunk, as in `running_block`.
     """
-    group_values = shared_array(4 * TEAM + TEAM // 4, NUMBER, SHARED)
-    group_positions = shared_array(4 * TEAM + TEAM // 4, int64, SHARED)
-    shared = shared_array(2 * TEAM, NUMBER, SHARED)
-    shared_positions = shared_array(2 * TEAM, int64, SHARED)
+    group_values = shared_array(4 * THREADS + THREADS // 4, NUMBER, SHARED)
+    group_positions = shared_array(4 * THREADS + THREADS // 4, int64, SHARED)
+    shared = shared_array(2 * THREADS, NUMBER, SHARED)
+    shared_positions = shared_array(2 * THREADS, int64, SHARED)
     elements, positions = cuda.local.array(16, NUMBER), cuda.local.array(4, int64)
     thread = int64(cuda.threadIdx.x)
     for task in range(int64(cuda.blockIdx.x), rows * chunks, int64(cuda.gridDim.x)):
         row, chunk_index = task // chunks, task % chunks
         begin, stop = chunk_index * chunk, min((chunk_index + 1) * chunk, n)
         total, last_position = NUMBER(0), int64(-1)  # position -1: no element before
-        for low in range(begin - 16 * TEAM if (writing != 0) & (chunk_index != 0) else begin, stop, 16 * TEAM):
+        for low in range(begin - 16 * THREADS if (writing != 0) & (chunk_index != 0) else begin, stop, 16 * THREADS):
             for step in range(4):
-                first = low + 4 * (step * TEAM + thread)
+                first = low + 4 * (step * THREADS + thread)
                 if (low >= begin) & (first + 4 <= stop):
                     load_4(elements, 4 * step, x, uintp(row * n + first))
                 else:
@@ -149,7 +149,7 @@ def greatest_block(
                             x[uintp(row * n + first + k)] if (low >= begin) & (first + k < stop) else NUMBER(0)
                         )
             for step in range(4):
-                first, value, position = low + 4 * (step * TEAM + thread), NUMBER(0), int64(-1)
+                first, value, position = low + 4 * (step * THREADS + thread), NUMBER(0), int64(-1)
                 for k in range(4):
                     value, position = later(
                         value,
@@ -157,7 +157,7 @@ def greatest_block(
                         elements[4 * step + k],
                         first + k if (low >= begin) & (first + k < stop) else int64(-1),
                     )
-                group = step * TEAM + thread
+                group = step * THREADS + thread
                 if (low < begin) & (group < chunk_index):
                     value, position = (
                         chunk_values[uintp(row * chunks + group)],
@@ -174,7 +174,7 @@ def greatest_block(
             shared[uintp(thread)], shared_positions[uintp(thread)] = value, position
             cuda.syncthreads()
             width = 1
-            while width < TEAM:
+            while width < THREADS:
                 if thread >= width:
                     value, position = later(
                         shared[uintp(half + thread - width)],
@@ -182,7 +182,7 @@ def greatest_block(
                         value,
                         position,
                     )
-                half = TEAM - half
+                half = THREADS - half
                 shared[uintp(half + thread)], shared_positions[uintp(half + thread)] = value, position
                 cuda.syncthreads()
                 width = width * 2
@@ -192,7 +192,7 @@ def greatest_block(
                     total, last_position, shared[uintp(half + thread - 1)], shared_positions[uintp(half + thread - 1)]
                 )
             total, last_position = later(
-                total, last_position, shared[uintp(half + TEAM - 1)], shared_positions[uintp(half + TEAM - 1)]
+                total, last_position, shared[uintp(half + THREADS - 1)], shared_positions[uintp(half + THREADS - 1)]
             )
             if writing != 0:
                 for k in range(4):
@@ -202,7 +202,7 @@ def greatest_block(
                     prefix, prefix_position = later(prefix, prefix_position, value, position)
                 cuda.syncthreads()
                 for step in range(4 if low >= begin else 0):
-                    first, group = low + 4 * (step * TEAM + thread), spaced(step * TEAM + thread)
+                    first, group = low + 4 * (step * THREADS + thread), spaced(step * THREADS + thread)
                     value, position = group_values[group], group_positions[group]
                     if first + 4 <= stop:
                         load_4(elements, 0, x, uintp(row * n + first))

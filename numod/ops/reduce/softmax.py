@@ -26,11 +26,11 @@ from ...kernel.library.softmax import (
     sum_exp_of_columns,
     sum_of_exp,
     sum_of_exp_in_line,
-    turn_back,
+    transpose_back,
     write_softmax,
     write_softmax_in_line,
 )
-from ...kernel.library.teams import team_high, team_sum, team_sum_of_exp
+from ...kernel.library.cuda_block import row_max, block_sum, row_sum_of_exp
 from ...kernel.registers import tiles
 from ...kernel.specialize import has, specialized
 from . import register_rows, block_reduce
@@ -59,9 +59,9 @@ def log_softmax_kernel(x, out, outer, n, inner, *, greatest=greatest, sum_of_exp
         column = int64(task)
         base = (column // inner) * n * inner + column % inner
         high = greatest(x, base, n, inner)
-        rest = log(float64(sum_of_exp(x, base, n, inner, high)))
-        for k in range(n):  # in float64, or the compiler would add high and rest first, and lose digits of rest
-            out[uintp(base + k * inner)] = real(float64(x[uintp(base + k * inner)] - high) - rest)
+        rest = log(sum_of_exp(x, base, n, inner, high))
+        for k in range(n):  # compiled without reassociation, which would lose digits of the logarithm
+            out[uintp(base + k * inner)] = (x[uintp(base + k * inner)] - high) - rest
 
 
 def cross_entropy_kernel(x, target, out, outer, n, inner, ignored, *, greatest=greatest, sum_of_exp=sum_of_exp):
@@ -110,20 +110,20 @@ def total_kernel(losses, target, loss, count, invalid, column_count, n, ignored,
     loss[0] = total / counted if mean else total
 
 
-def total_block(losses, target, loss, count, invalid, column_count, n, ignored, mean, *, TEAM):
+def total_block(losses, target, loss, count, invalid, column_count, n, ignored, mean, *, THREADS):
     """`total_kernel` with one block of GPU threads."""
-    shared = shared_array(TEAM, float64, SHARED)
+    shared = shared_array(THREADS, float64, SHARED)
     thread = int64(cuda.threadIdx.x)
     total, counted, outside = float64(0), float64(0), float64(0)
-    for column in range(thread, column_count, TEAM):
+    for column in range(thread, column_count, THREADS):
         chosen = target[uintp(column)]
         is_class = (chosen >= 0) & (chosen < n)
         total += float64(losses[uintp(column)])
         counted += float64(1) if (chosen != ignored) & is_class else float64(0)
         outside += float64(0) if (chosen == ignored) | is_class else float64(1)
-    total = team_sum(total, shared, thread, TEAM)
-    counted = team_sum(counted, shared, thread, TEAM)
-    outside = team_sum(outside, shared, thread, TEAM)
+    total = block_sum(total, shared, thread, THREADS)
+    counted = block_sum(counted, shared, thread, THREADS)
+    outside = block_sum(outside, shared, thread, THREADS)
     if thread == 0:
         count[0], invalid[0] = int64(counted), int64(outside)
         loss[0] = total / counted if mean else total
@@ -159,7 +159,7 @@ def softmax_columns(x, out, rows, results, highs, totals, outer, n, inner, *, CO
         for j in range(width):
             totals[uintp(column + j)] = real(1.0) / totals[uintp(column + j)]
         scale_columns(results, base, n, step, width, totals, column)
-        turn_back(results, out, base, n, width, inner, LANES)
+        transpose_back(results, out, base, n, width, inner, LANES)
 
 
 def log_softmax_columns(x, out, rows, results, highs, totals, outer, n, inner, *, COLUMNS, LANES):
@@ -171,12 +171,11 @@ def log_softmax_columns(x, out, rows, results, highs, totals, outer, n, inner, *
         for j in range(width):
             totals[uintp(column + j)] = log(totals[uintp(column + j)])
         for k in range(n):
-            # compiled without reassociation, which would lose digits of the logarithm
-            for j in range(width):
+            for j in range(width):  # compiled without reassociation, see `log_softmax_kernel`
                 results[uintp(base + k * step + j)] = (
                     rows[uintp(base + k * step + j)] - highs[uintp(column + j)]
                 ) - totals[uintp(column + j)]
-        turn_back(results, out, base, n, width, inner, LANES)
+        transpose_back(results, out, base, n, width, inner, LANES)
 
 
 def cross_entropy_columns(x, target, out, rows, results, highs, totals, outer, n, inner, ignored, *, COLUMNS, LANES):
@@ -213,42 +212,42 @@ def cross_entropy_gradient_columns(
             chosen = target[uintp(column + j)]
             if chosen != ignored:
                 results[uintp(base + chosen * step + j)] -= highs[uintp(column + j)]
-        turn_back(results, out, base, n, width, inner, LANES)
+        transpose_back(results, out, base, n, width, inner, LANES)
 
 
-def softmax_block(x, out, outer, n, inner, *, TEAM):
+def softmax_block(x, out, outer, n, inner, *, THREADS):
     """`softmax_kernel` with a block of GPU threads for each row; inner is 1.
 
     A row is read three times, twice from the cache.
     """
-    shared = shared_array(TEAM, real, SHARED)
+    shared = shared_array(THREADS, real, SHARED)
     thread = int64(cuda.threadIdx.x)
     for row in range(int64(cuda.blockIdx.x), outer, int64(cuda.gridDim.x)):
-        high = team_high(x, row * n, n, shared, thread, TEAM)
-        scale = real(1.0) / team_sum_of_exp(x, row * n, n, high, shared, thread, TEAM)
-        for k in range(thread, n, TEAM):
+        high = row_max(x, row * n, n, shared, thread, THREADS)
+        scale = real(1.0) / row_sum_of_exp(x, row * n, n, high, shared, thread, THREADS)
+        for k in range(thread, n, THREADS):
             out[uintp(row * n + k)] = exp(x[uintp(row * n + k)] - high) * scale
 
 
-def log_softmax_block(x, out, outer, n, inner, *, TEAM):
+def log_softmax_block(x, out, outer, n, inner, *, THREADS):
     """`log_softmax_kernel` with a block of GPU threads for each row."""
-    shared = shared_array(TEAM, real, SHARED)
+    shared = shared_array(THREADS, real, SHARED)
     thread = int64(cuda.threadIdx.x)
     for row in range(int64(cuda.blockIdx.x), outer, int64(cuda.gridDim.x)):
-        high = team_high(x, row * n, n, shared, thread, TEAM)
-        rest = log(float64(team_sum_of_exp(x, row * n, n, high, shared, thread, TEAM)))
-        for k in range(thread, n, TEAM):
+        high = row_max(x, row * n, n, shared, thread, THREADS)
+        rest = log(float64(row_sum_of_exp(x, row * n, n, high, shared, thread, THREADS)))
+        for k in range(thread, n, THREADS):
             out[uintp(row * n + k)] = real(float64(x[uintp(row * n + k)] - high) - rest)
 
 
-def cross_entropy_block(x, target, out, outer, n, inner, ignored, *, TEAM):
+def cross_entropy_block(x, target, out, outer, n, inner, ignored, *, THREADS):
     """`cross_entropy_kernel` with a block of GPU threads for each row."""
-    shared = shared_array(TEAM, real, SHARED)
+    shared = shared_array(THREADS, real, SHARED)
     thread = int64(cuda.threadIdx.x)
     for row in range(int64(cuda.blockIdx.x), outer, int64(cuda.gridDim.x)):
         chosen = target[uintp(row)]
-        high = team_high(x, row * n, n, shared, thread, TEAM)
-        total = team_sum_of_exp(x, row * n, n, high, shared, thread, TEAM)
+        high = row_max(x, row * n, n, shared, thread, THREADS)
+        total = row_sum_of_exp(x, row * n, n, high, shared, thread, THREADS)
         if thread == 0:
             if chosen == ignored or chosen < 0 or chosen >= n:
                 out[uintp(row)] = real(0.0)
@@ -256,17 +255,17 @@ def cross_entropy_block(x, target, out, outer, n, inner, ignored, *, TEAM):
                 out[uintp(row)] = log(total) + (high - x[uintp(row * n + chosen)])
 
 
-def cross_entropy_gradient_block(g, x, target, count, out, outer, n, inner, ignored, g_step, mean, *, TEAM):
+def cross_entropy_gradient_block(g, x, target, count, out, outer, n, inner, ignored, g_step, mean, *, THREADS):
     """`cross_entropy_gradient_kernel` with a block of GPU threads for each row."""
-    shared = shared_array(TEAM, real, SHARED)
+    shared = shared_array(THREADS, real, SHARED)
     thread = int64(cuda.threadIdx.x)
     scale = real(1.0) / real(count[0]) if mean else real(1.0)
     for row in range(int64(cuda.blockIdx.x), outer, int64(cuda.gridDim.x)):
         chosen = target[uintp(row)]
         weight = g[uintp(row * g_step)] * scale if chosen != ignored else real(0.0)
-        high = team_high(x, row * n, n, shared, thread, TEAM)
-        scale_of_row = weight / team_sum_of_exp(x, row * n, n, high, shared, thread, TEAM)
-        for k in range(thread, n, TEAM):
+        high = row_max(x, row * n, n, shared, thread, THREADS)
+        scale_of_row = weight / row_sum_of_exp(x, row * n, n, high, shared, thread, THREADS)
+        for k in range(thread, n, THREADS):
             value = exp(x[uintp(row * n + k)] - high) * scale_of_row
             out[uintp(row * n + k)] = value - weight if k == chosen else value
 
@@ -370,7 +369,7 @@ class CrossEntropyTotal(CrossEntropy):
         return Plan(
             results,
             bind.launcher(
-                x.device, self.name, source, signature + 5 * ", int64", x.dtype, 16 * x.size, build.FAST_REDUCTION
+                x.device, self.name, source, signature + 5 * ", int64", x.dtype, 16 * x.size, build.FAST_POINTWISE
             ),
             constants,
         )
@@ -380,7 +379,7 @@ class CrossEntropyTotal(CrossEntropy):
         per_target, backend = super()._plan(x, out, constants[:-1]), x.device.backend
         signature += 4 * ", int64"
         if backend.is_gpu:
-            add = block_reduce.launcher(x, self.name, total_block, signature, 1, backend.team(out.size, 512))
+            add = block_reduce.launcher(x, self.name, total_block, signature, 1, backend.threads_per_row(out.size, 512))
         else:
             add = bind.launcher(
                 x.device, self.name, specialized(total_kernel), signature, x.dtype, out.size, build.FAST_REDUCTION
@@ -404,8 +403,8 @@ class CrossEntropyGradient(Op):
     takes = "d_out[*g]:f x[n c *s] target[n *s]:int64 count?[]:int64; ignore_index=int mean=flag"
     inputs, parameters = ("d_out", "x", "target", "count"), ("ignore_index", "mean")
 
-    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """See `Op.misfit`."""
+    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """See `Op.check`."""
         wanted = () if isinstance(arguments[3], Layout) else (sizes["n"], *sizes["s"])
         return None if sizes["g"] == wanted else f"d_out must be of shape {wanted}, got {sizes['g']}"
 
@@ -440,9 +439,8 @@ def _launcher(
         )
     transposed = inner == 1 and n <= _SHORT and outer >= _MANY
     if not transposed and inner < _FEWEST or x.device.backend.is_gpu:
-        return bind.launcher(
-            x.device, name, _source(kernel, x.device, inner), signature, x.dtype, 16 * x.size, build.FAST_REDUCTION
-        )
+        flags = build.FAST_POINTWISE if has(kernel, "sum_of_exp") else build.FAST_REDUCTION  # see `log_softmax_kernel`
+        return bind.launcher(x.device, name, _source(kernel, x.device, inner), signature, x.dtype, 16 * x.size, flags)
     buffers, names, storage = signature.count("[]"), columns.__code__.co_varnames, x.storage
     arrays, numbers = [*signature.split(", ")[:buffers], *[f"{storage.name}[]"] * 4], signature.split(", ")[buffers:]
     source = specialized(columns, COLUMNS=_COLUMNS, LANES=tiles.host().lanes(x.dtype.itemsize))

@@ -119,8 +119,8 @@ class Ctc(Op):
         )
     }
 
-    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """As `Op.misfit`."""
+    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.check`."""
         return (
             None if parameters[0] < sizes["c"] else f"attribute 'blank' must be below {sizes['c']}, got {parameters[0]}"
         )
@@ -165,8 +165,8 @@ class CtcGradient(Op):
         "x": lambda g: no_derivative("ctc_loss"),
     }
 
-    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """As `Op.misfit`."""
+    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.check`."""
         if sizes["w"] != 2 * sizes["s"] + 1:
             return f"alpha must have {2 * sizes['s'] + 1} columns, got {sizes['w']}"
         return (

@@ -23,13 +23,13 @@ from ...kernel.registers import primitives, tiles
 from ...kernel.registers.primitives import (
     copy_line,
     gru_gates,
-    gru_slopes,
+    gru_gate_gradients,
     lstm_gates,
-    lstm_slopes,
+    lstm_gate_gradients,
     rnn_gates,
     rnn_relu_gates,
-    rnn_relu_slopes,
-    rnn_slopes,
+    rnn_relu_gate_gradients,
+    rnn_gate_gradients,
 )
 from ...kernel.scalar import scalar
 from ...kernel.specialize import has, specialized
@@ -180,7 +180,7 @@ def lstm_load_initial(arrays, sequence, scratch_at, size):
 
 
 def lstm_backward(arrays, row, scratch_at, scratch_row, wide, size, padded):
-    lstm_slopes(
+    lstm_gate_gradients(
         arrays.given_h, row * size, arrays.given_c, row * size, arrays.d_h, scratch_row * padded, arrays.d_c,
         scratch_at, arrays.gates, row * wide, arrays.c, row * size, arrays.c_before, scratch_at, arrays.d_x, row * wide,
         arrays.d_gates, scratch_row * wide, arrays.d_c, scratch_at, size,
@@ -212,7 +212,7 @@ def gru_clear_carried(arrays, e):
 
 
 def gru_backward(arrays, row, scratch_at, scratch_row, wide, size, padded):
-    gru_slopes(
+    gru_gate_gradients(
         arrays.given_h, row * size, arrays.d_h, scratch_row * padded, arrays.d_direct, scratch_at, arrays.gates,
         row * 4 * size, arrays.h_before, row * size, arrays.d_x, row * wide, arrays.d_y, row * wide, arrays.d_gates,
         scratch_row * wide, arrays.d_direct, scratch_at, size,
@@ -230,7 +230,7 @@ def rnn_forward(arrays, row, scratch_at, gates_row, scratch_row, wide, size, pad
 
 
 def rnn_backward(arrays, row, scratch_at, scratch_row, wide, size, padded):
-    rnn_slopes(
+    rnn_gate_gradients(
         arrays.given_h, row * size, arrays.d_h, scratch_row * padded, arrays.h, row * size, arrays.d_x, row * size,
         arrays.d_gates, scratch_row * size, size,
     )  # fmt: skip
@@ -243,7 +243,7 @@ def rnn_relu_forward(arrays, row, scratch_at, gates_row, scratch_row, wide, size
 
 
 def rnn_relu_backward(arrays, row, scratch_at, scratch_row, wide, size, padded):
-    rnn_relu_slopes(
+    rnn_relu_gate_gradients(
         arrays.given_h, row * size, arrays.d_h, scratch_row * padded, arrays.h, row * size, arrays.d_x, row * size,
         arrays.d_gates, scratch_row * size, size,
     )  # fmt: skip
@@ -336,8 +336,8 @@ class Layer(Op):
             f"reverse=flag{' keeps=flag' * ('keeps' in self.parameters)}"
         )
 
-    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """As `Op.misfit`."""
+    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.check`."""
         counted, gates, batch = parameters[0], self.cell["COUNT"], sizes["batch"]
         is_decreasing = all(0 < n <= previous for previous, n in zip((batch, *counted), counted))
         if not (is_decreasing or counted == room(len(counted), batch)) or sum(map(abs, counted)) != sizes["rows"]:

@@ -19,7 +19,7 @@ from ... import dtypes
 from ...device import Layout
 from ...device.layout import layout
 from ...kernel.language import cuda, int32, int64, SHARED, shared_array, uint16, uint32, uint64, uintp
-from ...kernel.library.teams import team_sum_before
+from ...kernel.library.cuda_block import block_exclusive_sum
 from ...kernel.scalar import scalar
 from ..reduce import scan, block_reduce
 from .radix_keys import key_storage, keyed
@@ -42,7 +42,7 @@ def suits(x: Layout, n: int, runs: int) -> bool:
 def padded(index):
     """The shared-memory index of a word of a tile: a gap after every sixteen avoids bank conflicts.
 
-    For k * TEAM + thread, call it for both terms and add: the compiler knows the first, which saves registers.
+    For k * THREADS + thread, call it for both terms and add: the compiler knows the first, which saves registers.
     """
     return uintp(index + (index >> 4))
 
@@ -53,7 +53,7 @@ def padded_twice(index):
     return uintp(index + (index >> 4) * 2)
 
 
-def count_digits(x, keys, counts, rows, n, tiles, start, shift, flip, *, EACH, KEYS, TEAM, key_of):
+def count_digits(x, keys, counts, rows, n, tiles, start, shift, flip, *, EACH, KEYS, THREADS, key_of):
     """counts (rows, 256, tiles) = the number of keys of each tile with each digit (eight bits from `shift` on).
 
     The keys are at `start`, or made of x if `start` is -1.
@@ -63,85 +63,85 @@ def count_digits(x, keys, counts, rows, n, tiles, start, shift, flip, *, EACH, K
     thread = int64(cuda.threadIdx.x)
     for task in range(int64(cuda.blockIdx.x), rows * tiles, int64(cuda.gridDim.x)):
         row, tile = task // tiles, task % tiles
-        low = tile * EACH * TEAM
+        low = tile * EACH * THREADS
         # the thread's first key, and the number of keys of the row from there on
         first, left = row * n + low + thread, n - low - thread
-        for digit in range(thread, 256, TEAM):
+        for digit in range(thread, 256, THREADS):
             digit_counts[uintp(digit)] = 0
         if start < 0:
             for j in range(EACH):  # all loads are issued before keys are made
                 raw[j] = 0  # else the compiler would keep the values of the iteration before
-                if j * TEAM < left:
-                    raw[j] = x[uintp(first + j * TEAM)]
+                if j * THREADS < left:
+                    raw[j] = x[uintp(first + j * THREADS)]
             for j in range(EACH):
                 tile_keys[j] = key_of(raw[j]) ^ (uint64(0) - uint64(flip))
         else:
             for j in range(EACH):
                 tile_keys[j] = 0
-                if j * TEAM < left:
-                    tile_keys[j] = keys[uintp(start + first + j * TEAM)]
+                if j * THREADS < left:
+                    tile_keys[j] = keys[uintp(start + first + j * THREADS)]
         cuda.syncthreads()
         for j in range(EACH):
-            if j * TEAM < left:
+            if j * THREADS < left:
                 cuda.atomic.add(digit_counts, int64((uint64(tile_keys[j]) >> uint64(shift)) & uint64(255)), 1)
         cuda.syncthreads()
-        for digit in range(thread, 256, TEAM):
+        for digit in range(thread, 256, THREADS):
             counts[uintp((row * 256 + digit) * tiles + tile)] = digit_counts[uintp(digit)]
 
 
 def move_digits(
-    x, keys, positions, counts, sums, rows, n, tiles, start, target, shift, flip, *, EACH, KEYS, TEAM, key_of
+    x, keys, positions, counts, sums, rows, n, tiles, start, target, shift, flip, *, EACH, KEYS, THREADS, key_of
 ):
     """Move the keys and positions of each tile from `start` (-1: from x) to their sorted place by digit, from `target`.
 
     sums: the running sum of counts.
     """
-    words = shared_array(17 * EACH * TEAM // 16, uint32, SHARED)
-    tile_data = shared_array(EACH * TEAM, KEYS, SHARED)
-    ranks = shared_array(18 * TEAM, uint16, SHARED)
-    shared = shared_array(2 * TEAM, int32, SHARED)
+    words = shared_array(17 * EACH * THREADS // 16, uint32, SHARED)
+    tile_data = shared_array(EACH * THREADS, KEYS, SHARED)
+    ranks = shared_array(18 * THREADS, uint16, SHARED)
+    shared = shared_array(2 * THREADS, int32, SHARED)
     begins = shared_array(256, int64, SHARED)
     moved, raw = cuda.local.array(EACH, KEYS), cuda.local.array(EACH, x.dtype)
     thread_words, targets = cuda.local.array(EACH, uint32), cuda.local.array(EACH, uint16)
     thread = int64(cuda.threadIdx.x)
     for task in range(int64(cuda.blockIdx.x), rows * tiles, int64(cuda.gridDim.x)):
         row, tile = task // tiles, task % tiles
-        low = tile * EACH * TEAM
-        count = min(n - low, EACH * TEAM)
+        low = tile * EACH * THREADS
+        count = min(n - low, EACH * THREADS)
         first, left = row * n + low + thread, count - thread
-        for digit in range(thread, 256, TEAM):
+        for digit in range(thread, 256, THREADS):
             slot = (row * 256 + digit) * tiles + tile
             begins[uintp(digit)] = target + row * n + sums[uintp(slot)] - counts[uintp(slot)]
         if start < 0:
             for j in range(EACH):
                 raw[j] = 0
-                if j * TEAM < left:
-                    raw[j] = x[uintp(first + j * TEAM)]
+                if j * THREADS < left:
+                    raw[j] = x[uintp(first + j * THREADS)]
             for j in range(EACH):
                 moved[j] = key_of(raw[j]) ^ (uint64(0) - uint64(flip))
         else:
             for j in range(EACH):
                 moved[j] = 0
-                if j * TEAM < left:
-                    moved[j] = keys[uintp(start + first + j * TEAM)]
+                if j * THREADS < left:
+                    moved[j] = keys[uintp(start + first + j * THREADS)]
         for j in range(EACH):
-            tile_data[uintp(j * TEAM + thread)] = moved[j]
+            tile_data[uintp(j * THREADS + thread)] = moved[j]
             # padding of the tile is last
-            digit = int64((uint64(moved[j]) >> uint64(shift)) & uint64(255)) if j * TEAM < left else int64(255)
-            words[padded(j * TEAM) + padded(thread)] = (digit << 16) + thread + j * TEAM
+            digit = int64((uint64(moved[j]) >> uint64(shift)) & uint64(255)) if j * THREADS < left else int64(255)
+            words[padded(j * THREADS) + padded(thread)] = (digit << 16) + thread + j * THREADS
         cuda.syncthreads()
         for bits in range(16, 24, 4):
             for digit in range(16):
-                ranks[padded_twice(digit * TEAM) + padded_twice(thread)] = 0
+                ranks[padded_twice(digit * THREADS) + padded_twice(thread)] = 0
             for j in range(EACH):
                 bucket = int64(words[padded(thread * EACH + j)]) >> bits & 15
-                slot = padded_twice(bucket * TEAM) + padded_twice(thread)
+                slot = padded_twice(bucket * THREADS) + padded_twice(thread)
                 ranks[slot] = ranks[slot] + 1
             cuda.syncthreads()
             total = int64(0)
             for k in range(16):
                 total += int64(ranks[padded_twice(16 * thread + k)])
-            before = team_sum_before(total, shared, thread, TEAM)
+            before = block_exclusive_sum(total, shared, thread, THREADS)
             for k in range(16):
                 slot = padded_twice(16 * thread + k)
                 digit_count = int64(ranks[slot])
@@ -151,34 +151,34 @@ def move_digits(
             # load the words again: keeping them would take too many registers
             for j in range(EACH):
                 thread_words[j] = words[padded(thread * EACH + j)]
-                slot = padded_twice((int64(thread_words[j]) >> bits & 15) * TEAM) + padded_twice(thread)
+                slot = padded_twice((int64(thread_words[j]) >> bits & 15) * THREADS) + padded_twice(thread)
                 targets[j] = ranks[slot]
                 ranks[slot] = targets[j] + 1
             cuda.syncthreads()
             for j in range(EACH):
                 words[padded(int64(targets[j]))] = thread_words[j]
             cuda.syncthreads()
-        for k in range(thread, count, TEAM):
+        for k in range(thread, count, THREADS):
             digit = int64(words[padded(k)]) >> 16
             if k == 0 or int64(words[padded(k - 1)]) >> 16 != digit:
                 begins[uintp(digit)] -= k
         cuda.syncthreads()
         for j in range(EACH):
             moved[j] = 0
-            if (start >= 0) & (j * TEAM < left):
-                moved[j] = positions[uintp(start + first + j * TEAM)]
-        for k in range(thread, count, TEAM):
+            if (start >= 0) & (j * THREADS < left):
+                moved[j] = positions[uintp(start + first + j * THREADS)]
+        for k in range(thread, count, THREADS):
             word = int64(words[padded(k)])
             keys[uintp(begins[uintp(word >> 16)] + k)] = tile_data[uintp(word & 65535)]
         cuda.syncthreads()
         if start >= 0:
             for j in range(EACH):
-                tile_data[uintp(j * TEAM + thread)] = moved[j]
+                tile_data[uintp(j * THREADS + thread)] = moved[j]
         else:
-            for k in range(thread, count, TEAM):
+            for k in range(thread, count, THREADS):
                 tile_data[uintp(k)] = low + k
         cuda.syncthreads()
-        for k in range(thread, count, TEAM):
+        for k in range(thread, count, THREADS):
             word = int64(words[padded(k)])
             positions[uintp(begins[uintp(word >> 16)] + k)] = tile_data[uintp(word & 65535)]
         cuda.syncthreads()

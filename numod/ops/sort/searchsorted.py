@@ -39,8 +39,8 @@ class Searchsorted(Op):
     takes = "values[*v]:buif edges[*e] sorter?[*o]~:any; right=flag sorted_by=flag"
     inputs, parameters, differentiable = ("values", "edges", "sorter"), ("right", "sorted_by"), False
 
-    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """See `Op.misfit`."""
+    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """See `Op.check`."""
         edges, rows = sizes["e"], sizes["v"][:-1]
         if not edges or (len(edges) > 1 and edges[:-1] != rows):
             return f"edges must have one dimension, or {rows} in front, got {edges}"

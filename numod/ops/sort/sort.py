@@ -259,7 +259,7 @@ def radix_sort(keys, positions, counts, base, total, n, first, digit, passes):
     return source
 
 
-def sort_block(x, values, indices, keys, positions, rows, n, runs, flip, *, RUN, TEAM, key_of):
+def sort_block(x, values, indices, keys, positions, rows, n, runs, flip, *, RUN, THREADS, key_of):
     """Sort each of `runs` runs of up to RUN elements of the rows of x (rows, n), with a block of GPU threads per run.
 
     With one run per row, values and indices are the result; else keys and positions are.
@@ -273,7 +273,7 @@ def sort_block(x, values, indices, keys, positions, rows, n, runs, flip, *, RUN,
     for task in range(int64(cuda.blockIdx.x), rows * runs, int64(cuda.gridDim.x)):
         row, start = task // runs * n, task % runs * RUN
         count = min(n - start, RUN)
-        for k in range(thread, RUN, TEAM):
+        for k in range(thread, RUN, THREADS):
             shared[uintp(k)] = (
                 key_of(x[uintp(row + start + k)]) ^ (uint64(0) - uint64(flip))
                 if k < count
@@ -285,7 +285,7 @@ def sort_block(x, values, indices, keys, positions, rows, n, runs, flip, *, RUN,
         while size <= RUN:
             step = size // 2
             while step != 0:
-                for pair in range(thread, RUN // 2, TEAM):
+                for pair in range(thread, RUN // 2, THREADS):
                     low = 2 * pair - (pair & (step - 1))
                     a, b = shared[uintp(low)], shared[uintp(low + step)]
                     a_position, b_position = shared_positions[uintp(low)], shared_positions[uintp(low + step)]
@@ -295,7 +295,7 @@ def sort_block(x, values, indices, keys, positions, rows, n, runs, flip, *, RUN,
                 cuda.syncthreads()
                 step = step // 2
             size = size * 2
-        for k in range(thread, count, TEAM):
+        for k in range(thread, count, THREADS):
             position = int64(shared_positions[uintp(k)])
             if runs == 1:
                 indices[uintp(row + k)] = position
@@ -416,10 +416,10 @@ def _merging(x: Layout, n: int, flip: int) -> Callable:
         key_storage(x.dtype),
         x.storage.name,
         x.device.empty,
-        x.device.backend.sorted_together(),
+        x.device.backend.block_sort_size(),
     )
     run, rows = min(max(1 << (n - 1).bit_length(), 16), longest_run), x.size // n
-    runs, threads = -(-n // run), min(x.device.backend.team(8 * run), run // 2)
+    runs, threads = -(-n // run), min(x.device.backend.threads_per_row(8 * run), run // 2)
     if radix_cuda.suits(x, n, runs):
         return radix_cuda.by_digits(x, n, flip, _taking(x))
     arrays = f"{element}[], {element}[], int64[], {key.name}[], uint32[]"

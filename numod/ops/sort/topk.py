@@ -159,8 +159,8 @@ class Select(Op):
     inputs, parameters, outputs = ("x",), ("m", "rank", "descending", "aim"), ("values", "indices")
     gradients = {"x": scatter_back}
 
-    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """See `Op.misfit`."""
+    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """See `Op.check`."""
         (m, rank, _, aim), n = parameters, sizes["n"]
         if m > n or (aim != FIRST and m > 1):
             return f"attribute 'm' must be at most {n if aim == FIRST else min(n, 1)}, got {m}"

@@ -1,64 +1,8 @@
-"use strict";
-// Draws the report from the JSON in the page. No library, no network.
-const data = JSON.parse(document.getElementById("data").textContent);
-const at = (id) => document.getElementById(id);
+// Draws the report of a profile. What it shares with other pages is in common.js.
 const KIND = {
   profile: "Python", step: "Python", user: "Python", module: "Python", gc: "Python", op: "dispatch", item: "dispatch", node: "dispatch", backward: "dispatch", optimizer: "dispatch",
   compiled: "dispatch", plan: "planning", kernel: "kernels", compile: "compiling", pass: "compiling", load: "loading", import: "loading", data: "data",
 };
-const color = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
-
-// ---- numbers as text, as the terminal's table writes them
-
-function time(us) {
-  if (Math.abs(us) >= 1e6) return (us / 1e6).toFixed(3) + "s";
-  if (Math.abs(us) >= 1e3) return (us / 1e3).toFixed(3) + "ms";
-  return us.toFixed(3) + "us";
-}
-function bytes(count) {
-  for (const [size, unit] of [[2 ** 30, "GB"], [2 ** 20, "MB"], [2 ** 10, "KB"]]) if (Math.abs(count) >= size) return (count / size).toFixed(2) + " " + unit;
-  return count + " B";
-}
-function many(count) {
-  for (const [size, unit] of [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]]) if (count >= size) return (count / size).toFixed(2) + " " + unit;
-  return String(count);
-}
-const unless0 = (text) => (value, row) => (value ? text(value, row) : "");
-const percent = (part, whole) => (whole ? (100 * part / whole).toFixed(1) : "0.0") + " %";
-
-// ---- elements
-
-function element(tag, properties, ...children) {
-  const made = document.createElement(tag);
-  for (const [name, value] of Object.entries(properties || {})) name in made ? made[name] = value : made.setAttribute(name, value);
-  made.append(...children);
-  return made;
-}
-function svg(tag, attributes, ...children) {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes || {})) made.setAttribute(name, value);
-  made.append(...children);
-  return made;
-}
-
-// A table whose headings sort. Columns: [title, value of a row, text of that value].
-function table(target, columns, rows, first, limit) {
-  let sorted = [...rows], column = first, down = true, shown = limit || Infinity;
-  const head = element("tr"), body = element("tbody");
-  function draw() {
-    const value = column !== null && columns[column][1];
-    if (value) sorted.sort((a, b) => (value(a) < value(b) ? -1 : value(a) > value(b) ? 1 : 0) * (down ? -1 : 1));
-    body.replaceChildren(...sorted.slice(0, shown).map((row) => element("tr", {}, ...columns.map(([, get, text]) => element("td", {}, text ? text(get(row), row) : get(row))))));
-    [...head.children].forEach((cell, k) => k === column ? cell.setAttribute("aria-sort", down ? "descending" : "ascending") : cell.removeAttribute("aria-sort"));
-  }
-  columns.forEach(([title], k) => head.append(element("th", {scope: "col"}, element("button", {type: "button", onclick: () => {
-    [column, down] = [k, column === k ? !down : k > 0];
-    draw();
-  }}, title))));
-  target.append(element("thead", {}, head), body);
-  draw();
-  return () => { shown = Infinity; draw(); };
-}
 
 // ---- overview
 
@@ -406,14 +350,10 @@ function kernelPages() {
 // ---- memory in use over time
 
 function memoryGraph() {
-  const points = data.memory;
+  const points = data.memory, most = Math.max(...points.map(([, used]) => used), 1);
   if (!points.length) return at("memorygraph").append(element("p", {className: "hint"}, "Not recorded: profile with profile_memory=True."));
-  const W = 1200, H = 180, most = Math.max(...points.map(([, used]) => used), 1), least = Math.min(...points.map(([, used]) => used), 0);
-  const X = (us) => 4 + us / Math.max(data.wall, points[points.length - 1][0]) * (W - 8), Y = (used) => H - 20 - (used - least) / (most - least) * (H - 44);
-  const line = points.map(([us, used], k) => `${k ? `H${X(us).toFixed(1)}V` : `M${X(us).toFixed(1)} `}${Y(used).toFixed(1)}`).join("");
-  at("memorygraph").append(svg("svg", {viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": `Memory made while profiling, at most ${bytes(most)}`},
-    svg("path", {d: line, fill: "none", stroke: "var(--data)", "stroke-width": 1.5}), svg("text", {x: 8, y: 16}, `at most ${bytes(most)} more than at the beginning`),
-    svg("text", {x: W - 8, y: H - 6, "text-anchor": "end"}, time(data.wall))));
+  const steps = points.flatMap(([us, used], k) => k ? [[us, points[k - 1][1]], [us, used]] : [[us, used]]);  // memory is constant between changes
+  at("memorygraph").append(curves([{name: `at most ${bytes(most)}`, points: steps, color: "data"}], {label: `Memory made while profiling, at most ${bytes(most)}`, text: (count) => bytes(Math.round(count)), across: time}));
 }
 
 function openKernel() {

@@ -1,4 +1,4 @@
-"""DistributedSampler: one rank's share of a dataset. Both numbers are arguments, since there are no process groups."""
+"""DistributedSampler: one rank's share of a dataset. It does not communicate."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from .sampler import Sampler
 class DistributedSampler(Sampler[int]):
     """Every `num_replicas`-th index from `rank` on, in an order that all ranks derive from `seed` and the epoch.
 
-    So that every rank has the same number of indices, some from the start are repeated, or with `drop_last` the last
-    ones are dropped. Call `set_epoch` before each epoch to change the order. Raises RuntimeError if a number is missing
-    and ValueError for an invalid rank.
+    Indices from the start are repeated, or with `drop_last` the last ones left out, so that every rank has the same
+    number. Call `set_epoch` before each epoch, or the order stays the same. Both numbers are the default process
+    group's where they are not given. Raises ValueError without a group, and for a bad rank.
     """
 
     def __init__(
@@ -27,10 +27,10 @@ class DistributedSampler(Sampler[int]):
         drop_last: bool = False,
     ) -> None:
         if num_replicas is None or rank is None:
-            raise RuntimeError(
-                "Requires distributed package to be available; numod has none, so give DistributedSampler both "
-                "num_replicas and rank"
-            )
+            from ...distributed.group import get_rank, get_world_size
+
+            num_replicas = get_world_size() if num_replicas is None else num_replicas
+            rank = get_rank() if rank is None else rank
         if not 0 <= rank < num_replicas:
             raise ValueError(f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]")
         self.dataset = dataset

@@ -100,7 +100,7 @@ def test_tensordot(shapes: tuple, dims: object) -> None:
 def test_chain_matmul_is_deprecated() -> None:
     a, b = drawn((2, 3), (3, 4))
     out = numod.empty(0, dtype=numod.float64)
-    with pytest.warns(UserWarning, match="use numod.linalg.multi_dot"):
+    with pytest.warns(UserWarning, match="in favor of numod.linalg.multi_dot"):
         assert numod.chain_matmul(numod.tensor(a), numod.tensor(b), out=out) is out
     np.testing.assert_allclose(out.numpy(), a @ b, rtol=1e-9)
 
@@ -135,11 +135,11 @@ def test_cross_products(shapes: tuple, dim: int) -> None:
 def test_cross_products_of_what_does_not_fit() -> None:
     x = numod.ones(3)
     with pytest.raises(RuntimeError, match="expected scalar type Float but found Double"):
-        numod.cross(x, x.double())
+        numod.cross(x, x.double(), dim=0)
     with pytest.raises(NotImplementedError, match="not implemented for 'Bool'"):
-        numod.cross(x.bool(), x.bool())
+        numod.cross(x.bool(), x.bool(), dim=0)
     with pytest.raises(RuntimeError, match="must match"):
         numod.linalg.cross(numod.ones(2, 3), numod.ones(4, 3))
     assert numod.cross(
-        numod.tensor([200, 7, 3], dtype=numod.uint8), numod.tensor([3, 1, 2], dtype=numod.uint8)
+        numod.tensor([200, 7, 3], dtype=numod.uint8), numod.tensor([3, 1, 2], dtype=numod.uint8), dim=0
     ).tolist() == [11, 121, 179]

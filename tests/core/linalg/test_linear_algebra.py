@@ -296,3 +296,21 @@ def test_gradients_of_lobpcg_are_those_of_all_eigenvectors():
     values, vectors = numod.linalg.eigh(a)
     (wanted,) = numod.autograd.grad(values[-2:].sum() + vectors[:, -2:].abs().sum(), a)
     np.testing.assert_allclose(found.numpy(), wanted.numpy(), atol=1e-10)
+
+
+def test_older_functions_name_their_successor_at_the_callers_line():
+    a = numod.eye(2)
+    for call, successor in (
+        (lambda: numod.qr(a), "linalg.qr"),
+        (a.qr, "linalg.qr"),
+        (lambda: numod.cholesky(a), "linalg.cholesky"),
+        (lambda: numod.lu(a), "linalg.lu_factor"),
+        (a.lu, "linalg.lu_factor"),
+        (lambda: numod.triangular_solve(a, a), "linalg.solve_triangular"),
+        (lambda: numod.cross(numod.ones(3), numod.ones(3)), "linalg.cross"),
+    ):
+        with pytest.warns(UserWarning, match=f"numod.{successor}") as caught:
+            call()
+        assert caught[0].filename == __file__
+    with pytest.warns(DeprecationWarning, match="'device' of Tensor.is_pinned"):
+        assert not a.is_pinned("cuda")

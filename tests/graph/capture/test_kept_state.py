@@ -119,4 +119,4 @@ def test_a_tensor_made_once_is_no_state() -> None:
     compiled = compile(model, options={"linked": False})
     for _ in range(3):
         assert numod.equal(compiled(X), X * numod.ones(3, 3).tril()[1])
-    assert compiled.compiled.inner is None and compiled.compiled.recorded == 1
+    assert compiled.compiled.variants[-1].state is None and compiled.compiled.recorded == 1

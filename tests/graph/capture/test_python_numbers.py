@@ -263,7 +263,8 @@ def test_integers_that_steer_beside_numbers_that_do_not() -> None:
     compiled, x = compile(lambda x, rate, turn, n: sum([x * k for k in range(turn)], x * rate) * n), numod.randn(3)
     for k in range(12):
         assert equal(compiled(x, k / 4, k % 4, k), sum([x * each for each in range(k % 4)], x * (k / 4)) * k)
-    assert compiled.specialised_on == {(2,)} and all(len(number) <= 3 for number in compiled.numbers.values())
+    numbers = compiled.changing_numbers
+    assert numbers.specialised_on == {(2,)} and all(len(values) <= 3 for values in numbers.values.values())
     assert compiled.recorded == 4 and compiled(x, 0.5, True, 1 << 62).shape == x.shape
 
 

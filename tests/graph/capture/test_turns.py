@@ -143,7 +143,7 @@ def test_a_recording_that_meets_anothers_number_is_made_again() -> None:
         module.scale = 16.0
         assert (
             compiled(ONES).add(1).tolist() == inner(ONES).tolist() == [17.0] * 3
-            and compiled.dynamic_variant is not None
+            and compiled.variants[0].numbers is not None
         )
 
 

@@ -130,7 +130,7 @@ def test_tensors_made_inside_are_new_at_every_call(make: object) -> None:
     ],
 )
 def test_arrays_that_become_tensors_inside_are_refused(make: object) -> None:
-    with pytest.raises(RuntimeError, match=r"test_alias_analysis.py:\d+ makes a tensor of a NumPy array"):
+    with pytest.raises(RuntimeError, match=r"test_alias_analysis.py:\d+ creates a tensor from a NumPy array"):
         compile(make)(X)
 
 

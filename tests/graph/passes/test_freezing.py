@@ -217,7 +217,7 @@ def test_gradients_freeze_nothing_and_say_so() -> None:
             assert model[0].weight.grad is not None
             numod.optim.SGD(model.parameters(), lr=0.1).step()
         np.testing.assert_allclose(frozen(x).detach().numpy(), model(x).detach().numpy(), rtol=1e-5, atol=1e-5)
-    assert "Frozen: nothing in calls that record gradients" in frozen.explain()
+    assert "Frozen: nothing, because the calls record gradients" in frozen.explain()
     same(model, frozen, x)
     assert "Frozen: 1 values" in frozen.explain()
 

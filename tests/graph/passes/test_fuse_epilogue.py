@@ -14,7 +14,7 @@ from numod.graph import verify
 from numod.graph.passes.fuse_epilogue import WithEpilogue
 from numod.graph.passes.pipeline import optimise
 from numod.nn import functional as F
-from numod.ops.matmul import matmul, tiled as product_tiles
+from numod.ops.matmul import matmul, tiled
 
 
 def data(*shape: int, seed: int = 0) -> numod.Tensor:
@@ -143,8 +143,8 @@ def test_explain_and_draw_show_the_end() -> None:
 def everything_joins(monkeypatch: pytest.MonkeyPatch) -> None:
     """Products of any size use tiles and epilogues; half of a random program's lines are products or follow them."""
     monkeypatch.setattr(fuse_pointwise, "LARGE", 1)
-    monkeypatch.setattr(product_tiles, "_TILED", 1)
-    monkeypatch.setattr(product_tiles, "_PACKED", 1)
+    monkeypatch.setattr(tiled, "_TILED", 1)
+    monkeypatch.setattr(tiled, "_PACKED", 1)
     kinds = [programs.UNARY, programs.BINARY, programs.VIEW, programs.WRITE, programs.SCALAR] + [programs.PRODUCT] * 3
     monkeypatch.setattr(programs, "KINDS", kinds)
     for op in (matmul.matmul, matmul.linear):

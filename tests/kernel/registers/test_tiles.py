@@ -137,7 +137,7 @@ def test_a_block_is_turned(dtype):
     x = np.random.default_rng(0).standard_normal((lanes, lanes + 3)).astype(dtype)
     out = np.zeros((lanes, lanes + 5), dtype)
     _run(
-        f"turn_block(x0, 1, {lanes + 3}, x1, 2, {lanes + 5})",
+        f"transpose_block(x0, 1, {lanes + 3}, x1, 2, {lanes + 5})",
         "turn",
         f"{dtype}[], {dtype}[]",
         (x.ravel(), out.reshape(-1)),
@@ -150,7 +150,7 @@ def test_the_edge_of_a_block_is_turned_without_reading_beyond():
     x = np.random.default_rng(0).standard_normal((held, lanes)).astype("float32")
     out = np.zeros((lanes, lanes), "float32")
     _run(
-        f"turn_edge(x0, 0, {lanes}, x1, 0, {lanes}, {held})",
+        f"transpose_edge(x0, 0, {lanes}, x1, 0, {lanes}, {held})",
         "turn",
         "float32[], float32[]",
         (x.ravel(), out.reshape(-1)),

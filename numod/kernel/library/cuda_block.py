@@ -1,7 +1,7 @@
 """Device functions of kernels in which a block of GPU threads shares a row.
 
-Threads read adjacent elements, and their results are reduced in shared memory in a fixed order, so that every run gives
-the same bits. TEAM is the number of threads, a power of two. Short rows use few threads: in one warp barriers are
+Threads read adjacent elements, and their results are reduced in shared memory in a fixed order, so results are
+reproducible. THREADS is the number of threads, a power of two. Short rows use few threads: barriers within one warp are
 nearly free, and many small blocks keep as many loads in flight as large ones.
 """
 
@@ -15,15 +15,15 @@ from .arithmetic import larger
 
 
 @scalar
-def joining(threads):
-    """The number of threads that combine the values of all in the first of two rounds of a reduction."""
+def joining_threads(threads):
+    """The number of threads that combine all values in the first of two rounds of a reduction."""
     return 2 if threads <= 4 else 8 if threads <= 128 else 16 if threads <= 512 else 32
 
 
 @scalar
-def team_sum(value, shared, thread, threads):
+def block_sum(value, shared, thread, threads):
     """The sum of the threads' values, returned to all. shared (threads) is scratch, free before and after."""
-    count = joining(threads)
+    count = joining_threads(threads)
     shared[uintp(thread)] = value
     cuda.syncthreads()
     if thread < count:
@@ -39,9 +39,10 @@ def team_sum(value, shared, thread, threads):
 
 
 @scalar
-def team_sum_before(value, shared, thread, threads):
-    """The sum of the values of the threads before this one, by doubling. shared (2 * threads) is scratch, free before,
-    and after the next barrier.
+def block_exclusive_sum(value, shared, thread, threads):
+    """The sum of the values of the preceding threads, by doubling.
+
+    shared (2 * threads) is scratch, free before the call and after the next barrier.
     """
     half, inclusive = 0, value
     shared[uintp(thread)] = inclusive
@@ -57,7 +58,7 @@ def team_sum_before(value, shared, thread, threads):
 
 
 @scalar
-def team_moments(x, base, n, eps, shared, thread, threads, centred):
+def row_moments(x, base, n, eps, shared, thread, threads, centred):
     """The mean of n elements from `base` on, and 1 / sqrt(variance + eps), returned to all threads.
 
     If not `centred`, the mean is taken as 0.
@@ -66,18 +67,18 @@ def team_moments(x, base, n, eps, shared, thread, threads, centred):
     if centred != 0:
         for k in range(thread, n, threads):
             total += float64(x[uintp(base + k)])
-        mean = real(team_sum(total, shared, thread, threads) / float64(n))
+        mean = real(block_sum(total, shared, thread, threads) / float64(n))
     total = float64(0)
     for k in range(thread, n, threads):
         part = x[uintp(base + k)] - mean
         total += float64(part * part)
-    return mean, real(1.0 / sqrt(team_sum(total, shared, thread, threads) / float64(n) + eps))
+    return mean, real(1.0 / sqrt(block_sum(total, shared, thread, threads) / float64(n) + eps))
 
 
 @scalar
-def team_greatest(value, shared, thread, threads):
+def block_max(value, shared, thread, threads):
     """The maximum of the threads' values, returned to all; NaN if one is NaN. shared (threads) is scratch."""
-    count = joining(threads)
+    count = joining_threads(threads)
     shared[uintp(thread)] = value
     cuda.syncthreads()
     if thread < count:
@@ -117,18 +118,18 @@ def store_4(out, k, values, at):
 
 
 @scalar
-def team_high(x, base, n, shared, thread, threads):
+def row_max(x, base, n, shared, thread, threads):
     """The maximum of x[base : base + n], returned to all threads; NaN if one is NaN."""
     high = x[uintp(base + min(thread, n - 1))]
     for k in range(thread + threads, n, threads):
         high = larger(high, x[uintp(base + k)])
-    return team_greatest(high, shared, thread, threads)
+    return block_max(high, shared, thread, threads)
 
 
 @scalar
-def team_sum_of_exp(x, base, n, high, shared, thread, threads):
+def row_sum_of_exp(x, base, n, high, shared, thread, threads):
     """The sum of exp(x - high), returned to all threads."""
     total = real(0.0)
     for k in range(thread, n, threads):
         total += exp(x[uintp(base + k)] - high)
-    return team_sum(total, shared, thread, threads)
+    return block_sum(total, shared, thread, threads)

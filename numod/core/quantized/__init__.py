@@ -1,0 +1,47 @@
+"""Quantized tensors: integers and a scale.
+
+`schemes` has the quantization schemes, `tensor` the class, `operations` the table of functions that work on quantized
+tensors, `functions` the public functions that make them. The formulas are rows of `ops.quantize`.
+"""
+
+from __future__ import annotations
+
+from .functions import (
+    _empty_affine_quantized,
+    _fake_quantize_learnable_per_channel_affine,
+    _fake_quantize_learnable_per_tensor_affine,
+    _make_per_channel_quantized_tensor,
+    _make_per_tensor_quantized_tensor,
+    choose_parameters,
+    dequantize,
+    fake_quantize_per_channel_affine,
+    fake_quantize_per_tensor_affine,
+    int_repr,
+    q_per_channel_axis,
+    q_per_channel_scales,
+    q_per_channel_zero_points,
+    q_scale,
+    q_zero_point,
+    quantize_per_channel,
+    quantize_per_tensor,
+    quantize_per_tensor_dynamic,
+)
+from .schemes import (
+    per_channel_affine,
+    per_channel_affine_float_qparams,
+    per_channel_symmetric,
+    per_tensor_affine,
+    per_tensor_symmetric,
+    qscheme,
+)
+from .tensor import Quantizer, QuantizedTensor
+
+__all__ = [
+    "QuantizedTensor", "Quantizer", "_empty_affine_quantized", "_fake_quantize_learnable_per_channel_affine",
+    "_fake_quantize_learnable_per_tensor_affine", "_make_per_channel_quantized_tensor",
+    "_make_per_tensor_quantized_tensor", "choose_parameters", "dequantize", "fake_quantize_per_channel_affine",
+    "fake_quantize_per_tensor_affine", "int_repr", "per_channel_affine", "per_channel_affine_float_qparams",
+    "per_channel_symmetric", "per_tensor_affine", "per_tensor_symmetric", "q_per_channel_axis", "q_per_channel_scales",
+    "q_per_channel_zero_points", "q_scale", "q_zero_point", "qscheme", "quantize_per_channel", "quantize_per_tensor",
+    "quantize_per_tensor_dynamic",
+]  # fmt: skip

@@ -1,0 +1,259 @@
+"""The public functions that make quantized tensors, ask for their parts, and simulate quantization in training."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NoReturn
+
+from ... import dtypes
+from ...dtypes import QuantizedDtype
+from ...errors import normalize_dim
+from ...ops import quantize as rows
+from ..apply import apply
+from ..create.creation import empty
+from ..create.values import as_tensor
+from ..tensor import Tensor
+from .schemes import per_channel_affine, per_channel_affine_float_qparams, per_tensor_affine
+from .tensor import QuantizedTensor, Quantizer, wrap_integers
+
+_SMALL_SCALE = 6.1e-5  # smaller scales lose precision in 16-bit arithmetic; PyTorch enlarges them
+
+
+def quantize_per_tensor(
+    input: Tensor | Sequence[Tensor],
+    scale: float | Tensor,
+    zero_point: int | Tensor,
+    dtype: QuantizedDtype,
+) -> QuantizedTensor | tuple[QuantizedTensor, ...]:
+    """Quantize floats with one scale and zero point: integer = round(x / scale) + zero_point, saturated.
+
+    A list of tensors is quantized with a vector of scales and one of zero points, one of each for every tensor.
+    """
+    if isinstance(input, (list, tuple)):
+        parts = zip(input, scale.tolist(), zero_point.tolist(), strict=True)
+        return tuple(quantize_per_tensor(*each, dtype) for each in parts)
+    _check_input(input, dtype)
+    scale, zero_point = _number(scale), int(_number(zero_point))
+    low, high = dtypes.RANGES[dtype.integers]
+    if not low <= zero_point <= high:
+        bound = "above upper" if zero_point > high else "below lower"
+        raise RuntimeError(f"quantize_tensor_per_tensor_affine zero_point {zero_point} is {bound} bound.")
+    return Quantizer(dtype, per_tensor_affine, float(scale), zero_point).quantize(input)
+
+
+def quantize_per_channel(
+    input: Tensor, scales: Tensor, zero_points: Tensor, axis: int, dtype: QuantizedDtype
+) -> QuantizedTensor:
+    """Quantize floats with a scale and a zero point for each channel along `axis`."""
+    _check_input(input, dtype)
+    axis, (scales, zero_points) = normalize_dim(axis, input.ndim), map(as_tensor, (scales, zero_points))
+    for name, vector in (("scales", scales), ("zero_points", zero_points)):
+        if vector.ndim != 1:
+            raise RuntimeError(f"quantize_per_channel: {name} must be a vector, got shape {tuple(vector.shape)}")
+        if vector.numel() != input.shape[axis]:
+            raise RuntimeError(
+                f"length of {name} must equal to channel, expected {input.shape[axis]} got, {vector.numel()}"
+            )
+    return _channel_quantizer(dtype, scales, zero_points, axis).quantize(input)
+
+
+def _channel_quantizer(dtype: QuantizedDtype, scales: Tensor, zero_points: Tensor, axis: int) -> Quantizer:
+    scales, zero_points = scales.detach(), zero_points.detach()
+    if zero_points.is_floating_point():
+        return Quantizer(dtype, per_channel_affine_float_qparams, scales.float(), zero_points.float(), axis)
+    return Quantizer(dtype, per_channel_affine, scales.double(), zero_points.long(), axis)
+
+
+def quantize_per_tensor_dynamic(input: Tensor, dtype: QuantizedDtype, reduce_range: bool) -> QuantizedTensor:
+    """Quantize floats with the scale and zero point of their own range."""
+    _check_input(input, dtype)
+    low, high = (float(bound) for bound in input.aminmax()) if input.numel() else (0.0, 0.0)
+    return quantize_per_tensor(input, *choose_parameters(low, high, dtype, reduce_range), dtype)
+
+
+def choose_parameters(low: float, high: float, dtype: QuantizedDtype, reduce_range: bool = False) -> tuple[float, int]:
+    """Scale and zero point for values in [low, high], which is widened to contain 0. `reduce_range`: of 7 bits.
+
+    The rules are those of FBGEMM: zero is represented exactly, and the zero point is rounded from the end of the range
+    with the smaller error.
+    """
+    first, last = (int(bound / (2 if reduce_range else 1)) for bound in dtypes.RANGES[dtype.integers])
+    if not low <= high:
+        raise RuntimeError("In ChooseQuantizationParams, min should be less than or equal to max")
+    low, high = min(low, 0.0), max(high, 0.0)
+    scale = (high - low) / (last - first)
+    if scale < 2.0**-150 or scale < 1 / 3.4028234663852886e38:  # 0, or without a reciprocal, in float32
+        scale = 0.1
+    elif scale < _SMALL_SCALE:
+        factor, scale = _SMALL_SCALE / scale, _SMALL_SCALE
+        low, high = (
+            (low, _SMALL_SCALE * (last - first))
+            if low == 0
+            else (-_SMALL_SCALE * (last - first), high)
+            if high == 0
+            else (low * factor, high * factor)
+        )
+    if not math.isfinite(scale):
+        return scale, first
+    from_low, from_high = first - low / scale, last - high / scale
+    exact = from_low if abs(first) - abs(low / scale) < abs(last) - abs(high / scale) else from_high
+    return scale, int(min(max(round(exact), first), last))
+
+
+def _check_input(input: Tensor, dtype: QuantizedDtype) -> None:
+    if not isinstance(input, Tensor):
+        raise TypeError(f"quantize_per_tensor(): argument 'input' must be Tensor, not {type(input).__name__}")
+    if not isinstance(dtype, QuantizedDtype):
+        short = getattr(dtype, "short", dtype)
+        raise RuntimeError(f"ScalarType {short} is not supported in new_qtensor; use numod.quint8 or numod.qint8")
+    if isinstance(input, QuantizedTensor) or input.dtype is not dtypes.float32:
+        kind = input.dtype.short
+        raise RuntimeError(f"Quantize only works on Float Tensor, got {kind}; convert with .float() first")
+
+
+def _number(value: float | Tensor) -> float:
+    return value.item() if isinstance(value, Tensor) else value
+
+
+# ---- the parts of a quantized tensor
+
+
+def dequantize(tensor: Tensor | Sequence[Tensor]) -> Tensor | tuple[Tensor, ...]:
+    """The values of a quantized tensor in float32, or of each of several. Float tensors are returned in float32."""
+    if isinstance(tensor, (list, tuple)):
+        return tuple(map(dequantize, tensor))
+    return tensor.dequantize()
+
+
+def _refuse_plain(name: str, value: object) -> NoReturn:
+    raise NotImplementedError(
+        f"Could not run 'aten::{name}' with arguments from the 'CPU' backend: it needs a quantized tensor, got "
+        f"{getattr(value, 'dtype', type(value).__name__)}"
+    )
+
+
+def _part(name: str) -> object:
+    def function(input: Tensor) -> object:
+        if not isinstance(input, QuantizedTensor):
+            _refuse_plain(name, input)
+        return getattr(QuantizedTensor, name)(input)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = getattr(QuantizedTensor, name).__doc__
+    return function
+
+
+int_repr, q_scale, q_zero_point, q_per_channel_scales, q_per_channel_zero_points, q_per_channel_axis = map(
+    _part, "int_repr q_scale q_zero_point q_per_channel_scales q_per_channel_zero_points q_per_channel_axis".split()
+)
+
+
+def _make_per_tensor_quantized_tensor(input: Tensor, scale: float, zero_point: int) -> QuantizedTensor:
+    """The quantized tensor of a copy of these integers (int8, uint8 or int32)."""
+    return wrap_integers(input.clone(), Quantizer(_dtype_of(input), per_tensor_affine, float(scale), int(zero_point)))
+
+
+def _make_per_channel_quantized_tensor(input: Tensor, scale: Tensor, zero_point: Tensor, axis: int) -> QuantizedTensor:
+    """The quantized tensor of a copy of these integers, with a scale per channel."""
+    return wrap_integers(input.clone(), _channel_quantizer(_dtype_of(input), scale, zero_point, axis))
+
+
+def _dtype_of(integers: Tensor) -> QuantizedDtype:
+    found = next((row for row in dtypes.QUANTIZED.values() if row.integers is integers.dtype), None)
+    if found is None:
+        raise RuntimeError(f"a quantized tensor has integers of int8, uint8 or int32, got {integers.dtype}")
+    return found
+
+
+def _empty_affine_quantized(
+    *size: int | Sequence[int], scale: float = 1.0, zero_point: int = 0, dtype: QuantizedDtype = dtypes.quint8
+) -> QuantizedTensor:
+    """An uninitialized quantized tensor."""
+    shape = size[0] if len(size) == 1 and isinstance(size[0], (tuple, list)) else size
+    integers = empty(tuple(shape), dtype=dtype.integers)
+    return wrap_integers(integers, Quantizer(dtype, per_tensor_affine, float(scale), int(zero_point)))
+
+
+# ---- training: rounding with the gradient of the identity
+
+
+def fake_quantize_per_tensor_affine(
+    input: Tensor, scale: float | Tensor, zero_point: int | Tensor, quant_min: int, quant_max: int
+) -> Tensor:
+    """The nearest values that a quantized tensor could hold, as floats. The gradient is 1 inside the range, else 0."""
+    _check_range("fake_quantize_per_tensor_affine", quant_min, quant_max)
+    if isinstance(zero_point, (int, float)) and not quant_min <= zero_point <= quant_max:
+        raise RuntimeError("`zero_point` must be between `quant_min` and `quant_max`.")
+    scale, zero_point = map(_detached, (scale, zero_point))
+    return apply(rows.fake_quantize, (input, scale, zero_point, quant_min, quant_max))
+
+
+def fake_quantize_per_channel_affine(
+    input: Tensor, scale: Tensor, zero_point: Tensor, axis: int, quant_min: int, quant_max: int
+) -> Tensor:
+    """As `fake_quantize_per_tensor_affine`, with a scale and a zero point for each channel along `axis`."""
+    _check_range("fake_quantize_per_channel_affine", quant_min, quant_max)
+    axis = normalize_dim(axis, input.ndim)
+    if zero_point.dtype not in (dtypes.int32, dtypes.float32, dtypes.float16):
+        raise RuntimeError(f"Zero-point must be Int32, Float or Half, found {zero_point.dtype.short}")
+    if scale.ndim != 1 or zero_point.ndim != 1:
+        raise RuntimeError("scale and zero_point should be 1-D tensors")
+    if not scale.numel() == zero_point.numel() == input.shape[axis]:
+        raise RuntimeError(
+            "dimensions of scale and zero-point are not consistent with input tensor: expected "
+            f"{input.shape[axis]} channels, got {scale.numel()} and {zero_point.numel()}"
+        )
+    shape = [-1 if dim == axis else 1 for dim in range(input.ndim)]
+    scale, zero_point = (_detached(each).reshape(shape) for each in (scale, zero_point))
+    return apply(rows.fake_quantize, (input, scale, zero_point, quant_min, quant_max))
+
+
+def _fake_quantize_learnable_per_tensor_affine(
+    input: Tensor, scale: Tensor, zero_point: Tensor, quant_min: int, quant_max: int, grad_factor: float = 1.0
+) -> Tensor:
+    """`fake_quantize_per_tensor_affine` with gradients of scale and zero point, multiplied by `grad_factor`."""
+    _check_range("_fake_quantize_learnable_per_tensor_affine", quant_min, quant_max)
+    zero_point = _through(zero_point, zero_point.detach().round().clamp(quant_min, quant_max))
+    scale, zero_point = (_scaled_gradient(each, grad_factor) for each in (scale, zero_point))
+    return apply(rows.fake_quantize, (input, scale, zero_point, quant_min, quant_max))
+
+
+def _fake_quantize_learnable_per_channel_affine(
+    input: Tensor,
+    scale: Tensor,
+    zero_point: Tensor,
+    axis: int,
+    quant_min: int,
+    quant_max: int,
+    grad_factor: float = 1.0,
+) -> Tensor:
+    """`fake_quantize_per_channel_affine` with gradients of scales and zero points, multiplied by `grad_factor`."""
+    shape = [-1 if dim == normalize_dim(axis, input.ndim) else 1 for dim in range(input.ndim)]
+    return _fake_quantize_learnable_per_tensor_affine(
+        input, scale.reshape(shape), zero_point.reshape(shape), quant_min, quant_max, grad_factor
+    )
+
+
+def _through(source: Tensor, value: Tensor) -> Tensor:
+    """`value`, with the gradient of `source`."""
+    return source + (value - source).detach() if source.requires_grad else value
+
+
+def _scaled_gradient(source: Tensor, factor: float) -> Tensor:
+    """The tensor itself, whose gradient is multiplied by `factor`."""
+    return source if factor == 1.0 or not source.requires_grad else _through(source * factor, source.detach())
+
+
+def _detached(value: float | Tensor) -> float | Tensor:
+    if isinstance(value, Tensor):
+        value = value.detach()
+        return value if value.dtype is dtypes.float32 else value.float()
+    return value
+
+
+def _check_range(name: str, quant_min: int, quant_max: int) -> None:
+    if quant_min > quant_max:
+        raise RuntimeError(
+            f"{name}: `quant_min` should be less than or equal to `quant_max`, got {quant_min}, {quant_max}"
+        )

@@ -1,0 +1,217 @@
+"""What public functions do with quantized tensors: a table from a function's name to a rule.
+
+Functions that only move elements, or compare them, run on the integers. Functions whose results have the input's scale
+are computed in float32 and quantized again; sigmoid and tanh have fixed scales, as in PyTorch. All others raise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ... import dtypes
+from .. import overrides
+from ..create.creation import full
+from ..tensor import Tensor
+from .schemes import per_tensor_affine
+from .tensor import QuantizedTensor, Quantizer, moved, refuse, wrap_integers
+
+# functions that move or select elements, for per-tensor schemes
+_MOVING = """view reshape flatten t transpose swapaxes swapdims permute movedim moveaxis unsqueeze squeeze expand
+    expand_as select narrow chunk split tensor_split unbind repeat flip roll index_select gather unflatten view_as
+    reshape_as __getitem__ as_strided sort topk max min amax amin kthvalue median channel_shuffle pixel_shuffle
+    pixel_unshuffle repeat_interleave take masked_select diagonal tile ravel detach clone contiguous requires_grad_
+    max_pool1d max_pool2d max_pool3d adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d hsplit vsplit dsplit
+    unfold rot90 cpu cuda alias squeeze_copy narrow_copy data __get__.data empty_like""".split()
+# of these, those that keep the channels of a per-channel scheme
+_KEEPING = "detach clone contiguous requires_grad_ cpu cuda data __get__.data empty_like".split()
+# functions that are computed in float32, with the scale of the input for the result
+_REQUANTIZED = """mean avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d
+    interpolate upsample leaky_relu elu hardtanh relu6 clamp clip clamp_min clamp_max threshold celu hardswish
+    dropout dropout1d dropout2d dropout3d feature_dropout nan_to_num pad""".split()
+_FIXED = {"sigmoid": (1 / 256, 0), "hardsigmoid": (1 / 256, 0), "tanh": (1 / 128, 128)}  # scale, zero point of quint8
+_COMPARING = "eq ne lt le gt ge __eq__ __ne__ __lt__ __le__ __gt__ __ge__ equal allclose isclose".split()
+# functions of the values that return no tensor
+_READING = "item tolist __bool__ __float__ __int__ __format__ std var".split()
+# functions that ask for the form
+_ASKING = """size stride dim ndimension numel nelement is_contiguous element_size storage_offset data_ptr get_device
+    is_floating_point is_complex __len__ is_inference is_shared is_pinned untyped_storage _is_view __hash__
+    retain_grad register_hook __dir__ dim_order is_tensor""".split()
+
+
+def call(func: Callable, path: str, args: tuple, kwargs: dict) -> Any:
+    """The result of a public function of which an argument is a quantized tensor."""
+    name = path.rpartition(".")[2]
+    if name in ("__get__", "__set__", "__delete__"):
+        name = f"{name}.{path.split('.')[-2]}"
+    short = name[:-1] if name.endswith("_") and not name.endswith("__") else name
+    rule = _RULES.get(name) or _RULES.get(short)
+    if rule is None:
+        rule = _ask if name.startswith(("__get__", "__set__")) else lambda *_: refuse(name)
+    result = rule(func, name, args, kwargs)
+    if short is not name and name not in _RULES:
+        return _write(args[0], result)
+    return result
+
+
+def _write(target: QuantizedTensor, result: QuantizedTensor) -> QuantizedTensor:
+    target._integers.copy_(result._integers)
+    return target
+
+
+def _ask(func: Callable, name: str, args: tuple, kwargs: dict) -> Any:
+    with overrides.DisableTorchFunctionSubclass():
+        return func(*args, **kwargs)
+
+
+def _move(func: Callable, name: str, args: tuple, kwargs: dict) -> Any:
+    quantizer = next(arg._quantizer for arg in args if isinstance(arg, QuantizedTensor))
+    if quantizer.scheme.is_per_channel and name not in _KEEPING:
+        quantizer = _moved_channels(name, args, quantizer)
+    return _wrap(func(*map(_integers, args), **kwargs), quantizer)
+
+
+def _moved_channels(name: str, args: tuple, quantizer: Quantizer) -> Quantizer:
+    """The quantizer after a permutation. Raises RuntimeError for what mixes channels."""
+    ndim = args[0].dim()
+    order = list(range(ndim))
+    if name in ("t", "transpose", "swapaxes", "swapdims"):
+        first, second = args[1:3] if name != "t" else (0, ndim - 1)
+        order[first], order[second] = order[second], order[first]
+    elif name == "__getitem__" and isinstance(args[1], int) and not quantizer.axis:
+        scale, zero_point = (vector[args[1]].item() for vector in (quantizer.scale, quantizer.zero_point))
+        return Quantizer(quantizer.dtype, per_tensor_affine, scale, zero_point)
+    elif name == "permute":
+        order = args[1] if isinstance(args[1], (tuple, list)) else args[1:]
+    else:
+        raise RuntimeError(
+            f"{name}(): a per-channel quantized tensor has a scale per channel, and can only be copied or permuted; "
+            "call dequantize() first"
+        )
+    return moved(quantizer, tuple(order))
+
+
+def _integers(argument: Any) -> Any:
+    return argument._integers if isinstance(argument, QuantizedTensor) else argument
+
+
+def _wrap(result: Any, quantizer: Quantizer) -> Any:
+    """Integers as quantized tensors; indices and numbers stay as they are."""
+    if isinstance(result, Tensor):
+        return wrap_integers(result, quantizer) if result.dtype is quantizer.dtype.integers else result
+    if isinstance(result, (tuple, list)):
+        parts = [_wrap(part, quantizer) for part in result]
+        return type(result)._make(parts) if hasattr(result, "_make") else type(result)(parts)
+    return result
+
+
+def _join(func: Callable, name: str, args: tuple, kwargs: dict) -> QuantizedTensor:
+    """cat and stack: tensors of another scale are requantized to the first's."""
+    tensors, *others = args
+    quantizer = tensors[0]._quantizer
+    if quantizer.scheme.is_per_channel:
+        refuse(name)
+    integers = [
+        each._integers if each._quantizer.same_as(quantizer) else quantizer.quantize(each.dequantize())._integers
+        for each in tensors
+    ]
+    return wrap_integers(func(integers, *others, **kwargs), quantizer)
+
+
+def _requantize(func: Callable, name: str, args: tuple, kwargs: dict) -> Any:
+    quantizer = next(arg._quantizer for arg in args if isinstance(arg, QuantizedTensor))
+    return quantizer.quantize(func(*map(_value, args), **kwargs))
+
+
+def _relu(func: Callable, name: str, args: tuple, kwargs: dict) -> QuantizedTensor:
+    source = args[0]
+    if source._quantizer.scheme.is_per_channel:
+        refuse(name)
+    result = wrap_integers(source._integers.clamp_min(source.q_zero_point()), source._quantizer)
+    return _write(source, result) if kwargs.get("inplace") or args[1:2] == (True,) else result
+
+
+def _fixed(func: Callable, name: str, args: tuple, kwargs: dict) -> QuantizedTensor:
+    source = args[0]
+    scale, zero_point = _FIXED[name]
+    if source.dtype is dtypes.qint8:
+        zero_point -= 128
+    quantizer = Quantizer(source.dtype, per_tensor_affine, scale, zero_point)
+    return quantizer.quantize(func(source.dequantize()))
+
+
+def _value(argument: Any) -> Any:
+    return argument.dequantize() if isinstance(argument, QuantizedTensor) else argument
+
+
+def _on_values(func: Callable, name: str, args: tuple, kwargs: dict) -> Any:
+    return func(*map(_value, args), **kwargs)
+
+
+def _equal(func: Callable, name: str, args: tuple, kwargs: dict) -> bool:
+    first, second = args
+    if not (isinstance(first, QuantizedTensor) and isinstance(second, QuantizedTensor)):
+        return False
+    same = first._quantizer.same_as(second._quantizer) or _same_channels(first._quantizer, second._quantizer)
+    return same and func(first._integers, second._integers)
+
+
+def _same_channels(first: Quantizer, second: Quantizer) -> bool:
+    if first.scheme is not second.scheme or first.dtype is not second.dtype or first.axis != second.axis:
+        return False
+    if not first.scheme.is_per_channel:
+        return False
+    return first.scale.equal(second.scale) and first.zero_point.equal(second.zero_point)
+
+
+def _copy(func: Callable, name: str, args: tuple, kwargs: dict) -> Tensor:
+    """copy_: floats are quantized with the target's scale; a quantized source brings its scale with it."""
+    target, source = args[:2]
+    if not isinstance(target, QuantizedTensor):
+        return target.copy_(source.dequantize())
+    if isinstance(source, QuantizedTensor):
+        if source.dtype is not target.dtype:
+            raise RuntimeError(f"Quantized copy only works with the same dtype, got {target.dtype} and {source.dtype}")
+        target._quantizer = source._quantizer
+    quantized = (
+        source if isinstance(source, QuantizedTensor) else target._quantizer.quantize(source.expand(target.shape))
+    )
+    return _write(target, quantized)
+
+
+def _fill(func: Callable, name: str, args: tuple, kwargs: dict) -> QuantizedTensor:
+    target, value = args
+    return _write(target, target._quantizer.quantize(full(target.shape, float(value))))
+
+
+def _to(func: Callable, name: str, args: tuple, kwargs: dict) -> QuantizedTensor:
+    if any(isinstance(value, dtypes.dtype) for value in (*args, *kwargs.values())):
+        raise RuntimeError("to(): a quantized tensor has no other dtype; dequantize() gives its values as float32")
+    return _move(func, name, args, kwargs)
+
+
+def _to_float(func: Callable, name: str, args: tuple, kwargs: dict) -> None:
+    raise RuntimeError(f"{name}(): a quantized tensor has no other dtype; dequantize() gives its values as float32")
+
+
+def _to_numpy(func: Callable, name: str, args: tuple, kwargs: dict) -> None:
+    dtype = args[0].dtype
+    raise TypeError(f"Got unsupported ScalarType {dtype.short}; convert dequantize() or int_repr() to NumPy")
+
+
+_RULES: dict[str, Callable] = {
+    **dict.fromkeys(_ASKING, _ask),
+    **dict.fromkeys(_MOVING, _move),
+    **dict.fromkeys(_REQUANTIZED, _requantize),
+    **dict.fromkeys(_FIXED, _fixed),
+    **dict.fromkeys((*_COMPARING, *_READING), _on_values),
+    **dict.fromkeys(("cat", "stack", "concat", "concatenate", "hstack", "vstack"), _join),
+    **dict.fromkeys(("float", "double", "half", "int", "long", "char", "byte", "bfloat16", "type"), _to_float),
+    **dict.fromkeys(("numpy", "__array__"), _to_numpy),
+    "relu": _relu,
+    "equal": _equal,
+    "copy_": _copy,
+    "fill_": _fill,
+    "requires_grad_": _ask,
+    "to": _to,
+}

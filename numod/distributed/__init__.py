@@ -1,0 +1,52 @@
+"""`numod.distributed`: several processes that train together, by PyTorch's names, on MPI (the extra `mpi`).
+
+Start a script by `python -m numod.distributed.run --nproc_per_node=2 script.py`. The guide is `guide/distributed.md`.
+Without a launcher a group has one rank and needs no MPI.
+"""
+
+from __future__ import annotations
+
+from ..errors import name_only
+from .collectives import (
+    all_gather, all_gather_into_tensor, all_gather_single, all_reduce, all_reduce_coalesced, all_to_all,
+    all_to_all_single, barrier, broadcast, gather, monitored_barrier, reduce, reduce_scatter, reduce_scatter_single,
+    reduce_scatter_tensor, scatter,
+)  # fmt: skip
+from .errors import DistBackendError, DistError, DistNetworkError, DistStoreError
+from .group import (
+    Backend, GroupMember, ProcessGroup, default_pg_timeout, destroy_process_group, get_backend, get_global_rank,
+    get_group_rank, get_node_local_rank, get_process_group_ranks, get_rank, get_world_size, group, init_process_group,
+    is_available, is_gloo_available, is_initialized, is_mpi_available, is_nccl_available, is_torchelastic_launched,
+    is_ucc_available, is_xccl_available, new_group,
+)  # fmt: skip
+from .objects import (
+    all_gather_object, broadcast_object_list, gather_object, recv_object_list, scatter_object_list, send_object_list,
+)  # fmt: skip
+from .point_to_point import P2POp, batch_isend_irecv, irecv, isend, recv, send
+from .reduce_op import ReduceOp
+from .work import Work
+
+__all__ = [
+    "Backend", "DistBackendError", "DistError", "DistNetworkError", "DistStoreError", "GroupMember", "P2POp",
+    "ProcessGroup", "ReduceOp", "Work", "all_gather", "all_gather_into_tensor", "all_gather_object",
+    "all_gather_single", "all_reduce", "all_reduce_coalesced", "all_to_all", "all_to_all_single", "barrier",
+    "batch_isend_irecv", "broadcast", "broadcast_object_list", "default_pg_timeout", "destroy_process_group",
+    "gather", "gather_object", "get_backend", "get_global_rank", "get_group_rank", "get_node_local_rank",
+    "get_process_group_ranks", "get_rank", "get_world_size", "group", "init_device_mesh", "init_process_group",
+    "irecv", "is_available", "is_gloo_available", "is_initialized", "is_mpi_available", "is_nccl_available",
+    "is_torchelastic_launched", "is_ucc_available", "is_xccl_available", "isend", "monitored_barrier", "new_group",
+    "recv", "recv_object_list", "reduce", "reduce_op", "reduce_scatter", "reduce_scatter_single",
+    "reduce_scatter_tensor", "scatter", "scatter_object_list", "send", "send_object_list",
+]  # fmt: skip
+reduce_op = ReduceOp  # PyTorch's older name
+init_device_mesh = name_only("distributed.init_device_mesh", "make groups by numod.distributed.new_group")
+
+
+def __getattr__(name: str) -> object:
+    """Modules of PyTorch's paths, such as `optim`, are imported on first use."""
+    from importlib import import_module
+
+    try:
+        return import_module(f"{__name__}.{name}")
+    except ModuleNotFoundError:
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'") from None

@@ -1,0 +1,66 @@
+"""How many collectives each rank of this machine has begun, in shared memory: what a rank that waits in vain reads.
+
+It costs one store per collective, and tells which ranks did not arrive.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .engine import MpiCommunicator, load
+
+if TYPE_CHECKING:
+    from .group import ProcessGroup
+
+SLOTS = 63  # groups share a counter beyond this number of them
+
+
+class Board:
+    """A row per rank: its process, then the number of collectives that it began in each group."""
+
+    def __init__(self, communicator: object) -> None:
+        self.rows = {0: np.zeros(SLOTS + 1, np.int64)}
+        self.own = 0
+        if isinstance(communicator, MpiCommunicator):
+            self._share(communicator.mpi)
+        self.counts = self.rows[self.own]
+        self.counts[0] = os.getpid()
+
+    def _share(self, communicator: object) -> None:
+        """Make the rows in memory that the ranks of this machine share."""
+        MPI, self.own = load(), communicator.rank
+        machine = communicator.Split_type(MPI.COMM_TYPE_SHARED)
+        ranks = machine.allgather(communicator.rank)
+        self.window = MPI.Win.Allocate_shared(8 * (SLOTS + 1), 8, comm=machine)
+        self.rows = {
+            rank: np.frombuffer(self.window.Shared_query(number)[0], np.int64) for number, rank in enumerate(ranks)
+        }
+        self.rows[self.own][...] = 0
+        machine.Barrier()
+
+    def missing(self, group: ProcessGroup) -> str:
+        """Which ranks of the group have begun fewer collectives than this one, and whether their processes live."""
+        slot, late, unknown = group.slot, [], []
+        for rank in group.ranks:
+            row = self.rows.get(rank)
+            if row is None:
+                unknown.append(rank)
+            elif row[slot] < self.counts[slot]:
+                late.append(
+                    f"rank {rank} (process {row[0]}, {'running' if _lives(int(row[0])) else 'dead'}) has begun "
+                    f"{row[slot]} collectives of the {self.counts[slot]} that this rank has"
+                )
+        late += [f"ranks {unknown} run on other machines"] if unknown else []
+        return "; ".join(late) or "all ranks have begun it, so it is slow or its arguments differ"
+
+
+def _lives(process: int) -> bool:
+    """Whether a process exists and is not a zombie."""
+    try:
+        with open(f"/proc/{process}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

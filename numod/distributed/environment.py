@@ -1,0 +1,51 @@
+"""A rank's environment as torchrun sets it, derived from the launcher's variables, and its share of the cores."""
+
+from __future__ import annotations
+
+import os
+
+from ..device.threads import set_num_threads
+
+# (rank, ranks, rank on this machine, ranks on this machine) by launcher: MPICH and Intel MPI, Open MPI, Slurm
+_NAMES = (
+    ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"),
+    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE"),
+)
+
+
+def place() -> tuple[int, int, int, int]:
+    """(rank, ranks, rank on this machine, ranks on this machine) of this process; (0, 1, 0, 1) without a launcher."""
+    for rank, size, local, local_size in _NAMES:
+        if rank in os.environ and size in os.environ:
+            of_machine = os.environ.get(local_size, os.environ[size]).partition("(")[0]  # Slurm writes 2(x3)
+            numbers = (os.environ[rank], os.environ[size], os.environ.get(local, os.environ[rank]), of_machine)
+            return tuple(map(int, numbers))
+    return 0, 1, 0, 1
+
+
+def set_up() -> None:
+    """Set torchrun's variables, unless they are set, and run on this rank's share of the machine's cores."""
+    rank, size, local, local_size = place()
+    values = {
+        "RANK": rank, "WORLD_SIZE": size, "LOCAL_RANK": local, "LOCAL_WORLD_SIZE": local_size,
+        "GROUP_RANK": rank // local_size, "NODE_RANK": rank // local_size, "GROUP_WORLD_SIZE": -(-size // local_size),
+        "ROLE_RANK": rank, "ROLE_WORLD_SIZE": size, "ROLE_NAME": "default", "TORCHELASTIC_RESTART_COUNT": 0,
+        "TORCHELASTIC_MAX_RESTARTS": 0, "TORCHELASTIC_RUN_ID": "none", "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": "29500",
+    }  # fmt: skip
+    for name, value in values.items():
+        os.environ.setdefault(name, str(value))
+    share_cores(local, local_size)
+
+
+def share_cores(number: int, count: int) -> None:
+    """Run on part `number` of `count` of the cores that this process may use; on one core if there are fewer."""
+    if count > 1 and hasattr(os, "sched_setaffinity"):
+        cores = sorted(os.sched_getaffinity(0))
+        share = len(cores) // count
+        own = cores[number * share : (number + 1) * share] if share else [cores[number % len(cores)]]
+        os.sched_setaffinity(0, own)
+        os.environ.setdefault("OMP_NUM_THREADS", str(len(own)))
+        if "NUMOD_NUM_THREADS" not in os.environ:
+            set_num_threads(len(own))

@@ -1,0 +1,42 @@
+"""Comparison of the ranks' calls before each collective, with NUMOD_DISTRIBUTED_DEBUG=1.
+
+Ranks that call different collectives, or the same with other shapes, would wait for each other or exchange garbage.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .. import config
+from ..graph.capture.recorder import line
+from .engine import mpi_type
+from .errors import DistBackendError
+from .work import complete
+
+if TYPE_CHECKING:
+    from .group import ProcessGroup
+
+_LENGTH = 512  # bytes of a description
+debugging = cache(config.distributed_debug)
+_OWN_SHAPES = ("gather", "scatter", "all_to_all")  # only one rank has all tensors, or the ranks' shapes may differ
+
+
+def compare(group: ProcessGroup, name: str, layouts: tuple, details: tuple) -> None:
+    """Raise DistBackendError on all ranks if their calls differ, with each rank's call and line."""
+    if group.single:
+        return
+    shapes = [f"{x.dtype.name} {list(x.shape)}" for x in layouts] if not name.startswith(_OWN_SHAPES) else []
+    numbers = [str(detail) for detail in details if not isinstance(detail, tuple)]
+    call = f"{name}({', '.join([*shapes, *numbers])})"
+    own = np.zeros(_LENGTH, np.uint8)
+    text = f"{call}\0{line()}".encode()[:_LENGTH]
+    own[: len(text)] = np.frombuffer(text, np.uint8)
+    every, kind = np.empty((group.size(), _LENGTH), np.uint8), mpi_type("uint8", False)
+    complete(group.communicator.Iallgather([own, kind], [every, kind]), group, name)
+    calls = [row.tobytes().rstrip(b"\0").decode(errors="replace").split("\0") for row in every]
+    if len({call for call, *_ in calls}) > 1:
+        each = "; ".join(f"rank {rank} calls {call} at {''.join(at)}" for rank, (call, *at) in zip(group.ranks, calls))
+        raise DistBackendError(f"Detected mismatch between collectives on ranks: {each}")

@@ -1,0 +1,328 @@
+"""Process groups: the default one of all ranks, subgroups, and their names in PyTorch."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from datetime import timedelta
+from typing import Any
+from urllib.parse import parse_qs, urlparse
+
+from . import engine
+from .board import SLOTS, Board
+from .errors import INSTALL
+
+NOT_INITIALIZED = "Default process group has not been initialized, please make sure to call init_process_group."
+default_pg_timeout = timedelta(minutes=30)
+_COMMAND = "start the script by `python -m numod.distributed.run --nproc_per_node=N script.py` or `mpiexec -n N`"
+
+
+class Backend(str):
+    """The name of a backend, in lower case. Every backend of numod's is MPI."""
+
+    UNDEFINED, GLOO, NCCL, UCC, MPI, XCCL = "undefined", "gloo", "nccl", "ucc", "mpi", "xccl"
+    backend_list = ["undefined", "gloo", "nccl", "xccl", "ucc", "mpi"]
+
+    def __new__(cls, name: str) -> Backend:
+        if not isinstance(name, str):
+            raise ValueError("Backend constructor parameter must be string-ish")
+        return super().__new__(cls, name.lower())
+
+
+class ProcessGroup:
+    """Some of the ranks, which call collectives together. `ranks` are their numbers among all.
+
+    `communicator` is MPI's, `own` this process's number in the group, `timeout` in seconds, `slot` the group's counter
+    on the board.
+    """
+
+    def __init__(
+        self, communicator: Any, ranks: list[int], timeout: timedelta, board: Board, name: str, backend: str, slot: int
+    ) -> None:
+        self.communicator, self.ranks, self.board, self._name = communicator, ranks, board, name
+        self.own, self.timeout, self.backend = communicator.rank, timeout.total_seconds(), backend
+        self.single = isinstance(communicator, engine.SingleCommunicator)
+        self.in_place = engine.in_place(communicator)
+        self.slot = 1 + min(slot, SLOTS - 1)
+        self.counts = board.counts
+
+    def rank(self) -> int:
+        """This process's rank in the group."""
+        return self.own
+
+    def size(self) -> int:
+        """The number of ranks."""
+        return len(self.ranks)
+
+    def name(self) -> str:
+        """The backend's name."""
+        return self.backend
+
+    @property
+    def group_name(self) -> str:
+        """The group's name."""
+        return self._name
+
+    def __reduce__(self) -> tuple:
+        """A group is pickled as its ranks; where it is loaded, a group of these ranks must exist."""
+        return _group_of, (tuple(self.ranks),)
+
+    def __deepcopy__(self, memo: dict) -> ProcessGroup:
+        return self
+
+
+class _WorldMeta(type):
+    """PyTorch's `group.WORLD` and `GroupMember.WORLD`: the default group as it is now."""
+
+    @property
+    def WORLD(cls) -> ProcessGroup | None:
+        """The default group, None without one."""
+        return _state.world
+
+
+class group(metaclass=_WorldMeta):
+    """`group.WORLD` is the default group."""
+
+
+class GroupMember(metaclass=_WorldMeta):
+    """`NON_GROUP_MEMBER` is what `new_group` returns to ranks outside the group."""
+
+    NON_GROUP_MEMBER = -100
+
+
+class _State:
+    """The default group, and all groups of this process."""
+
+    world: ProcessGroup | None = None
+    groups: list[ProcessGroup] = []
+    made = 0  # the number of groups that were made, the same on all ranks
+    hooked = False  # whether errors end all ranks
+
+
+_state = _State()
+
+
+def is_available() -> bool:
+    """Whether mpi4py is installed. Without it, groups have one rank."""
+    return engine.is_installed()
+
+
+def is_mpi_available() -> bool:
+    """Whether mpi4py is installed."""
+    return engine.is_installed()
+
+
+def is_gloo_available() -> bool:
+    """False. The name is accepted, and MPI runs."""
+    return False
+
+
+is_nccl_available = is_ucc_available = is_xccl_available = is_gloo_available
+
+
+def is_initialized() -> bool:
+    """Whether there is a default group."""
+    return _state.world is not None
+
+
+def is_torchelastic_launched() -> bool:
+    """Whether `numod.distributed.run` started this process."""
+    return "TORCHELASTIC_RUN_ID" in os.environ
+
+
+def init_process_group(
+    backend: str | None = None,
+    init_method: str | None = None,
+    timeout: timedelta | None = None,
+    world_size: int = -1,
+    rank: int = -1,
+    store: Any = None,
+    group_name: str = "",
+    pg_options: Any = None,
+    device_id: Any = None,
+) -> None:
+    """Make the default group of all ranks that the launcher started. Without a launcher, of this process alone.
+
+    The engine is MPI. Other backends' names are accepted with one warning. `rank` and `world_size` are MPI's; if given,
+    here or in the environment, they must agree with it. `timeout` is how long a collective waits for the other ranks.
+    Raises ValueError if there is a default group, or if numbers disagree, and RuntimeError if more ranks are asked for
+    than were started, or without mpi4py.
+    """
+    if _state.world is not None:
+        raise ValueError("trying to initialize the default process group twice!")
+    timeout = _checked_timeout(timeout)
+    backend = _checked_backend(backend)
+    asked_rank, asked_size = _asked(init_method, rank, world_size)
+    started = engine.launched_size()
+    if asked_size > started and started == 1:
+        raise RuntimeError(
+            f"init_process_group: world_size is {asked_size}, but no MPI launcher started this process; {_COMMAND}"
+            + ("" if engine.is_installed() else f"; {INSTALL}")
+        )
+    communicator = engine.world()
+    for what, asked, found in (("world_size", asked_size, communicator.size), ("rank", asked_rank, communicator.rank)):
+        if asked not in (-1, found):
+            raise ValueError(
+                f"init_process_group: {what} is {asked}, but MPI's is {found}; leave it out, or {_COMMAND}"
+            )
+    if backend != "mpi" and communicator.rank == 0:
+        warnings.warn(f"init_process_group: the backend is MPI, in the place of {str(backend)!r}", stacklevel=2)
+    _state.groups, _state.made = [], 1
+    board = Board(communicator)
+    _state.world = ProcessGroup(communicator, list(range(communicator.size)), timeout, board, "0", backend, 0)
+    _state.groups.append(_state.world)
+    if communicator.size > 1 and not _state.hooked:
+        _state.hooked = True
+        engine.abort_on_error()
+
+
+def _checked_timeout(timeout: timedelta | None) -> timedelta:
+    if not isinstance(timeout, (timedelta, type(None))):
+        raise TypeError(f"Expected timeout argument to be of type datetime.timedelta, got {timeout}")
+    return default_pg_timeout if timeout is None else timeout
+
+
+def _checked_backend(backend: str | None) -> str:
+    """The name that `get_backend` returns. Raises ValueError for one that PyTorch does not have either."""
+    names = [each.partition(":")[2] or each for each in Backend(backend or "mpi").split(",")]
+    for name in names:
+        if name not in Backend.backend_list[1:]:
+            raise ValueError(f"Unknown backend type {name}; numod has 'mpi'")
+    return Backend(names[0])
+
+
+def _asked(init_method: str | None, rank: int, world_size: int) -> tuple[int, int]:
+    """The rank and the number of ranks that the caller, the URL or the environment names; -1 where none does."""
+    url = urlparse(init_method or "env://")
+    if url.scheme not in ("env", "tcp", "file"):
+        raise RuntimeError(f"No rendezvous handler for {url.scheme}://; use env://, tcp:// or file://")
+    query = {name: int(values[0]) for name, values in parse_qs(url.query).items()}
+    return tuple(
+        query.get(name, given) if given in (-1, None) and name in query else _from_environment(given, name)
+        for name, given in (("rank", rank), ("world_size", world_size))
+    )
+
+
+def _from_environment(given: int, name: str) -> int:
+    return int(os.environ.get(name.upper(), -1)) if given in (-1, None) else int(given)
+
+
+def destroy_process_group(group: ProcessGroup | None = None) -> None:
+    """Remove a group; without one, or for the default group, all groups."""
+    if _state.world is None:
+        raise AssertionError("Process group cannot be None")
+    if group == GroupMember.NON_GROUP_MEMBER:
+        return
+    removed = list(_state.groups) if group is None or group is _state.world else [group]
+    if removed[0] not in _state.groups:
+        raise RuntimeError("Invalid process group specified")
+    for each in removed:
+        each.communicator.Free() if each.single else each.communicator.mpi.Free()
+        _state.groups.remove(each)
+    if group is None or group is _state.world:
+        _state.world = None
+
+
+def new_group(
+    ranks: list[int] | None = None,
+    timeout: timedelta | None = None,
+    backend: str | None = None,
+    pg_options: Any = None,
+    use_local_synchronization: bool = False,
+    group_desc: str | None = None,
+    device_id: Any = None,
+) -> ProcessGroup | int:
+    """A group of some ranks, all by default. All ranks of the default group call it, in the same order.
+
+    Returns GroupMember.NON_GROUP_MEMBER to ranks outside. Raises ValueError for repeated ranks and ones that do not
+    exist.
+    """
+    world = default_group()
+    timeout = timedelta(seconds=world.timeout) if timeout is None else _checked_timeout(timeout)
+    ranks = sorted(int(rank) for rank in ranks) if ranks is not None else list(world.ranks)
+    if len(set(ranks)) != len(ranks) or len(ranks) > world.size():
+        raise ValueError(
+            "the new group's world size should be less or equal to the world size set by init_process_group"
+        )
+    for rank in ranks:
+        if not 0 <= rank < world.size():
+            raise ValueError("The new group's rank should be within the world_size set by init_process_group")
+    number, _state.made = _state.made, _state.made + 1
+    if world.own not in ranks:
+        return GroupMember.NON_GROUP_MEMBER
+    communicator = world.communicator.split(ranks)
+    name = group_desc or str(number)
+    made = ProcessGroup(communicator, ranks, timeout, world.board, name, backend or world.backend, number)
+    _state.groups.append(made)
+    return made
+
+
+def default_group(group: ProcessGroup | int | None = None) -> ProcessGroup | int:
+    """`group`, or the default group. Raises ValueError without one."""
+    if group is None:
+        if _state.world is None:
+            raise ValueError(NOT_INITIALIZED)
+        return _state.world
+    return group
+
+
+def _group_of(ranks: tuple[int, ...]) -> ProcessGroup:
+    found = next((each for each in _state.groups if tuple(each.ranks) == ranks), None)
+    if found is None:
+        raise RuntimeError(f"a process group of the ranks {list(ranks)} was pickled, and none exists here")
+    return found
+
+
+def is_member(group: ProcessGroup | int | None) -> bool:
+    """Whether this process is in the group."""
+    return group != GroupMember.NON_GROUP_MEMBER
+
+
+def get_rank(group: ProcessGroup | None = None) -> int:
+    """This process's rank in the group; -1 outside it."""
+    group = default_group(group)
+    return group.own if is_member(group) else -1
+
+
+def get_world_size(group: ProcessGroup | None = None) -> int:
+    """The number of ranks in the group; -1 outside it."""
+    group = default_group(group)
+    return group.size() if is_member(group) else -1
+
+
+def get_backend(group: ProcessGroup | None = None) -> str:
+    """The name given to `init_process_group`."""
+    group = default_group(group)
+    if not is_member(group):
+        raise ValueError("Invalid process group specified")
+    return group.backend
+
+
+def get_node_local_rank(fallback_rank: int | None = None) -> int:
+    """The environment's LOCAL_RANK, or `fallback_rank`. Raises RuntimeError without either."""
+    if "LOCAL_RANK" in os.environ:
+        return int(os.environ["LOCAL_RANK"])
+    if fallback_rank is None:
+        raise RuntimeError("LOCAL_RANK is not in the environment. Consider passing fallback_rank")
+    return int(fallback_rank)
+
+
+def get_process_group_ranks(group: ProcessGroup | None) -> list[int]:
+    """The ranks of a group, as numbers among all."""
+    return list(default_group(group).ranks)
+
+
+def get_group_rank(group: ProcessGroup, global_rank: int) -> int:
+    """The number in the group of a rank among all. Raises ValueError for one outside."""
+    ranks = default_group(group).ranks
+    if global_rank not in ranks:
+        raise ValueError(f"Global rank {global_rank} is not part of group {group}")
+    return ranks.index(global_rank)
+
+
+def get_global_rank(group: ProcessGroup, group_rank: int) -> int:
+    """The number among all of a rank of the group. Raises ValueError for one outside."""
+    ranks = default_group(group).ranks
+    if not 0 <= group_rank < len(ranks):
+        raise ValueError(f"Group rank {group_rank} is not part of group {group}")
+    return ranks[group_rank]

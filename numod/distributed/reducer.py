@@ -1,0 +1,225 @@
+"""Reducer: averages the gradients of DistributedDataParallel over the ranks, in buckets, while backward goes on.
+
+Parameters are put in buckets in reverse order, about the order in which backward completes their gradients. When all
+gradients of a bucket are there, its all-reduce begins; buckets begin in the same order on all ranks. The end of the
+backward pass waits for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+from ..autograd import engine, no_grad
+from ..autograd.tape import edge_to
+from ..core.create.creation import zeros
+from ..core.tensor import Tensor
+from ..dtypes import int32
+from .collectives import all_reduce
+from .group import ProcessGroup
+from .work import Work
+
+_UNFINISHED = (
+    "Expected to have finished reduction in the prior iteration before starting a new one. This error indicates that "
+    "your module has parameters that were not used in producing loss. You can enable unused parameter detection by "
+    "passing the keyword argument `find_unused_parameters=True` to `numod.nn.parallel.DistributedDataParallel`, and by "
+    "making sure all `forward` function outputs participate in calculating loss. "
+)
+_TWICE = (
+    "Expected to mark a variable ready only once. This error is caused by a parameter that is used by several backward "
+    "passes of one forward call, or outside the `forward` function. Parameter at index {} has been marked as ready "
+    "twice"
+)
+
+
+class Bucket:
+    """Parameters whose gradients are reduced together: `flat` holds them, `views` are its parts in their shapes."""
+
+    def __init__(self, indices: list[int], parameters: list[Tensor]) -> None:
+        self.indices = indices
+        first = parameters[indices[0]]
+        sizes = [parameters[index].numel() for index in indices]
+        self.flat = zeros(sum(sizes), dtype=first.dtype, device=first.device)
+        self.views = {index: part.view(parameters[index].shape) for index, part in zip(indices, self.flat.split(sizes))}
+
+
+class _Pass:
+    """The state of one backward pass."""
+
+    def __init__(self, buckets: list[Bucket], unused: Iterable[int]) -> None:
+        self.waiting = [set(bucket.indices) for bucket in buckets]
+        self.works: list[Work] = []
+        self.unused, self.began = frozenset(unused), False
+        self.used_map: tuple[Tensor, Work] | None = None
+
+
+class Reducer:
+    """Reduces the gradients of `parameters`, which are the same on all ranks."""
+
+    def __init__(
+        self,
+        parameters: list[Tensor],
+        names: list[str],
+        group: ProcessGroup,
+        bucket_bytes: int,
+        first_bytes: int,
+        find_unused: bool,
+        as_view: bool,
+        static_graph: bool,
+    ) -> None:
+        self.parameters, self.names, self.group = parameters, names, group
+        self.find_unused, self.as_view, self.static_graph = find_unused or static_graph, as_view, static_graph
+        self.divisor = group.size()
+        self.buckets = _buckets(parameters, bucket_bytes, first_bytes)
+        self.home = {index: number for number, bucket in enumerate(self.buckets) for index in bucket.indices}
+        self.current: _Pass | None = None  # from the forward call to the end of its backward pass
+        self.static_unused: frozenset[int] | None = None
+        engine.finishing_early = True
+        for index, parameter in enumerate(parameters):
+            parameter._finish_early = True
+            parameter.register_post_accumulate_grad_hook(partial(self._arrive, index))
+
+    def check_finished(self) -> None:
+        """Raise RuntimeError if the former backward pass left parameters without gradients."""
+        late = self.current
+        if late is not None and late.began and any(late.waiting):
+            missing = sorted(index for waiting in late.waiting for index in waiting)
+            raise RuntimeError(
+                _UNFINISHED + f"Parameter indices which did not receive grad for rank {self.group.own}: "
+                f"{' '.join(map(str, missing))} ({', '.join(self.names[index] for index in missing)})"
+            )
+
+    def prepare(self, outputs: Any) -> None:
+        """Called after a forward call whose backward pass is to reduce. Finds the parameters that it did not use."""
+        unused: frozenset[int] = frozenset()
+        if self.find_unused:
+            unused = self._unused(outputs) if self.static_unused is None else self.static_unused
+            self.static_unused = unused if self.static_graph else None
+        self.current = _Pass(self.buckets, unused)
+
+    def cancel(self) -> None:
+        """Called after a forward call whose backward pass is not to reduce."""
+        self.current = None
+
+    def _unused(self, outputs: Any) -> frozenset[int]:
+        """The parameters that no output depends on."""
+        stack, seen = [edge_to(each)[0] for each in tensors_in(outputs) if each.requires_grad], set()
+        while stack:
+            target = stack.pop()
+            if target not in seen:
+                seen.add(target)
+                if not isinstance(target, Tensor):
+                    stack += [edge[0] for edge in target.edges if edge is not None]
+        return frozenset(index for index, parameter in enumerate(self.parameters) if parameter not in seen)
+
+    def _arrive(self, index: int, parameter: Tensor) -> None:
+        """A parameter's gradient is complete."""
+        current = self.current
+        if current is None:
+            return
+        if not current.began:
+            self._begin(current)
+        number = self.home[index]
+        if index not in current.waiting[number]:
+            raise RuntimeError(_TWICE.format(index))
+        view, gradient = self.buckets[number].views[index], parameter._grad
+        with no_grad():
+            if gradient._storage is view._storage:
+                view.mul_(1.0 / self.divisor)
+            else:
+                view.copy_(gradient * (1.0 / self.divisor))
+            if self.as_view:
+                parameter._grad = view
+        current.waiting[number].remove(index)
+        self._start(current)
+
+    def _begin(self, current: _Pass) -> None:
+        """The first gradient of a backward pass has arrived."""
+        current.began = True
+        engine.running.walks[-1].at_end.append(self._finish)
+        with no_grad():
+            for index in sorted(current.unused):
+                number = self.home[index]
+                self.buckets[number].views[index].zero_()
+                current.waiting[number].discard(index)
+            if self.find_unused:
+                used = [index not in current.unused for index in range(len(self.parameters))]
+                current.used_map = self._share_used(used)
+
+    def _share_used(self, used: list[bool]) -> tuple[Tensor, Work]:
+        """How many ranks use each parameter, once the collective has completed."""
+        counts = zeros(len(used), dtype=int32)
+        for index, is_used in enumerate(used):
+            if is_used:
+                counts[index] = 1
+        return counts, all_reduce(counts, group=self.group, async_op=True)
+
+    def _start(self, current: _Pass) -> None:
+        """Begin the buckets whose turn it is; asking those under way lets MPI go on with them."""
+        for work in current.works:
+            work.is_completed()
+        while len(current.works) < len(self.buckets) and not current.waiting[len(current.works)]:
+            current.works.append(all_reduce(self.buckets[len(current.works)].flat, group=self.group, async_op=True))
+
+    def _finish(self) -> None:
+        """The backward pass has ended: wait, and give the parameters their averages."""
+        current = self.current
+        self._start(current)
+        if len(current.works) < len(self.buckets):
+            return  # the next forward call raises
+        for work in current.works:
+            work.wait()
+        counts = None
+        if current.used_map is not None:
+            current.used_map[1].wait()
+            counts = current.used_map[0].tolist() if current.unused else None
+        self.current = None
+        for bucket in self.buckets:
+            for index, view in bucket.views.items():
+                if index not in current.unused or counts[index]:
+                    self._give(self.parameters[index], view)
+
+    def _give(self, parameter: Tensor, view: Tensor) -> None:
+        if self.as_view:
+            parameter._grad = view
+        elif parameter._grad is None:
+            parameter._grad = view.clone()
+        else:
+            with no_grad():
+                parameter._grad.copy_(view)
+
+    def shadow(self) -> None:
+        """Take part in the collectives of other ranks' backward passes, with zeros."""
+        works = [self._share_used([False] * len(self.parameters))[1]] if self.find_unused else []
+        for bucket in self.buckets:
+            with no_grad():
+                bucket.flat.zero_()
+            works.append(all_reduce(bucket.flat, group=self.group, async_op=True))
+        for work in works:
+            work.wait()
+
+
+def _buckets(parameters: list[Tensor], limit: int, first_limit: int) -> list[Bucket]:
+    """Buckets of at most `limit` bytes, the first of at most `first_limit`; each of one dtype and device."""
+    result, open_ones = [], {}
+    for index in reversed(range(len(parameters))):
+        parameter = parameters[index]
+        key = parameter.dtype, parameter.device
+        members = open_ones.setdefault(key, [])
+        members.append(index)
+        size = sum(parameters[member].nbytes for member in members)
+        if size >= (limit if result else first_limit):
+            result.append(Bucket(open_ones.pop(key), parameters))
+    return result + [Bucket(members, parameters) for members in open_ones.values()]
+
+
+def tensors_in(value: Any) -> list[Tensor]:
+    """The tensors in nested tuples, lists, dicts and objects' attributes."""
+    if isinstance(value, Tensor):
+        return [value]
+    if isinstance(value, dict):
+        value = list(value.values())
+    elif not isinstance(value, (tuple, list)):
+        value = list(getattr(value, "__dict__", {}).values())
+    return [tensor for each in value for tensor in tensors_in(each)]

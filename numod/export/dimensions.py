@@ -1,0 +1,241 @@
+"""`Dim` and `dynamic_shapes`, with PyTorch's meaning: which sizes of the inputs may differ from call to call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..core.tensor import Tensor
+
+
+class DimHint:
+    """`Dim.AUTO`, `Dim.DYNAMIC` or `Dim.STATIC`: how a dimension without a name of its own may vary.
+
+    Called, it gives a hint with a range: `Dim.DYNAMIC(min=1, max=8)`.
+    """
+
+    def __init__(self, kind: str, min: int | None = None, max: int | None = None) -> None:
+        self.kind, self.min, self.max = kind, min, max
+
+    def __call__(self, min: int | None = None, max: int | None = None) -> DimHint:
+        """The same hint with a range."""
+        return DimHint(self.kind, min, max)
+
+    def __repr__(self) -> str:
+        return f"DimHint({self.kind})"
+
+
+class Dim:
+    """A dimension whose size may vary from `min` to `max` (None: without an end). Equal names are equal sizes.
+
+    `2 * batch`, `batch + 1` and `batch - 1` are dimensions that depend on it. Raises AssertionError, as PyTorch does,
+    for a name that is no identifier and for an empty range.
+    """
+
+    AUTO, DYNAMIC, STATIC = DimHint("AUTO"), DimHint("DYNAMIC"), DimHint("STATIC")
+
+    def __init__(self, name: str, *, min: int | None = None, max: int | None = None) -> None:
+        assert isinstance(name, str) and name.isidentifier(), f"Dim name must be a valid identifier, got {name}"
+        self.name, self.min, self.max = name, 0 if min is None else min, max
+        assert max is None or self.min < max, f"Cannot create Dim with inconsistent min={self.min}, max={max}"
+
+    def __repr__(self) -> str:
+        low = [f"min={self.min}"] if self.min else []
+        high = [] if self.max is None else [f"max={self.max}"]
+        return f"Dim({', '.join([repr(self.name), *low, *high])})"
+
+    def __mul__(self, factor: int) -> DerivedDim:
+        return DerivedDim(self, 1, 0) * factor
+
+    __rmul__ = __mul__
+
+    def __add__(self, number: int) -> DerivedDim:
+        return DerivedDim(self, 1, 0) + number
+
+    def __sub__(self, number: int) -> DerivedDim:
+        return DerivedDim(self, 1, 0) + -number
+
+
+@dataclass(frozen=True)
+class DerivedDim:
+    """`factor * root + offset`."""
+
+    root: Dim
+    factor: int
+    offset: int
+
+    def __mul__(self, factor: int) -> DerivedDim:
+        if type(factor) is not int or factor <= 0:
+            raise NotImplementedError(
+                f"Attempted to multiply {self.root.name} by {factor!r}, a positive int was expected"
+            )
+        return DerivedDim(self.root, self.factor * factor, self.offset * factor)
+
+    __rmul__ = __mul__
+
+    def __add__(self, number: int) -> DerivedDim:
+        if type(number) is not int:
+            raise NotImplementedError(f"Attempted to add {number!r} to {self.root.name}, an int was expected")
+        return DerivedDim(self.root, self.factor, self.offset + number)
+
+    def __sub__(self, number: int) -> DerivedDim:
+        return self + -number
+
+
+def dims(names: str, *, min: int | None = None, max: int | None = None) -> tuple[Dim, ...]:
+    """Several dimensions: `dims("batch sequence")`."""
+    return tuple([Dim(name, min=min, max=max) for name in names.split()])
+
+
+@dataclass
+class Extent:
+    """A dynamic dimension of an input: `factor * symbol + offset`, where the example has the given size.
+
+    `place`: what the argument is called in messages, `x.size()[0]`.
+    """
+
+    symbol: Symbol
+    factor: int
+    offset: int
+    place: str
+
+
+@dataclass(eq=False)
+class Symbol:
+    """A size that may vary. `hint`: the kind of a dimension without a name, else ""."""
+
+    name: str
+    low: int
+    high: int | None
+    size: int  # the example's
+    hint: str = ""
+
+
+def read(shapes: Any, args: tuple, kwargs: Mapping[str, Any], names: Sequence[str]) -> list[dict[int, Extent]]:
+    """For each tensor among the arguments, its dynamic dimensions. `names`: those of the arguments.
+
+    Raises RuntimeError, in PyTorch's words, for shapes that do not fit the arguments.
+    """
+    found = _Reading()
+    given = {**dict(zip(names, args)), **kwargs}
+    if isinstance(shapes, Mapping):
+        if set(shapes) != set(given):
+            raise RuntimeError(
+                "When `dynamic_shapes` is specified as a dict, its top-level keys must be the arg names "
+                f"{list(given)} of `inputs`, but here they are {list(shapes)}. Alternatively, you could also ignore "
+                "arg names entirely and specify `dynamic_shapes` as a list/tuple matching `inputs`."
+            )
+        for name, each in given.items():
+            found.read(shapes[name], each, name, f"dynamic_shapes[{name!r}]")
+    elif isinstance(shapes, (tuple, list)):
+        found.read(tuple(shapes), tuple(given.values()), tuple(given), "dynamic_shapes")
+    else:
+        raise RuntimeError(
+            f"Expecting `dynamic_shapes` to be a dict of argument names, a list or a tuple, got {shapes!r}"
+        )
+    return found.tensors
+
+
+class _Reading:
+    def __init__(self) -> None:
+        self.tensors: list[dict[int, Extent]] = []
+        self.symbols: dict[str, Symbol] = {}
+        self.dims: dict[str, Dim] = {}
+
+    def read(self, shapes: Any, given: Any, name: Any, where: str) -> None:
+        """Read the shapes of one argument, which may be a structure of tensors."""
+        if isinstance(given, Tensor):
+            self.tensors.append(self._of_tensor(shapes, given, name, where))
+        elif isinstance(given, (tuple, list)):
+            self._check_form(shapes, (tuple, list), given, where)
+            for k, each in enumerate(given):
+                inner = name[k] if isinstance(name, tuple) else f"{name}[{k}]"
+                self.read(None if shapes is None else shapes[k], each, inner, f"{where}[{k}]")
+        elif isinstance(given, dict):
+            self._check_form(shapes, Mapping, given, where)
+            for key, each in given.items():
+                self.read(None if shapes is None else shapes[key], each, f"{name}[{key!r}]", f"{where}[{key!r}]")
+        elif shapes is not None:
+            raise RuntimeError(
+                f"Cannot associate shape {shapes!r} at `{where}` to non-tensor {given!r} (expected None)"
+            )
+
+    def _check_form(self, shapes: Any, kind: Any, given: Any, where: str) -> None:
+        if shapes is None or (isinstance(shapes, kind) and len(shapes) == len(given)):
+            return
+        counts = f"{len(given)} elements, but `{where}` has {len(shapes) if isinstance(shapes, kind) else repr(shapes)}"
+        raise RuntimeError(
+            f"Detected mismatch between the structure of `inputs` and `dynamic_shapes`: `inputs` has {counts}"
+        )
+
+    def _of_tensor(self, shapes: Any, tensor: Tensor, name: str, where: str) -> dict[int, Extent]:
+        if shapes is None:
+            return {}
+        if isinstance(shapes, (tuple, list)):
+            if len(shapes) != tensor.ndim:
+                raise RuntimeError(
+                    f"Expected dynamic shape spec {shapes} specified at `{where}` to have the same length as the "
+                    f"actual tensor shape {tensor.shape} (expected {tensor.ndim}, but got {len(shapes)} instead)"
+                )
+            shapes = dict(enumerate(shapes))
+        if not isinstance(shapes, Mapping):
+            raise RuntimeError(
+                f"Unexpected input tensor shape {shapes!r} specified at `{where}` (expected either a list/tuple of "
+                "dimensions, or a dict mapping indices to dimensions, where each dimension is an int, a Dim, Dim.AUTO, "
+                "Dim.STATIC, or Dim.DYNAMIC)"
+            )
+        found = {}
+        for index, each in shapes.items():
+            if type(index) is not int or not -tensor.ndim <= index < tensor.ndim:
+                raise IndexError(f"{where}: there is no dimension {index!r} in a tensor of shape {tuple(tensor.shape)}")
+            index %= tensor.ndim
+            extent = self._extent(each, tensor.shape[index], f"{name}.size()[{index}]", index, shapes, where)
+            found |= {} if extent is None else {index: extent}
+        return found
+
+    def _extent(self, each: Any, size: int, place: str, index: int, shapes: Any, where: str) -> Extent | None:
+        if each is None or (isinstance(each, DimHint) and each.kind == "STATIC"):
+            return None
+        if type(each) is int:
+            if each != size:
+                raise RuntimeError(
+                    f"Static shape constraint of {each} does not match input size of {size}, for {place}"
+                )
+            return None
+        if isinstance(each, DimHint):
+            name = f"size{len(self.symbols)}"
+            made = self.symbols[name] = Symbol(name, each.min or 0, each.max, size, each.kind)
+            return Extent(made, 1, 0, place)
+        if isinstance(each, Dim):
+            each = DerivedDim(each, 1, 0)
+        if not isinstance(each, DerivedDim):
+            raise RuntimeError(
+                f"Unexpected dimension mapped to index {index} in input tensor shape {shapes} specified at `{where}` "
+                f"(expected None, an int, a Dim, Dim.AUTO, Dim.STATIC, or Dim.DYNAMIC,  but got {each!r} instead)"
+            )
+        return self._derived(each, size, place)
+
+    def _derived(self, each: DerivedDim, size: int, place: str) -> Extent:
+        root = each.root
+        known = self.dims.setdefault(root.name, root)
+        if (known.min, known.max) != (root.min, root.max):
+            raise RuntimeError(f"Found different definitions {known!r} and {root!r} for the same symbolic dimension")
+        of_root, rest = divmod(size - each.offset, each.factor)
+        if rest or of_root < 0:
+            raise RuntimeError(
+                f"Expected {place} = {size} to be of the form {each.factor}*{root.name} + {each.offset}, for an "
+                f"integer {root.name}"
+            )
+        if of_root < root.min or (root.max is not None and of_root > root.max):
+            raise RuntimeError(
+                f"Constraints violated ({root.name})! {of_root} not in range "
+                f"[{root.min}, {'inf' if root.max is None else root.max}], for {place}"
+            )
+        symbol = self.symbols.setdefault(root.name, Symbol(root.name, root.min, root.max, of_root))
+        if symbol.size != of_root:
+            raise RuntimeError(
+                f"Constraints violated ({root.name})! The sizes of {root.name} must be equal, but {place} gives "
+                f"{of_root} and another dimension {symbol.size}"
+            )
+        return Extent(symbol, each.factor, each.offset, place)

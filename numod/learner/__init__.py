@@ -1,0 +1,91 @@
+"""A training loop: `Learner`, `DataLoaders`, callbacks, metrics and plots, with fastai's names.
+
+**How it works.** `loop` is the loop with its events, `learner` the Learner around it. All else is a callback (`events`)
+in a file of its own: `recorder`, `progress`, `schedule`, `tracker`, `training` (what changes a step), `checkpoint`,
+`activation_stats`, `preds`, `csv_logger`. `compiled` makes a batch's work one compiled function. `metrics`,
+`interpret`, `plots` and `report` look at the results; `saving` and `randomness` are what files hold.
+"""
+
+from __future__ import annotations
+
+from .activation_stats import ActivationStats
+from .checkpoint import Checkpoint
+from .csv_logger import CSVLogger
+from .dataloaders import DataLoaders
+from .events import (
+    EVENTS,
+    Callback,
+    CancelBackwardException,
+    CancelBatchException,
+    CancelEpochException,
+    CancelFitException,
+    CancelStepException,
+    CancelTrainException,
+    CancelValidException,
+    TrainEvalCallback,
+)
+from .interpret import ClassificationInterpretation, Interpretation
+from .learner import Learner
+from .metrics import (
+    AvgLoss,
+    AvgMetric,
+    ConfusionMatrix,
+    F1Score,
+    FBeta,
+    Metric,
+    Perplexity,
+    Precision,
+    R2Score,
+    Recall,
+    RocAuc,
+    RocAucBinary,
+    ValueMetric,
+    accuracy,
+    accuracy_multi,
+    error_rate,
+    mae,
+    mse,
+    perplexity,
+    rmse,
+    top_k_accuracy,
+)
+from .preds import GatherPreds, GatherPredsCallback
+from .progress import ProgressCallback
+from .recorder import Recorder
+from .saving import load_learner
+from .schedule import (
+    LRFinder,
+    ParamScheduler,
+    SchedCos,
+    SchedExp,
+    SchedLin,
+    SchedNo,
+    SchedPoly,
+    combine_scheds,
+    combined_cos,
+    minimum,
+    slide,
+    steep,
+    valley,
+)
+from .tracker import (
+    EarlyStoppingCallback,
+    ReduceLROnPlateau,
+    SaveModelCallback,
+    TerminateOnNaNCallback,
+    TrackerCallback,
+)
+from .training import EMA, SWA, GradientAccumulation, GradientClip, MixedPrecision, MixUp
+
+__all__ = [
+    "ActivationStats", "AvgLoss", "AvgMetric", "CSVLogger", "Callback", "CancelBackwardException",
+    "CancelBatchException", "CancelEpochException", "CancelFitException", "CancelStepException",
+    "CancelTrainException", "CancelValidException", "Checkpoint", "ClassificationInterpretation", "ConfusionMatrix",
+    "DataLoaders", "EMA", "EVENTS", "EarlyStoppingCallback", "F1Score", "FBeta", "GatherPreds", "GatherPredsCallback",
+    "GradientAccumulation", "GradientClip", "Interpretation", "LRFinder", "Learner", "Metric", "MixUp",
+    "MixedPrecision", "ParamScheduler", "Perplexity", "Precision", "ProgressCallback", "R2Score", "Recall",
+    "Recorder", "ReduceLROnPlateau", "RocAuc", "RocAucBinary", "SWA", "SaveModelCallback", "SchedCos", "SchedExp",
+    "SchedLin", "SchedNo", "SchedPoly", "TerminateOnNaNCallback", "TrackerCallback", "TrainEvalCallback",
+    "ValueMetric", "accuracy", "accuracy_multi", "combine_scheds", "combined_cos", "error_rate", "load_learner",
+    "mae", "minimum", "mse", "perplexity", "rmse", "slide", "steep", "top_k_accuracy", "valley",
+]  # fmt: skip

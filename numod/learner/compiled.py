@@ -1,0 +1,104 @@
+"""The steps of `Learner(compile=True)`: a batch's work as one compiled function, with the events around it.
+
+Events inside the step do not happen, so a callback that listens to one makes the step eager, unless it says that it may
+be compiled into it (`in_step`).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from ..graph.compile import compile
+from .events import IN_THE_STEP, Callback
+
+if TYPE_CHECKING:
+    from .loop import Loop
+
+_INSIDE = ("after_backward", "before_step", "after_step")  # events that a compiled step may contain
+
+
+def compiled_steps(learn: Loop) -> tuple[Callable[[], None], Callable[[], None]]:
+    """The steps of training and of validation."""
+    return tuple([_step(learn, training) for training in (True, False)])
+
+
+def _step(learn: Loop, training: bool) -> Callable[[], None]:
+    active = list(_active(learn, training))
+    for callback in active:
+        event = next((event for event in sorted(IN_THE_STEP) if _hinders(callback, event)), None)
+        if event is not None:
+            if training:
+                warnings.warn(
+                    f"compile=True: the step runs eagerly, because {callback!r} listens to {event}, which happens "
+                    "inside it. Remove the callback, or set in_step=True on it if it only computes with tensors there",
+                    stacklevel=6,
+                )
+            return learn._batch
+    inside = tuple([each for each in active if each.in_step])
+    with_pred = not training or any(each.needs_pred for each in active if hasattr(each, "after_batch"))
+    key = (learn.model, learn.loss_func, learn.opt if training else None, with_pred, learn.dls.n_inp, *inside)
+    known = learn._compiled.get(training)
+    if known is None or len(known[0]) != len(key) or any(old is not new for old, new in zip(known[0], key)):
+        known = learn._compiled[training] = key, (_training if training else _validation)(learn, inside, with_pred)
+    return known[1]
+
+
+def _active(learn: Loop, training: bool) -> Iterator[Callback]:
+    for each in learn.ordered_cbs():
+        if (each.run_train if training else each.run_valid) and not (learn.probing and each.only_fit):
+            yield each
+
+
+def _hinders(callback: Callback, event: str) -> bool:
+    return hasattr(callback, event) and not (callback.in_step and event in _INSIDE)
+
+
+def _training(learn: Loop, inside: tuple[Callback, ...], with_pred: bool) -> Callable[[], None]:
+    model, loss_func, opt = learn.model, learn.loss_func, learn.opt
+    after_backward, before_step, after_step = [
+        tuple([getattr(each, event) for each in inside if hasattr(each, event)]) for event in _INSIDE
+    ]
+
+    @compile
+    def step(inputs, *batch):
+        pred = model(*batch[:inputs])
+        loss = loss_func(pred, *batch[inputs:])
+        loss.backward()
+        for call in after_backward:
+            call()
+        for call in before_step:
+            call()
+        opt.step()
+        for call in after_step:
+            call()
+        opt.zero_grad()
+        return (loss, pred.detach()) if with_pred else loss
+
+    def run() -> None:
+        if not learn.yb:
+            learn._batch()
+        elif with_pred:
+            learn.loss, learn.pred = step(len(learn.xb), *learn.xb, *learn.yb)
+        else:
+            learn.loss = step(len(learn.xb), *learn.xb, *learn.yb)
+
+    return run
+
+
+def _validation(learn: Loop, inside: tuple[Callback, ...], with_pred: bool) -> Callable[[], None]:
+    model, loss_func = learn.model, learn.loss_func
+
+    @compile
+    def step(inputs, *batch):
+        pred = model(*batch[:inputs])
+        return loss_func(pred, *batch[inputs:]), pred
+
+    def run() -> None:
+        if learn.yb:
+            learn.loss, learn.pred = step(len(learn.xb), *learn.xb, *learn.yb)
+        else:
+            learn._batch()
+
+    return run

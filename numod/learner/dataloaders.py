@@ -1,0 +1,125 @@
+"""DataLoaders: the loaders of training and of validation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..core.tensor import Tensor
+from ..device.device import Device
+from ..utils.data import DataLoader, Dataset, IterableDataset
+
+
+class DataLoaders:
+    """Loaders of training and validation (`train`, `valid`), and any more by number.
+
+    A loader is any iterable of batches `(inputs…, target)`. `n_inp` says how many of a batch's entries are inputs (all
+    but the last), `vocab` what the classes are called (the dataset's `classes`). Batches go to `device`, or to where
+    the model is. Without a second loader there is no validation.
+    """
+
+    def __init__(
+        self,
+        *loaders: Iterable,
+        path: str | Path = ".",
+        device: Any = None,
+        n_inp: int | None = None,
+        vocab: Sequence | None = None,
+    ) -> None:
+        if not loaders:
+            raise ValueError("DataLoaders: expected a loader for training, and usually one for validation")
+        self.loaders, self.path, self.n_inp, self._vocab = list(loaders), Path(path), n_inp, vocab
+        self.device = None if device is None else Device(device) if isinstance(device, str) else device
+
+    @classmethod
+    def from_dsets(
+        cls,
+        *datasets: Dataset,
+        path: str | Path = ".",
+        bs: int = 64,
+        device: Any = None,
+        n_inp: int | None = None,
+        vocab: Sequence | None = None,
+        shuffle: bool = True,
+        drop_last: bool = True,
+        **options: Any,
+    ) -> DataLoaders:
+        """Loaders of datasets in batches of `bs`; `options` go to the DataLoaders.
+
+        The first dataset is for training: only there samples are shuffled and an incomplete last batch is dropped. It
+        is kept if it is the only one.
+        """
+        loaders = []
+        for number, dataset in enumerate(datasets):
+            stream = isinstance(dataset, IterableDataset)
+            drop = drop_last and number == 0 and (stream or len(dataset) >= bs)
+            order = {} if stream else {"shuffle": shuffle and number == 0}
+            loaders.append(DataLoader(dataset, bs, drop_last=drop, **order, **options))
+        return cls(*loaders, path=path, device=device, n_inp=n_inp, vocab=vocab)
+
+    @property
+    def train(self) -> Any:
+        """The loader of training."""
+        return self.loaders[0]
+
+    @property
+    def valid(self) -> Any:
+        """The loader of validation, or None."""
+        return self.loaders[1] if len(self.loaders) > 1 else None
+
+    @property
+    def train_ds(self) -> Any:
+        """The dataset of training, or None if its loader does not say."""
+        return getattr(self.train, "dataset", None)
+
+    @property
+    def valid_ds(self) -> Any:
+        """The dataset of validation, or None if its loader does not say."""
+        return getattr(self.valid, "dataset", None)
+
+    @property
+    def vocab(self) -> Sequence | None:
+        """Names of the classes, or None."""
+        return self._vocab if self._vocab is not None else getattr(innermost(self.train_ds), "classes", None)
+
+    def __getitem__(self, number: int) -> Any:
+        return self.loaders[number]
+
+    def __len__(self) -> int:
+        return len(self.loaders)
+
+    def to(self, device: Any) -> DataLoaders:
+        """Send batches to a device."""
+        self.device = Device(device) if isinstance(device, str) else device
+        return self
+
+    def one_batch(self) -> Any:
+        """The first batch of training."""
+        return next(iter(self.train))
+
+
+def innermost(dataset: Any) -> Any:
+    """The dataset of which there may be a Subset."""
+    while hasattr(dataset, "indices") and hasattr(dataset, "dataset"):
+        dataset = dataset.dataset
+    return dataset
+
+
+def in_order(loader: Any) -> Any:
+    """The loader, without shuffling and with the last batch, where it is a DataLoader over a map-style dataset."""
+    if not isinstance(loader, DataLoader) or isinstance(loader.dataset, IterableDataset) or loader.batch_size is None:
+        return loader
+    return DataLoader(loader.dataset, loader.batch_size, num_workers=loader.num_workers, collate_fn=loader.collate_fn)
+
+
+def moved_to(batch: Any, device: Any) -> Any:
+    """The batch with all its tensors on a device."""
+    if isinstance(batch, Tensor):
+        return batch.to(device)
+    if isinstance(batch, Mapping):
+        return {key: moved_to(value, device) for key, value in batch.items()}
+    if isinstance(batch, (list, tuple)):
+        moved = [moved_to(each, device) for each in batch]
+        return type(batch)(*moved) if hasattr(batch, "_fields") else type(batch)(moved)
+    return batch

@@ -1,0 +1,308 @@
+"""The training loop. All that is more than the loop is a callback.
+
+Not what a Learner offers around it: see `learner`.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ..autograd import no_grad
+from ..core.tensor import Tensor
+from .compiled import compiled_steps
+from .dataloaders import moved_to
+from .events import (
+    EVENTS,
+    OF_A_BATCH,
+    Callback,
+    CancelBackwardException,
+    CancelBatchException,
+    CancelEpochException,
+    CancelFitException,
+    CancelStepException,
+    CancelTrainException,
+    CancelValidException,
+    tell_callback,
+)
+
+
+_AROUND = {
+    part: (f"before_{part}", f"after_cancel_{part}", f"after_{part}") for part in ("fit", "epoch", "train", "validate")
+}
+
+
+class Loop:
+    """Epochs of training and validation with events. `Learner` adds the rest.
+
+    While it runs, callbacks see `epoch`, `n_epoch`, `iter` and `n_iter` (batch and number of batches of this pass, None
+    if unknown), `train_iter` and `pct_train` (batches and share of training done), `training`, `dl`, `xb`, `yb`,
+    `pred`, `loss_grad` (what backward starts from) and `loss` (without history).
+    """
+
+    def __init__(self) -> None:
+        self.cbs: list[Callback] = []
+        self.opt: Any = None
+        self.training = self.probing = False  # probing: in lr_find, validate and get_preds
+        self.epoch = self.start_epoch = self.n_epoch = self.iter = self.train_iter = 0
+        self.n_iter: int | None = None
+        self.pct_train = self.pct_batch = 0.0
+        self.dl: Any = None
+        self._forget_batch()
+        self._compiled: dict[bool, tuple] = {}
+        self._handlers: dict[bool, dict[str, list[Callable]]] = {}
+        self._on: dict[str, list[Callable]] = dict.fromkeys(EVENTS, [])  # the handlers of this phase
+
+    # ---- the loop
+
+    def _fit(self) -> None:
+        for epoch in range(self.start_epoch, self.n_epoch):
+            self.epoch = epoch
+            self._with_epoch_events(self._one_epoch)
+
+    def _with_epoch_events(self, work: Callable[[], object]) -> None:
+        self._with_events("epoch", work, CancelEpochException)
+
+    def _one_epoch(self) -> None:
+        self._train_epoch()
+        if self.dls.valid is not None:
+            self._validate_epoch(self.dls.valid)
+
+    def _train_epoch(self) -> None:
+        self.dl, self._on = self.dls.train, self._handlers[True]
+        self._with_events("train", self._all_batches, CancelTrainException)
+
+    def _validate_epoch(self, dl: Iterable) -> None:
+        self.dl, self._on = dl, self._handlers[False]
+        with no_grad():
+            self._with_events("validate", self._all_batches, CancelValidException)
+
+    def _all_batches(self) -> None:
+        self._count_batches()
+        step, counted = (self._training_step, 1) if self.training else (self._validation_step, 0)
+        with _ended(iter(self.dl)) as batches:
+            for number, batch in enumerate(batches, getattr(self.dl, "first", 0)):
+                self.iter = number
+                self.xb, self.yb = self._split(batch)
+                try:
+                    for call in self._on["before_batch"]:
+                        call()
+                    step()
+                except CancelBatchException:
+                    self("after_cancel_batch")
+                self.train_iter += counted
+                self.pct_train += self.pct_batch
+                for call in self._on["after_batch"]:
+                    call()
+
+    def _batch(self) -> None:
+        on = self._on  # read here and looped over in place, as a batch has many events and they should cost nothing
+        self.pred = self.model(*self.xb)
+        for call in on["after_pred"]:
+            call()
+        if self.yb:
+            self.loss = self.loss_grad = self.loss_func(self.pred, *self.yb)
+        for call in on["after_loss"]:
+            call()
+        if not self.training or not self.yb:
+            return
+        try:
+            for call in on["before_backward"]:
+                call()
+            self.loss_grad.backward()
+        except CancelBackwardException:
+            self("after_cancel_backward")
+        for call in on["after_backward"]:
+            call()
+        try:
+            for call in on["before_step"]:
+                call()
+            self.opt.step()
+        except CancelStepException:
+            self("after_cancel_step")
+        for call in on["after_step"]:
+            call()
+        self.opt.zero_grad()
+
+    def _with_events(self, part: str, work: Callable[[], object], cancelled: type[Exception]) -> None:
+        """The work between its events; the exception skips the rest of it."""
+        before, after_cancel, after = _AROUND[part]
+        try:
+            self(before)
+            work()
+        except cancelled:
+            self(after_cancel)
+        self(after)
+
+    def __call__(self, event: str) -> None:
+        """Call the callbacks of an event."""
+        for call in self._on[event]:
+            call()
+
+    # ---- around it
+
+    def _run_fit(self, work: Callable[[], object]) -> None:
+        """`work` between the events of a fit. Afterwards the Learner is usable however it ended."""
+        self._prepare()
+        try:
+            self._with_events("fit", work, CancelFitException)
+        except Exception as error:
+            tell_callback(error)
+            raise
+        finally:
+            for call in self._handlers[True]["cleanup_fit"]:
+                call()
+            for callback in self.cbs:
+                callback.run = True
+            if self.opt is not None:
+                self.opt.zero_grad()
+            self.training, self.dl = False, None
+            self._forget_batch()
+
+    def _prepare(self) -> None:
+        """Look up the handlers of all events, and compile the step where that is wanted and possible."""
+        self._prepare_events()
+        self._training_step = self._validation_step = self._batch
+        device = self.dls.device if self.dls.device is not None else self._model_device()
+        self._device = None if device is None or device.type == "cpu" else device
+        self._is_plain = self._device is None and self.dls.n_inp is None
+        if self.compile:
+            self._training_step, self._validation_step = compiled_steps(self)
+
+    def _prepare_events(self) -> None:
+        """Look up the handlers of all events, for training and validation."""
+        self._handlers = {training: self._table(training) for training in (True, False)}
+        self._on = self._handlers[self.training or self.dl is None]
+
+    def _table(self, training: bool) -> dict[str, list[Callable]]:
+        active = [each for each in self.ordered_cbs() if each.run and not (self.probing and each.only_fit)]
+        return {
+            event: [
+                getattr(each, event)
+                for each in active
+                if hasattr(each, event)
+                and (event not in OF_A_BATCH or (each.run_train if training else each.run_valid))
+            ]
+            for event in EVENTS
+        }
+
+    def _model_device(self) -> Any:
+        return next((parameter.device for parameter in self.model.parameters()), None)
+
+    def _count_batches(self) -> None:
+        """The length of this pass, where the loader knows it, and the share of training that a batch is."""
+        count = operator.length_hint(self.dl, -1)
+        known = count >= 0
+        if self.training and known:
+            self._seen = count
+        self.n_iter = count if known else None
+        expected = count if known else getattr(self, "_seen", 0)  # an unknown length is taken from the epoch before
+        self.pct_batch = 1.0 / (expected * self.n_epoch) if expected and self.training and self.n_epoch else 0.0
+
+    def _split(self, batch: Any) -> tuple[tuple, tuple]:
+        """(inputs, targets) of a batch: all but the last, and the last, unless `dls.n_inp` says otherwise."""
+        if self._is_plain and len(batch) == 2 and type(batch) in (list, tuple):
+            x, y = batch
+            return (x,), (y,)
+        if isinstance(batch, Tensor):
+            batch = (batch,)
+        if self._device is not None:
+            batch = moved_to(batch, self._device)
+        inputs = self.dls.n_inp or len(batch) - 1 or 1
+        return tuple(batch[:inputs]), tuple(batch[inputs:])
+
+    def _forget_batch(self) -> None:
+        self.xb = self.yb = ()
+        self.pred = self.loss = self.loss_grad = None
+
+    @property
+    def x(self) -> Any:
+        """The batch's input; a tuple if there are several."""
+        return self.xb[0] if len(self.xb) == 1 else self.xb
+
+    @property
+    def y(self) -> Any:
+        """The batch's target; a tuple if there are several."""
+        return self.yb[0] if len(self.yb) == 1 else self.yb
+
+    # ---- callbacks
+
+    def ordered_cbs(self, event: str | None = None) -> list[Callback]:
+        """The callbacks in the order in which they run; of an event, if one is given."""
+        ordered = sorted(self.cbs, key=operator.attrgetter("order"))
+        return ordered if event is None else [callback for callback in ordered if hasattr(callback, event)]
+
+    def add_cbs(self, cbs: Iterable | Callback | type | None) -> Loop:
+        """Add callbacks, or one; classes are called without arguments."""
+        for callback in as_list(cbs):
+            self.add_cb(callback)
+        return self
+
+    def add_cb(self, cb: Callback | type) -> Loop:
+        """Add a callback. It becomes an attribute named by its `name`."""
+        callback = cb() if isinstance(cb, type) else cb
+        if not isinstance(callback, Callback):
+            raise TypeError(f"add_cb: expected a Callback, got {type(callback).__name__}")
+        callback.learn = self
+        setattr(self, callback.name, callback)
+        self.cbs.append(callback)
+        return self
+
+    def remove_cbs(self, cbs: Iterable | Callback | type | None) -> Loop:
+        """Remove callbacks, or one, or all of a class."""
+        for callback in as_list(cbs):
+            self.remove_cb(callback)
+        return self
+
+    def remove_cb(self, cb: Callback | type) -> Loop:
+        """Remove a callback, or all of a class."""
+        for callback in [each for each in self.cbs if each is cb or (isinstance(cb, type) and isinstance(each, cb))]:
+            self.cbs.remove(callback)
+            callback.learn = None
+            if self.__dict__.get(callback.name) is callback:
+                delattr(self, callback.name)
+        return self
+
+    @contextmanager
+    def added_cbs(self, cbs: Iterable | Callback | type | None) -> Iterator[Loop]:
+        """Context with further callbacks."""
+        added = [each() if isinstance(each, type) else each for each in as_list(cbs)]
+        self.add_cbs(added)
+        try:
+            yield self
+        finally:
+            self.remove_cbs(added)
+
+    @contextmanager
+    def removed_cbs(self, cbs: Iterable | Callback | type | None) -> Iterator[Loop]:
+        """Context without some callbacks, or without all of a class."""
+        wanted = as_list(cbs)
+        removed = [
+            each
+            for each in self.cbs
+            if any(isinstance(each, cb) if isinstance(cb, type) else each is cb for cb in wanted)
+        ]
+        self.remove_cbs(removed)
+        try:
+            yield self
+        finally:
+            self.add_cbs(removed)
+
+
+@contextmanager
+def _ended(iterator: Iterator) -> Iterator[Iterator]:
+    """Context that ends a generator, also where a traceback keeps it."""
+    try:
+        yield iterator
+    finally:
+        if isinstance(iterator, Generator):
+            iterator.close()
+
+
+def as_list(value: Any) -> list:
+    """None as an empty list, one thing as a list of it."""
+    if value is None:
+        return []
+    return list(value) if isinstance(value, (list, tuple, set)) else [value]

@@ -1,0 +1,131 @@
+"""Predictions of all batches of a loader, and what they mean for a loss function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from .. import nn
+from ..core.shape.shapes import cat
+from ..nn import functional as F
+from .events import Callback
+
+
+class GatherPredsCallback(Callback):
+    """Keep the predictions and targets of validation; with `with_input` the inputs, with `with_loss` the losses."""
+
+    def __init__(self, with_input: bool = False, with_loss: bool = False) -> None:
+        self.with_input, self.with_loss = with_input, with_loss
+        self.inputs: list = []
+        self.preds: list = []
+        self.targets: list = []
+        self.losses: list = []
+
+    def before_validate(self) -> None:
+        """Forget those of a pass before."""
+        for kept in (self.inputs, self.preds, self.targets, self.losses):
+            kept.clear()
+
+    def after_batch(self) -> None:
+        """Keep those of a batch of validation."""
+        learn = self.learn
+        if learn.training or learn.pred is None:
+            return
+        self.preds.append(_detached(learn.pred))
+        if learn.yb:
+            self.targets.append(_detached(learn.y))
+        if self.with_input:
+            self.inputs.append(_detached(learn.x))
+        if self.with_loss and learn.loss is not None:
+            loss = learn.loss.detach()
+            self.losses.append(loss.flatten(1).mean(1) if loss.dim() > 1 else loss)
+
+    def all_tensors(self) -> tuple:
+        """(inputs, preds, targets, losses); None for what there was none of. Raises ValueError for an empty loader."""
+        if not self.preds:
+            raise ValueError("get_preds: the loader gave no batch")
+        return tuple([_joined(kept) for kept in (self.inputs, self.preds, self.targets, self.losses)])
+
+
+GatherPreds = GatherPredsCallback
+
+
+def _detached(value: Any) -> Any:
+    if isinstance(value, (tuple, list)):
+        return tuple([_detached(each) for each in value])
+    return value.detach()
+
+
+def _joined(parts: list) -> Any:
+    if not parts:
+        return None
+    if isinstance(parts[0], tuple):
+        return tuple([_joined(list(column)) for column in zip(*parts)])
+    return cat(parts) if parts[0].dim() else parts[0]
+
+
+def _is_loss(loss_func: Any, module: type, function: Callable) -> bool:
+    return isinstance(loss_func, module) or getattr(loss_func, "func", loss_func) is function
+
+
+def activation_of(loss_func: Any) -> Callable[[Any], Any]:
+    """What makes probabilities of a model's results: the loss function's `activation`, softmax, sigmoid or nothing."""
+    if hasattr(loss_func, "activation"):
+        return loss_func.activation
+    if _is_loss(loss_func, nn.CrossEntropyLoss, F.cross_entropy):
+        return partial(F.softmax, dim=1)
+    if _is_loss(loss_func, nn.BCEWithLogitsLoss, F.binary_cross_entropy_with_logits):
+        return F.sigmoid
+    return _same
+
+
+def decoder_of(loss_func: Any) -> Callable[[Any], Any]:
+    """What makes classes of probabilities: the loss function's `decodes`, the largest, over a half, or nothing."""
+    if hasattr(loss_func, "decodes"):
+        return loss_func.decodes
+    if _is_loss(loss_func, nn.CrossEntropyLoss, F.cross_entropy) or _is_loss(loss_func, nn.NLLLoss, F.nll_loss):
+        return lambda probabilities: probabilities.argmax(1)
+    if _is_loss(loss_func, nn.BCEWithLogitsLoss, F.binary_cross_entropy_with_logits):
+        return lambda probabilities: probabilities > 0.5
+    return _same
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+@contextmanager
+def unreduced(loss_func: Any) -> Iterator[tuple[Any, str]]:
+    """Context that gives (the loss of each sample, how it is reduced otherwise)."""
+    reduction = getattr(loss_func, "reduction", None)
+    if reduction is None:
+        yield partial(loss_func, reduction="none"), "mean"
+        return
+    loss_func.reduction = "none"
+    try:
+        yield loss_func, reduction
+    finally:
+        loss_func.reduction = reduction
+
+
+@contextmanager
+def sample_losses(learn: Any, wanted: bool) -> Iterator[None]:
+    """Context in which the Learner's loss is not reduced, if that is wanted."""
+    if not wanted:
+        yield
+        return
+    loss_func = learn.loss_func
+    with unreduced(loss_func) as (each, _):
+        learn.loss_func = each
+        try:
+            yield
+        finally:
+            learn.loss_func = loss_func
+
+
+def predicted(learn: Any, tensor: Any) -> Any:
+    """A class's name, or the number itself."""
+    vocab = learn.dls.vocab
+    return vocab[int(tensor)] if vocab is not None and not tensor.is_floating_point() else tensor.item()

@@ -1,0 +1,137 @@
+"""The report of a training run: one HTML file, in the style of the profiler's and with its chart code.
+
+Its markup and script are in `page/`.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import platform
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..core.tensor import Tensor
+from ..device import threads
+from ..profiler.report import write_page
+from ..utils import summary
+from ..version import __version__
+from .interpret import ClassificationInterpretation, Interpretation
+from .plots import as_pixels
+
+_FOLDER = Path(__file__).parent / "page"
+_POINTS = 2000  # of a curve
+_SIDE = 96  # pixels of a sample's longer side
+
+
+def write_report(learn: Any, path: str | Path, title: str, worst: int) -> None:
+    """Write the page."""
+    page, script = [(_FOLDER / name).read_text(encoding="utf-8") for name in ("page.html", "script.js")]
+    write_page(path, title, page, script, describe(learn, worst))
+
+
+def describe(learn: Any, worst: int) -> dict[str, Any]:
+    """The page's data."""
+    recorder = learn.recorder
+    names, rows = [name for name in recorder.metric_names if name != "time"], recorder.values
+    columns = {name: [_number(row[k]) for row in rows] for k, name in enumerate(names[1:])}
+    found = _interpretation(learn)
+    return {
+        "summary": _summary(learn, columns), "train": _curve(recorder.losses),
+        "valid": [list(pair) for pair in zip(recorder.iters, columns.get("valid_loss", []))],
+        "metrics": [
+            {"name": name, "points": [[epoch, value] for epoch, value in enumerate(values)]}
+            for name, values in columns.items() if name not in ("train_loss", "valid_loss")
+        ],
+        "names": names, "epochs": [[epoch, *map(_number, row)] for epoch, row in enumerate(rows)],
+        "schedule": [{"name": name, "points": _curve(values)} for name, values in recorder.hps.items()],
+        "confusion": _confusion(found), "worst": [] if found is None else _samples(found, worst),
+        "layers": _layers(learn), "facts": _facts(learn),
+    }  # fmt: skip
+
+
+def _number(value: float | None) -> float | None:
+    """JSON has neither NaN nor infinity."""
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _curve(values: Sequence[float]) -> list[list[float | None]]:
+    step = -(-len(values) // _POINTS) or 1
+    return [[k, _number(values[k])] for k in range(0, len(values), step)]
+
+
+def _summary(learn: Any, columns: dict[str, list]) -> str:
+    count = sum(parameter.numel() for parameter in learn.model.parameters())
+    last = ", ".join(
+        f"{name} {values[-1]:.4g}" for name, values in columns.items() if values and values[-1] is not None
+    )
+    epochs = len(learn.recorder.values)
+    return f"{type(learn.model).__name__}, {count:,} parameters, {epochs} epochs of training. {last}"
+
+
+def _interpretation(learn: Any) -> Interpretation | None:
+    if learn.dls.valid is None:
+        return None
+    try:
+        found = ClassificationInterpretation.from_learner(learn)
+    except ValueError:  # the loader gave no batch
+        return None
+    whole = found.targs is not None and not found.targs.is_floating_point() and found.decoded.shape == found.targs.shape
+    return found if whole else _plain(found)
+
+
+def _plain(found: Interpretation) -> Interpretation | None:
+    """The same, of a model that gives no classes."""
+    if found.targs is None or found.losses is None or found.losses.dim() != 1:
+        return None
+    found.__class__ = Interpretation
+    return found
+
+
+def _confusion(found: Interpretation | None) -> dict[str, Any] | None:
+    if not isinstance(found, ClassificationInterpretation):
+        return None
+    return {"names": found.vocab, "counts": found.confusion_matrix().tolist()}
+
+
+def _samples(found: Interpretation, worst: int) -> list[dict[str, Any]]:
+    losses, numbers = found.top_losses(worst)
+    inputs = found.inputs[0] if isinstance(found.inputs, tuple) else found.inputs
+    titles = [found.title(number, loss) for number, loss in zip(numbers.tolist(), losses.tolist())]
+    return [{"title": title, **_picture(inputs[number])} for title, number in zip(titles, numbers.tolist())]
+
+
+def _picture(sample: Tensor) -> dict[str, Any]:
+    pixels = as_pixels(sample)
+    if pixels is None:
+        return {"values": ", ".join(f"{value:.4g}" for value in sample.reshape(-1)[:16].tolist())}
+    step = -(-max(pixels.shape[:2]) // _SIDE)
+    pixels = (pixels[::step, ::step] * 255).astype(np.uint8)
+    return {"height": pixels.shape[0], "width": pixels.shape[1], "pixels": pixels.reshape(-1).tolist()}
+
+
+def _layers(learn: Any) -> list[list[Any]]:
+    learn._prepare()
+    learn.xb, learn.yb = learn._split(learn.dls.one_batch())
+    layers = summary(learn.model, input_data=learn.xb, verbose=0).summary_list
+    learn._forget_batch()
+    return [
+        ["\N{NO-BREAK SPACE}" * 4 * each.depth + type(each.module).__name__ + (f" ({each.name})" if each.name else ""),
+         each.text("output_size"), each.parameters, each.text("trainable")] for each in layers
+    ]  # fmt: skip
+
+
+def _facts(learn: Any) -> list[list[str]]:
+    device = learn._model_device()
+    optimizer = learn.opt_func.__name__ if hasattr(learn.opt_func, "__name__") else repr(learn.opt_func)
+    loss = getattr(learn.loss_func, "__name__", None) or repr(learn.loss_func)
+    return [
+        ["numod", __version__], ["Python", platform.python_version()], ["system", platform.platform()],
+        ["device", str(device)], ["threads", str(threads.get_num_threads())], ["processors", str(os.cpu_count())],
+        ["optimizer", optimizer], ["loss", loss], ["compiled", str(bool(learn.compile))],
+        ["callbacks", ", ".join(map(repr, learn.ordered_cbs()))], ["written", time.strftime("%Y-%m-%d %H:%M:%S")],
+    ]  # fmt: skip

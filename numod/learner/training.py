@@ -1,0 +1,282 @@
+"""Callbacks that change how a step is taken."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+from .. import dtypes
+from ..amp import GradScaler, autocast
+from ..core.create.random import randperm
+from ..core.tensor import Tensor
+from ..distributions import Beta
+from ..nn.utils import clip_grad_norm_
+from ..optim.swa_utils import AveragedModel, get_ema_multi_avg_fn, update_bn
+from .events import Callback, CancelBatchException, CancelStepException
+from .metrics import batch_size
+from .preds import unreduced
+
+
+class MixedPrecision(Callback):
+    """Run model and loss under autocast: `amp_mode` "fp16" with a gradient scaler, or "bf16" without.
+
+    `options` are those of `GradScaler`. Predictions are given to the loss in float32.
+    """
+
+    order = 10
+
+    def __init__(self, amp_mode: str = "fp16", **options: Any) -> None:
+        if amp_mode not in ("fp16", "bf16"):
+            raise ValueError(f"MixedPrecision: amp_mode must be 'fp16' or 'bf16', got {amp_mode!r}")
+        self.amp_mode, self.options = amp_mode, options
+        self._context: Any = None
+
+    def before_fit(self) -> None:
+        """Make the scaler."""
+        device = self.learn._model_device()
+        kind = "cpu" if device is None else device.type
+        self._dtype = dtypes.float16 if self.amp_mode == "fp16" else dtypes.bfloat16
+        self._kind = kind
+        self.learn.scaler = GradScaler(kind, enabled=self.amp_mode == "fp16", **self.options)
+
+    def before_batch(self) -> None:
+        """Enter autocast."""
+        self._context = autocast(self._kind, dtype=self._dtype)
+        self._context.__enter__()
+
+    def after_pred(self) -> None:
+        """The loss gets float32."""
+        if isinstance(self.learn.pred, Tensor) and self.learn.pred.is_floating_point():
+            self.learn.pred = self.learn.pred.float()
+
+    def after_loss(self) -> None:
+        """Leave autocast."""
+        self._leave()
+
+    def _leave(self) -> None:
+        if self._context is not None:
+            context, self._context = self._context, None
+            context.__exit__(None, None, None)
+
+    def before_backward(self) -> None:
+        """Scale the loss."""
+        self.learn.loss_grad = self.learn.scaler.scale(self.learn.loss_grad)
+
+    def before_step(self) -> None:
+        """Unscale the gradients, and skip the step if one is not finite."""
+        self.is_skipped = True
+        self.learn.scaler.step(self)
+        if self.is_skipped:
+            raise CancelStepException
+
+    @property
+    def param_groups(self) -> list:
+        """For the scaler, which takes the callback for the optimizer."""
+        return self.learn.opt.param_groups
+
+    def step(self) -> None:
+        """Called by the scaler if the gradients are finite."""
+        self.is_skipped = False
+
+    def after_step(self) -> None:
+        """Adapt the scale."""
+        self.learn.scaler.update()
+
+    def after_batch(self) -> None:
+        """Leave autocast where the batch was cancelled."""
+        self._leave()
+
+    def cleanup_fit(self) -> None:
+        """Leave autocast where training was interrupted."""
+        self._leave()
+
+    def state_dict(self) -> dict[str, Any]:
+        """The scaler's state."""
+        return {"scaler": self.learn.scaler.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take it over."""
+        self.learn.scaler.load_state_dict(state["scaler"])
+
+
+class GradientClip(Callback):
+    """Scale the gradients down to a norm of at most `max_norm`."""
+
+    order, in_step, needs_pred = MixedPrecision.order + 1, True, False
+
+    def __init__(self, max_norm: float = 1.0, norm_type: float = 2.0) -> None:
+        self.max_norm, self.norm_type = max_norm, norm_type
+
+    def before_fit(self) -> None:
+        """Unscaled gradients are clipped: after the scaler has unscaled them."""
+        self._parameters = list(self.learn.model.parameters())
+
+    def before_step(self) -> None:
+        """Clip."""
+        clip_grad_norm_(self._parameters, self.max_norm, self.norm_type)
+
+
+class GradientAccumulation(Callback):
+    """Take a step only after `n_acc` samples: the gradients of the batches are summed, weighted by their size."""
+
+    order, run_valid = MixedPrecision.order - 4, False
+
+    def __init__(self, n_acc: int = 32) -> None:
+        self.n_acc, self.count = n_acc, 0
+
+    def before_fit(self) -> None:
+        """No samples yet."""
+        self.count = 0
+
+    def after_loss(self) -> None:
+        """Weight the loss by the batch's size."""
+        if self.learn.yb:
+            self.learn.loss_grad = self.learn.loss_grad * (batch_size(self.learn.yb) / self.n_acc)
+
+    def before_step(self) -> None:
+        """Skip the step and keep the gradients until there are enough samples."""
+        self.count += batch_size(self.learn.yb)
+        if self.count < self.n_acc:
+            raise CancelBatchException
+        self.count = 0
+
+    def state_dict(self) -> dict[str, Any]:
+        """The samples so far; their gradients are kept by `Checkpoint`."""
+        return {"count": self.count}
+
+
+class MixUp(Callback):
+    """Blend each sample with another of its batch, with weights of a Beta(alpha, alpha) distribution (Zhang, 2017).
+
+    Losses of class numbers are blended, other targets themselves.
+    """
+
+    run_valid = False
+
+    def __init__(self, alpha: float = 0.4) -> None:
+        self.alpha = alpha
+        self._distribution = Beta(alpha, alpha)
+        self._loss: Any = None
+
+    def before_train(self) -> None:
+        """Blend losses."""
+        self._loss, self.learn.loss_func = self.learn.loss_func, self._blended
+
+    def after_train(self) -> None:
+        """The loss as before."""
+        self.cleanup_fit()
+
+    def cleanup_fit(self) -> None:
+        """The loss as before."""
+        if self._loss is not None:
+            self.learn.loss_func, self._loss = self._loss, None
+
+    def before_batch(self) -> None:
+        """Blend the inputs, and targets that are no class numbers."""
+        learn = self.learn
+        count, device = batch_size(learn.xb), learn.xb[0].device
+        weights = self._distribution.sample((count,)).to(device)
+        self.lam = weights.maximum(1 - weights)
+        order = randperm(count).to(device)
+        self._others = tuple([each[order] for each in learn.yb])
+        learn.xb = tuple([_mixed(each, each[order], self.lam) for each in learn.xb])
+        self._by_loss = any(not each.is_floating_point() for each in learn.yb)
+        if not self._by_loss:
+            learn.yb = tuple([_mixed(each, other, self.lam) for each, other in zip(learn.yb, self._others)])
+
+    def _blended(self, pred: Any, *targets: Any) -> Tensor:
+        loss_func = self._loss
+        if not self._by_loss:
+            return loss_func(pred, *targets)
+        with unreduced(loss_func) as (each, reduction):
+            first, other = each(pred, *targets), each(pred, *self._others)
+        lam = self.lam.to(first.dtype)
+        loss = other + lam.reshape(-1, *[1] * (first.dim() - 1)) * (first - other)
+        return loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss
+
+
+def _mixed(first: Tensor, other: Tensor, lam: Tensor) -> Tensor:
+    weight = lam.to(first.dtype).reshape(-1, *[1] * (first.dim() - 1))
+    return other + weight * (first - other)
+
+
+class _Averaged(Callback):
+    """Average the weights of training; validation uses the average, and so does the model after `fit`."""
+
+    order, only_fit, needs_pred = 70, True, False
+    _options: dict[str, Any] = {}
+
+    def before_fit(self) -> None:
+        """Start the average from the weights."""
+        self._average: AveragedModel | None = None
+        self._own: dict | None = None
+
+    def _update(self) -> None:
+        if self._average is None:
+            self._average = AveragedModel(self.learn.model, **self._options)
+        self._average.update_parameters(self.learn.model)
+
+    def before_validate(self) -> None:
+        """Put the average into the model."""
+        if self._average is not None:
+            self._own = deepcopy(self.learn.model.state_dict())
+            self.learn.model.load_state_dict(self._average.module.state_dict())
+
+    def after_validate(self) -> None:
+        """Put the trained weights back."""
+        self.cleanup_fit()
+
+    def cleanup_fit(self) -> None:
+        """Put the trained weights back where validation was interrupted."""
+        own, self._own = self.__dict__.get("_own"), None
+        if own is not None:
+            self.learn.model.load_state_dict(own)
+
+    def after_fit(self) -> None:
+        """The average becomes the model."""
+        if self._average is not None:
+            self.learn.model.load_state_dict(self._average.module.state_dict())
+
+    def state_dict(self) -> dict[str, Any]:
+        """The average."""
+        return {"average": None if self._average is None else self._average.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take it over."""
+        if state["average"] is not None:
+            self._average = AveragedModel(self.learn.model, **self._options)
+            self._average.load_state_dict(state["average"])
+
+
+class EMA(_Averaged):
+    """An exponential moving average of the weights, updated after each step."""
+
+    run_valid = False
+
+    def __init__(self, decay: float = 0.999) -> None:
+        self.decay = decay
+        self._options = {"multi_avg_fn": get_ema_multi_avg_fn(decay), "use_buffers": True}
+
+    def after_batch(self) -> None:
+        """Add the weights to the average."""
+        self._update()
+
+
+class SWA(_Averaged):
+    """Stochastic weight averaging: the mean of the weights at the end of each epoch from `start` (a share of training)
+    on, with batch norms measured anew (Izmailov, 2018).
+    """
+
+    def __init__(self, start: float = 0.75) -> None:
+        self.start = start
+
+    def after_train(self) -> None:
+        """Add the weights to the average."""
+        if self.learn.epoch + 1 > self.start * self.learn.n_epoch:
+            self._update()
+
+    def after_fit(self) -> None:
+        """The average becomes the model."""
+        super().after_fit()
+        if self._average is not None:
+            update_bn(self.learn.dls.train, self.learn.model, self.learn._device)

@@ -1,0 +1,239 @@
+"""DistributedDataParallel: the same module on all ranks, each with its part of the batch.
+
+Parameters and buffers are broadcast when it is made; gradients are averaged by a `Reducer` during backward.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ... import distributed as dist
+from ...autograd import is_grad_enabled, no_grad
+from ...core.create.values import tensor
+from ...core.shape.shapes import cat
+from ...core.tensor import Tensor
+from ...distributed.group import NOT_INITIALIZED
+from ...distributed.reducer import Reducer
+from ..module import Module
+
+__all__ = ["DistributedDataParallel"]
+_MEGABYTE = 1 << 20
+
+
+class _Join:
+    """The settings of a running `join`."""
+
+    def __init__(self, by_initial_size: bool, raises: bool) -> None:
+        self.by_initial_size, self.raises = by_initial_size, raises
+
+
+class DistributedDataParallel(Module):
+    """Calls `module`, and averages its gradients over the ranks of the group in each backward pass.
+
+    `bucket_cap_mb` bounds the gradients that are reduced together. `find_unused_parameters` allows parameters that take
+    no part in an output, `static_graph` too, if they are the same in all iterations. With `gradient_as_bucket_view`,
+    `.grad` is a view of a bucket, which saves a copy. `broadcast_buffers` copies rank 0's buffers before each forward
+    call. Raises ValueError without a process group, RuntimeError for a module without trainable parameters or other
+    ones than the other ranks have.
+    """
+
+    def __init__(
+        self,
+        module: Module,
+        device_ids: list | None = None,
+        output_device: Any = None,
+        dim: int = 0,
+        broadcast_buffers: bool = True,
+        init_sync: bool = True,
+        process_group: Any = None,
+        bucket_cap_mb: float | None = None,
+        find_unused_parameters: bool = False,
+        check_reduction: bool = False,
+        gradient_as_bucket_view: bool = False,
+        static_graph: bool = False,
+    ) -> None:
+        super().__init__()
+        self.process_group = dist.group.WORLD if process_group is None else process_group
+        if self.process_group is None:
+            raise ValueError(NOT_INITIALIZED)
+        _check_devices(module, device_ids, output_device)
+        self.module, self.device_ids, self.output_device, self.dim = module, device_ids, output_device, dim
+        self.device = next(iter(module.parameters()), tensor(0)).device
+        self.broadcast_buffers, self.find_unused_parameters = broadcast_buffers, find_unused_parameters
+        self.gradient_as_bucket_view, self.static_graph = gradient_as_bucket_view, static_graph
+        self.require_backward_grad_sync = self.require_forward_param_sync = True
+        self._joining: _Join | None = None
+        ignored = set(getattr(module, "_ddp_params_and_buffers_to_ignore", ()))
+        self.parameters_to_ignore = ignored
+        trained = {name: each for name, each in module.named_parameters() if each.requires_grad and name not in ignored}
+        if not trained:
+            raise RuntimeError(
+                "DistributedDataParallel is not needed when a module doesn't have any parameters that require a "
+                "gradient."
+            )
+        if init_sync:
+            self._check_alike(trained)
+            self._synchronize([each for name, each in module.state_dict(keep_vars=True).items() if name not in ignored])
+        limit = int((25 if bucket_cap_mb is None else bucket_cap_mb) * _MEGABYTE)
+        first = min(limit, _MEGABYTE) if bucket_cap_mb is None else limit
+        self.reducer = Reducer(
+            list(trained.values()), list(trained), self.process_group, limit, first, find_unused_parameters,
+            gradient_as_bucket_view, static_graph,
+        )  # fmt: skip
+
+    def _check_alike(self, trained: dict[str, Tensor]) -> None:
+        """Raise RuntimeError unless all ranks have parameters of the same shapes and dtypes."""
+        own = [(name, tuple(each.shape), str(each.dtype)) for name, each in trained.items()]
+        every: list = [None] * self.process_group.size()
+        dist.all_gather_object(every, own, self.process_group)
+        for rank, other in zip(self.process_group.ranks, every):
+            if [each[1:] for each in other] != [each[1:] for each in every[0]]:
+                raise RuntimeError(
+                    f"DDP expects same model across all ranks, but Rank {self.process_group.ranks[0]} has "
+                    f"{len(every[0])} params, while rank {rank} has inconsistent {len(other)} params: "
+                    f"{next((pair for pair in zip(every[0], other) if pair[0] != pair[1]), '')}"
+                )
+
+    def _synchronize(self, values: list, source: int = 0) -> None:
+        """Give all ranks the tensors of one, a broadcast for each dtype."""
+        kinds: dict[Any, list[Tensor]] = {}
+        for each in values:
+            if isinstance(each, Tensor) and each.numel():
+                kinds.setdefault((each.dtype, each.device), []).append(each)
+        with no_grad():
+            for tensors in kinds.values():
+                flat = cat([each.detach().reshape(-1) for each in tensors])
+                dist.broadcast(flat, group=self.process_group, group_src=source)
+                for each, part in zip(tensors, flat.split([each.numel() for each in tensors])):
+                    each.detach().copy_(part.view(each.shape))
+
+    def _buffers_to_share(self) -> list[Tensor]:
+        ignored = self.parameters_to_ignore
+        return [each for name, each in self.module.named_buffers() if name not in ignored]
+
+    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
+        reduces = is_grad_enabled() and self.require_backward_grad_sync
+        if is_grad_enabled():
+            self.reducer.check_finished()
+        source = self._announce(reduces) if self._joining is not None else 0
+        if self.require_forward_param_sync and self.broadcast_buffers and (buffers := self._buffers_to_share()):
+            self._synchronize(buffers, source)
+        output = self.module(*inputs, **kwargs)
+        if reduces:
+            self.reducer.prepare(output)
+        else:
+            self.reducer.cancel()
+        if self.require_forward_param_sync is not reduces:
+            self.require_forward_param_sync = reduces
+        return output
+
+    @contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """Context in which backward passes only accumulate gradients; the first one after it reduces their sum."""
+        former, self.require_backward_grad_sync = self.require_backward_grad_sync, False
+        try:
+            yield
+        finally:
+            self.require_backward_grad_sync = former
+
+    def train(self, mode: bool = True) -> DistributedDataParallel:
+        """Set the mode of this module and of the one it wraps."""
+        super().train(mode)
+        return self
+
+    # ---- ranks with different numbers of batches
+
+    @contextmanager
+    def join(
+        self,
+        divide_by_initial_world_size: bool = True,
+        enable: bool = True,
+        throw_on_early_termination: bool = False,
+    ) -> Iterator[DistributedDataParallel]:
+        """Context for training loops in which ranks may have different numbers of batches.
+
+        A rank that has finished takes part in the others' collectives with zeros until all have. Then all ranks get the
+        model of the last one. Gradients are divided by the number of ranks, or of those with batches left.
+        """
+        if not enable:
+            yield self
+            return
+        self._joining = _Join(divide_by_initial_world_size, throw_on_early_termination)
+        try:
+            yield self
+            self._shadow()
+        finally:
+            self._joining, self.reducer.divisor = None, self.process_group.size()
+
+    def _announce(self, reduces: bool) -> int:
+        """Tell ranks that have finished of this iteration; returns a rank of the group that has not."""
+        active, _, source = self._state_of_all(True, reduces)
+        if self._joining.raises and active < self.process_group.size():
+            raise RuntimeError("Detected at least one rank that exhausted inputs. Throwing across all ranks.")
+        if not self._joining.by_initial_size:
+            self.reducer.divisor = active
+        return source
+
+    def _state_of_all(self, is_active: bool, reduces: bool) -> tuple[int, int, int]:
+        """(ranks with batches left, those whose backward pass will reduce, the first rank with batches left)."""
+        own = self.process_group.own
+        state = [0] * (self.process_group.size() + 1)
+        state[own], state[-1] = int(is_active), int(is_active and reduces)
+        shared = tensor(state)
+        dist.all_reduce(shared, group=self.process_group)
+        *active, reducing = shared.tolist()
+        return sum(active), reducing, active.index(1) if any(active) else -1
+
+    def _shadow(self) -> None:
+        """Take part in the iterations of the ranks that have batches left; then get the last one's model."""
+        last, syncs = self.process_group.own, self.require_forward_param_sync
+        while True:
+            active, reducing, source = self._state_of_all(False, False)
+            if not active:
+                break
+            if self._joining.raises:
+                raise RuntimeError("Detected at least one rank that exhausted inputs. Throwing across all ranks.")
+            last = source
+            if syncs and self.broadcast_buffers and (buffers := self._buffers_to_share()):
+                self._synchronize(buffers, source)
+            if reducing:
+                self.reducer.shadow()
+            syncs = bool(reducing)
+        # the ranks that finished last name themselves, the others a rank that outlasted them
+        every = [None] * self.process_group.size()
+        dist.all_gather_object(every, last, self.process_group)
+        source = next(rank for rank, named in enumerate(every) if rank == named)
+        self._synchronize([*self.module.parameters(), *self._buffers_to_share()], source)
+
+    # ---- copies and files
+
+    def __getstate__(self) -> dict:
+        state = dict(super().__getstate__() if hasattr(super(), "__getstate__") else self.__dict__)
+        for name in ("reducer", "process_group"):
+            state.pop(name, None)
+        return state
+
+    def __setstate__(self, state: dict) -> None:
+        """Restore a pickled one in the default group."""
+        super().__setstate__(state)
+        self.process_group = dist.group.WORLD
+        if self.process_group is None:
+            raise ValueError(NOT_INITIALIZED)
+        trained = {name: each for name, each in self.module.named_parameters() if each.requires_grad}
+        self.reducer = Reducer(
+            list(trained.values()), list(trained), self.process_group, 25 * _MEGABYTE, _MEGABYTE,
+            self.find_unused_parameters, self.gradient_as_bucket_view, self.static_graph,
+        )  # fmt: skip
+
+
+def _check_devices(module: Module, device_ids: list | None, output_device: Any) -> None:
+    """Raise ValueError for device ids of a module on the CPU, as PyTorch does."""
+    devices = {each.device for each in module.parameters()}
+    if (device_ids or output_device is not None) and any(device.type == "cpu" for device in devices):
+        raise ValueError(
+            "DistributedDataParallel device_ids and output_device arguments only work with single-device/"
+            f"multiple-device GPU modules or CPU modules, but got device_ids {device_ids}, output_device "
+            f"{output_device}, and module parameters {devices}."
+        )

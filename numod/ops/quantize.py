@@ -1,0 +1,72 @@
+"""Rows that map real numbers to integers and back: value = scale * (integer - zero_point).
+
+`scale` and `zero` are numbers, or tensors that broadcast (one entry per channel). Rounding is to even, as in PyTorch,
+and values beyond the integers' range saturate. Products of integers are in `matmul.int8`.
+"""
+
+from __future__ import annotations
+
+from .pointwise import pointwise
+from .table import round, where
+
+
+def steps(x, scale):
+    """x in steps of the scale, rounded. PyTorch multiplies by the reciprocal, which decides ties."""
+    return round(x * (1.0 / scale))
+
+
+def saturated(value, low, high):
+    """`value` in [low, high]; NaN is `high`, as in PyTorch."""
+    return where(value < high, where(value > low, value, low), high)
+
+
+def quantized(x, scale, zero, low, high):
+    """The integer of x, still as a float. The zero point is added before rounding, which decides ties."""
+    return saturated(round(x * (1.0 / scale) + zero), low, high)
+
+
+def requantized(total, offset, multiplier, zero, low, high):
+    """The integer of a product's sum: `offset` has the bias and the products with zero points."""
+    return saturated(zero + round((total + offset) * multiplier), low, high)
+
+
+def is_inside(x, scale, zero, low, high):
+    """Whether the integer of x is in [low, high]. False for NaN."""
+    value = zero + steps(x, scale)
+    return (value >= low) & (value <= high)
+
+
+def rounded_off(x, scale, zero, low, high):
+    """The nearest value that a quantized tensor can hold; NaN is the lowest."""
+    value = zero + steps(x, scale)
+    return (where(value > low, where(value < high, value, high), low) - zero) * scale
+
+
+def scale_slope(g, x, scale, zero, low, high):
+    """The gradient of a learned scale (Esser et al., Learned Step Size Quantization)."""
+    value = zero + steps(x, scale)
+    inner = value - zero - x * (1.0 / scale)
+    return g * where(value < low, low - zero, where(value > high, high - zero, inner))
+
+
+def zero_slope(g, x, scale, zero, low, high):
+    """The gradient of a learned zero point: it moves the values that are clipped."""
+    return where(is_inside(x, scale, zero, low, high), 0.0, -g * scale)
+
+
+to_integers = {  # name of the integers' dtype -> row
+    name: pointwise(f"quantize_{name}", quantized, accepts="f", result=name) for name in ("int8", "uint8", "int32")
+}
+requantize = {
+    name: pointwise(f"requantize_{name}", requantized, accepts="f", result=name) for name in ("int8", "uint8")
+}
+for _row in (*to_integers.values(), *requantize.values()):
+    _row.differentiable = False
+fake_quantize = pointwise(
+    "fake_quantize",
+    rounded_off,
+    dx=lambda g, x, scale, zero, low, high: where(is_inside(x, scale, zero, low, high), g, 0.0),
+    dscale=scale_slope,
+    dzero=zero_slope,
+    accepts="f",
+)

@@ -1,0 +1,93 @@
+"""The example scripts run and reach what they promise."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import statistics
+import threading
+import urllib.error
+import urllib.request
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import numod
+
+FOLDER = Path(numod.__file__).parent / "examples"
+BARS = {
+    "classify_digits": lambda accuracy: accuracy > 0.9,
+    "regression_from_csv": lambda error: error < 0.05,
+    "character_model": lambda loss: loss < 1.5,
+    "sorting_transformer": lambda right: right > 0.9,
+    "variational_autoencoder": lambda losses: losses[1] < 0.75 * losses[0],
+    "policy_gradient": lambda lengths: lengths[1] > 3 * lengths[0],
+    "differential_equation": lambda error: error < 0.01,
+    "learner_digits": lambda accuracy: accuracy > 0.98,
+    "fine_tune": lambda result: result[0] > 0.9 and result[1] == 1.0,
+}
+
+
+def example(name: str) -> ModuleType:
+    """The script as a module."""
+    spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("name", BARS)
+def test_it_reaches_its_bar(name: str) -> None:
+    result = example(name).main()
+    assert BARS[name](result), result
+
+
+def test_the_compiled_step_gives_the_eager_losses() -> None:
+    eager, compiled = example("compiled_training_step").main(steps=20)
+    assert eager == pytest.approx(compiled, rel=1e-4) and eager[-1] < eager[0]
+
+
+@pytest.mark.learner
+def test_the_learner_reaches_99_percent_of_held_out_digits() -> None:
+    assert statistics.median(example("learner_digits").main(seed) for seed in range(5)) >= 0.99
+
+
+@pytest.mark.export
+def test_the_network_in_c_gives_the_right_values() -> None:
+    assert [round(value) for value in example("export_to_c").main()] == [0, 1, 1, 0]
+
+
+def test_the_server_answers() -> None:
+    server = example("serve_over_http").make_server(port=0)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        address = f"http://127.0.0.1:{server.server_port}"
+        for count in (1, 2, 5):
+            rows = json.dumps([[0.1, 0.2, 0.3, 0.4]] * count).encode()
+            with urllib.request.urlopen(address, rows) as answer:
+                probabilities = json.load(answer)
+            assert len(probabilities) == count and sum(probabilities[0]) == pytest.approx(1)
+        with pytest.raises(urllib.error.HTTPError, match="400") as refused:
+            urllib.request.urlopen(address, b"[[1, 2]]")
+        assert "error" in json.load(refused.value)
+        refused.value.close()
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def test_each_example_is_tested() -> None:
+    tested = {*BARS, "compiled_training_step", "export_to_c", "serve_over_http"}
+    assert {path.stem for path in FOLDER.glob("*.py")} == tested
+
+
+def test_examples_are_short() -> None:
+    assert all(len(path.read_text(encoding="utf-8").splitlines()) <= 80 for path in FOLDER.glob("*.py"))

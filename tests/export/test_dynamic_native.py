@@ -1,0 +1,176 @@
+"""Native code for dynamic dimensions: from C, Python and JavaScript, with sizes in and out of range.
+
+Marker `export`: needs cc. Three small networks are compiled, which takes about half a minute on two idle cores.
+"""
+
+from __future__ import annotations
+
+import array
+import ctypes
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import numod as torch
+from numod import nn
+from numod.export import Artifact, Dim, ExportError, aot_compile, export, load_native, native
+
+pytestmark = [pytest.mark.export, pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")]
+MOST, GUARD = 19, 64
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(5, 7), nn.Linear(7, 3)
+
+    def forward(self, x: torch.Tensor) -> tuple:
+        hidden = torch.relu(self.first(x))
+        return torch.softmax(self.second(hidden), -1), hidden.mean(0), x.flatten()
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Net, Artifact]:
+    torch.manual_seed(0)
+    net, folder = Net().eval(), tmp_path_factory.mktemp("dynamic")
+    captured = export(net, (torch.randn(3, 5),), dynamic_shapes={"x": {0: Dim("batch", max=MOST)}})
+    return net, aot_compile(captured, folder, targets=("native", "wasm") if shutil.which("wasm-ld") else ("native",))
+
+
+def _run(artifact: Artifact, x: np.ndarray, outputs: list[np.ndarray], arena: np.ndarray, size: int) -> int:
+    library = ctypes.CDLL(str(artifact.path("native")))
+    arrays = [each.ctypes.data_as(ctypes.c_void_p) for each in (arena, x, *outputs)]
+    return library.net_run(None, arrays[0], ctypes.c_size_t(size), ctypes.c_int64(len(x)), *arrays[1:])
+
+
+def _arena_bytes(artifact: Artifact, batch: int) -> int:
+    function = ctypes.CDLL(str(artifact.path("native"))).net_arena_bytes
+    function.restype = ctypes.c_size_t
+    return function(ctypes.c_int64(batch))
+
+
+@pytest.mark.parametrize("batch", [1, 2, 3, 8, 17, MOST])
+def test_results_are_those_of_eager_and_nothing_else_is_written(batch: int, written: tuple) -> None:
+    net, artifact = written
+    x = torch.randn(batch, 5)
+    with torch.no_grad():
+        want = [each.numpy() for each in net(x)]
+    rooms = [np.full(each.nbytes + 2 * GUARD, 0x5A, np.uint8) for each in want]
+    size = _arena_bytes(artifact, batch)
+    arena = np.full(size + 2 * GUARD, 0x5A, np.uint8)
+    assert _run(artifact, x.numpy(), [room[GUARD:] for room in rooms], arena[GUARD:], size) == 0
+    for room, each in zip(rooms, want):
+        got = room[GUARD : GUARD + each.nbytes].view(each.dtype).reshape(each.shape)
+        np.testing.assert_allclose(got, each, rtol=1e-5, atol=1e-6)
+        assert (room[:GUARD] == 0x5A).all() and (room[GUARD + each.nbytes :] == 0x5A).all()
+    assert (arena[:GUARD] == 0x5A).all() and (arena[GUARD + size :] == 0x5A).all()
+
+
+def test_faults_have_their_codes_and_memory_grows_with_the_batch(written: tuple) -> None:
+    _, artifact = written
+    x, arena = np.zeros((3, 5), np.float32), np.zeros(artifact.arena_bytes // 8 + 8, np.int64)
+    outputs = [np.zeros((30, 5), np.float32) for _ in range(3)]
+    needed = _arena_bytes(artifact, 3)
+    assert _run(artifact, x, outputs, arena, needed) == 0 and _run(artifact, x, outputs, arena, needed - 1) == 3
+    assert _run(artifact, x[:0], outputs, arena, arena.nbytes) == 4
+    assert _run(artifact, np.zeros((MOST + 1, 5), np.float32), outputs, arena, arena.nbytes) == 4
+    assert 0 < _arena_bytes(artifact, 1) < _arena_bytes(artifact, MOST) == artifact.arena_bytes
+    assert _arena_bytes(artifact, -7) == _arena_bytes(artifact, 1)
+    assert _arena_bytes(artifact, 1 << 40) == artifact.arena_bytes
+
+
+def test_the_header_has_the_range_and_the_example_runs(written: tuple) -> None:
+    _, artifact = written
+    header = (artifact.folder / "net.h").read_text()
+    assert re.search(r"int64_t batch, const float \*x, (.|\n)*", header) and f"#define NET_BATCH_MAX {MOST}" in header
+    assert "#define NET_X_COUNT(batch) ((size_t)(batch) * 5)" in header and "x: float32[batch, 5]" in header
+    warnings = ["-Wall", "-Wextra", "-pedantic", "-Werror"]
+    command = ["cc", "-O2", "-std=c11", *warnings, "example.c", "net-native.o", "-lm", "-o", "example"]
+    subprocess.run(command, cwd=artifact.folder, check=True)
+    done = subprocess.run(["./example"], cwd=artifact.folder, capture_output=True, text=True)
+    assert done.returncode == 0 and "output0" in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("linked", [True, False], ids=["library", "object"])
+def test_python_takes_any_batch(linked: bool, written: tuple, monkeypatch: pytest.MonkeyPatch) -> None:
+    net, artifact = written
+    if not linked:
+        monkeypatch.setattr(native.os.path, "exists", lambda path: not str(path).endswith(".so"))
+    network = load_native(artifact.folder)
+    for batch in (1, 4, MOST):
+        x = torch.randn(batch, 5)
+        with torch.no_grad():
+            want = net(x)[0].numpy()
+        got, mean, flat = network.run(x.numpy())
+        assert got.shape == (batch, 3) and mean.shape == (7,) and flat.shape == (batch * 5,)
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(network.run(x.tolist())[0], want, rtol=1e-5, atol=1e-6)
+        numbers = array.array("f", x.numpy().ravel().tolist())
+        np.testing.assert_allclose(network.run(numbers)[0], want, rtol=1e-5, atol=1e-6)
+    for wrong in (np.zeros((MOST + 1, 5), np.float32), np.zeros((0, 5), np.float32), [], 3.0):
+        with pytest.raises(ValueError, match=f"batch must be from 1 to {MOST}"):
+            network.run(wrong)
+    with pytest.raises(ValueError, match=r"must have the shape \(2, 5\)"):
+        network.run(np.zeros((2, 6), np.float32))
+    assert (artifact.folder / "net.py").read_text().count("\n") <= 200
+
+
+@pytest.mark.skipif(not (shutil.which("node") and shutil.which("wasm-ld")), reason="needs node and wasm-ld")
+def test_javascript_takes_any_batch(written: tuple) -> None:
+    net, artifact = written
+    script = """
+import { load } from "./net.js";
+const net = await load();
+const one = net.run(new Float32Array([1, 2, 3, 4, 5]))[0], two = net.run([[1, 2, 3, 4, 5], [0, 0, 0, 0, 0]])[0];
+let message = "";
+try { net.run(new Float32Array(5 * 20)); } catch (error) { message = error.message; }
+console.log([...one, ...two].join(" "), "|", message);
+"""
+    (artifact.folder / "use.mjs").write_text(script)
+    done = subprocess.run(["node", "use.mjs"], cwd=artifact.folder, capture_output=True, text=True)
+    numbers, _, message = done.stdout.partition("|")
+    with torch.no_grad():
+        want = net(torch.tensor([[1.0, 2, 3, 4, 5], [1, 2, 3, 4, 5], [0, 0, 0, 0, 0]]))[0].numpy().ravel()
+    np.testing.assert_allclose([*map(float, numbers.split())], want, rtol=1e-4, err_msg=done.stderr)
+    assert f"batch must be from 1 to {MOST}, got 20" in message
+
+
+def test_a_training_step_takes_any_batch(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    net = nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+
+    def step(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = nn.functional.mse_loss(net(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    batch = Dim("batch", max=6)
+    captured = export(step, (torch.randn(2, 4), torch.randn(2, 1)), dynamic_shapes=({0: batch}, {0: batch}))
+    aot_compile(captured, tmp_path)
+    network = load_native(tmp_path)
+    for size in (2, 5, 1, 6):
+        x, y = torch.randn(size, 4), torch.randn(size, 1)
+        np.testing.assert_allclose(network.run(x.numpy(), y.numpy()), step(x, y).numpy(), rtol=1e-4)
+
+
+def test_a_deep_network_finds_its_constants(tmp_path: Path) -> None:
+    net = nn.Sequential(*[layer for _ in range(8) for layer in (nn.Linear(12, 12), nn.Tanh())])
+    x = torch.randn(2, 12)
+    aot_compile(export(net, (x,)), tmp_path)
+    with torch.no_grad():
+        np.testing.assert_allclose(load_native(tmp_path).run(x.numpy()), net(x).numpy(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("most", "message"), [(None, r"Dim\('batch', max=64\)"), (5000, "at most 1024")])
+def test_ranges_that_native_code_cannot_have_are_reported(most: int | None, message: str, tmp_path: Path) -> None:
+    captured = export(nn.Linear(4, 3), (torch.ones(3, 4),), dynamic_shapes=({0: Dim("batch", max=most)},))
+    with pytest.raises(ExportError, match=message):
+        aot_compile(captured, tmp_path / "none")
+    assert not (tmp_path / "none").exists()

@@ -1,0 +1,308 @@
+"""Each row of the guide's page on limits has a test here, which fails when the row is no longer true."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import pickle
+import time
+import warnings
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import numod
+from numod import nn
+from numod.testing import assert_close
+
+PAGE = Path(numod.__file__).parent / "guide" / "limits.md"
+ROWS = [
+    line.split("|")[1].strip()
+    for line in PAGE.read_text(encoding="utf-8").splitlines()
+    if line.startswith("| ") and not line.startswith("| what")
+]
+TESTS: dict[str, Callable[[], None]] = {}
+
+
+def row(name: str) -> Callable[[Callable], Callable]:
+    """Register a test of the row that starts with `name`."""
+
+    def register(test: Callable) -> Callable:
+        TESTS[name] = test
+        return test
+
+    return register
+
+
+def runs_eagerly(function: Callable, *arguments: object, text: str = "") -> None:
+    """A compiled `function` warns that it runs eagerly, and gives the right result all the same."""
+    compiled = numod.compile(function)
+    with pytest.warns(UserWarning, match=text):
+        compiled(*arguments)
+        compiled(*arguments)
+
+
+@row("sparse layouts")
+def _() -> None:
+    with pytest.raises(NotImplementedError, match="to_sparse"):
+        numod.ones(2).to_sparse()
+    with pytest.raises(AttributeError, match="sparse"):
+        numod.sparse_coo_tensor  # noqa: B018
+
+
+@row("float8")
+def _() -> None:
+    with pytest.raises(TypeError, match="float8_e4m3fn"):
+        numod.zeros(2, dtype=numod.float8_e4m3fn)
+
+
+@row("16-bit floats on a CPU")
+def _() -> None:
+    x = numod.tensor([3e-4, 1.0, 1.0], dtype=numod.float16)
+    assert x.element_size() == 2
+    assert x.sum(dtype=numod.float32).item() == x.float().sum().item()
+
+
+@row("`channels_last` results")
+def _() -> None:
+    x = numod.ones(1, 4, 6, 6).contiguous(memory_format=numod.channels_last)
+    assert not x.is_contiguous() and nn.Conv2d(4, 4, 3)(x).is_contiguous()
+
+
+@row("`conj()` of a complex tensor")
+def _() -> None:
+    x = numod.ones(2, dtype=numod.complex64)
+    assert x.conj().data_ptr() != x.data_ptr() and not x.conj().is_conj()
+
+
+@row("complex chains in compiled functions")
+def _() -> None:
+    compiled = numod.compile(lambda x: (x * 2 + 1) * x)
+    x = numod.ones(3, dtype=numod.complex64)
+    assert_close(compiled(x), (x * 2 + 1) * x)
+    assert sum("fused" in str(step).lower() for step in compiled.graph.steps) == 0
+
+
+@row("random numbers")
+def _() -> None:
+    numod.manual_seed(0)
+    assert abs(numod.rand(1).item() - 0.4962566) > 1e-3  # PyTorch's first number for this seed
+
+
+@row("a second GPU")
+def _() -> None:
+    with pytest.raises(RuntimeError, match="CUDA"):
+        numod.zeros(1, device="cuda:1")
+
+
+@row("forward mode (`forward_ad`, `jvp`, `jacfwd`)")
+def _() -> None:
+    def cut(x: numod.Tensor) -> numod.Tensor:
+        with numod.no_grad():
+            return x * 2
+
+    _, tangent = numod.func.jvp(cut, (numod.ones(2),), (numod.ones(2),))
+    assert not tangent.any()  # PyTorch gives 2
+
+
+@row("`differentiable=True` of optimizers")
+def _() -> None:
+    weight = numod.ones(1, requires_grad=True)
+    weight.grad = numod.ones(1)
+    with pytest.raises((NotImplementedError, RuntimeError, ValueError), match="in-place operation"):
+        numod.optim.SGD([weight], lr=0.1, differentiable=True).step()
+
+
+@row("`__torch_dispatch__`")
+def _() -> None:
+    with pytest.warns(UserWarning, match="__torch_dispatch__"):
+        type("Dispatching", (numod.Tensor,), {"__torch_dispatch__": classmethod(lambda cls, *rest: None)})
+
+
+@row("`vmap` over a branch on a value, `.numpy()`, `backward()`")
+def _() -> None:
+    calls = []
+
+    def sign(x: numod.Tensor) -> numod.Tensor:
+        calls.append(x)
+        return x if x > 0 else -x
+
+    assert numod.func.vmap(sign)(numod.tensor([-1.0, 2.0, -3.0])).tolist() == [1.0, 2.0, 3.0]
+    assert len(calls) >= 3
+
+
+@row("`__torch_function__` classes")
+def _() -> None:
+    class Labelled(numod.Tensor):
+        pass
+
+    compiled = numod.compile(lambda x: x + 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert type(compiled(numod.ones(2).as_subclass(Labelled))) is Labelled
+
+
+@row("a branch on a tensor's value")
+def _() -> None:
+    runs_eagerly(lambda x: x + 1 if x.sum() > 0 else x - 1, numod.ones(2), text="truth of a tensor")
+
+
+@row("appending to a list that outlives the call")
+def _() -> None:
+    history: list = []
+
+    def step(x: numod.Tensor) -> numod.Tensor:
+        history.append(1)
+        return x + len(history)
+
+    runs_eagerly(step, numod.ones(2))
+    assert len(history) == 2
+
+
+@row("`random`, `numpy.random`, clocks, `uuid`")
+def _() -> None:
+    runs_eagerly(lambda x: x + time.time(), numod.ones(2))
+
+
+@row("`id(x)`, `x.data_ptr()`")
+def _() -> None:
+    runs_eagerly(lambda x: x + (x.data_ptr() > 0), numod.ones(2))
+
+
+@row("`print`, logging")
+def _() -> None:
+    printed = io.StringIO()
+    compiled = numod.compile(lambda x: (print("called"), x + 1)[1])
+    with contextlib.redirect_stdout(printed):
+        for _ in range(3):
+            compiled(numod.ones(2))
+    assert 0 < printed.getvalue().count("called") < 3
+
+
+@row("a loss whose `backward()` ran inside")
+def _() -> None:
+    weight = numod.ones(2, requires_grad=True)
+
+    @numod.compile
+    def step() -> numod.Tensor:
+        loss = (weight**2).sum()
+        loss.backward()
+        return loss
+
+    assert not [step() for _ in range(4)][-1].requires_grad
+
+
+@row("more than 8 versions")
+def _() -> None:
+    compiled = numod.compile(lambda x, mode: x + 1 if mode == "one" else x + len(mode))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for count in range(12):
+            assert compiled(numod.zeros(1), "m" * count).item() == count
+    assert caught  # that further calls run eagerly
+
+
+@row("inside `utils.checkpoint`, saved-tensor hooks, anomaly mode")
+def _() -> None:
+    runs: list = []
+    compiled = numod.compile(lambda x: (runs.append(1) if False else x) * 2)
+    x = numod.ones(2, requires_grad=True)
+    compiled(x), compiled(x)
+    with numod.autograd.set_detect_anomaly(True):
+        assert "Mul" in type(compiled(x).grad_fn).__name__  # eager nodes, not the compiled function's
+
+
+@row("replaced functions of the module `builtins`")
+def _() -> None:
+    import builtins
+
+    original, compiled = builtins.len, numod.compile(lambda x: x + len("abc"))
+    assert [compiled(numod.zeros(1)).item() for _ in range(2)] == [3.0, 3.0]
+    try:
+        builtins.len = lambda text: 100
+        after = compiled(numod.zeros(1)).item()
+    finally:
+        builtins.len = original
+    assert after == 3.0
+
+
+@row("state inside C objects (locks, ctypes, `decimal` contexts)")
+def _() -> None:
+    import ctypes
+
+    number = ctypes.c_int(1)
+    compiled = numod.compile(lambda x: x + number.value)
+    assert [compiled(numod.zeros(1)).item() for _ in range(2)] == [1.0, 1.0]
+    number.value = 2
+    assert compiled(numod.zeros(1)).item() == 1.0
+
+
+@row("NaN among masked attention values")
+def _() -> None:
+    q = numod.ones(1, 1, 2048, 16)
+    v = numod.ones(1, 1, 2048, 16)
+    v[..., -1, :] = float("nan")
+    out = nn.functional.scaled_dot_product_attention(q, q, v, is_causal=True)
+    assert out[..., 0, :].isfinite().all()
+
+
+@row("loops in Python")
+def _() -> None:
+    def repeat(x: numod.Tensor, count: int) -> numod.Tensor:
+        for _ in range(count):
+            x = x @ x
+        return x
+
+    compiled = numod.compile(lambda x: repeat(x, 5))
+    compiled(numod.eye(3))
+    assert len(compiled.graph.steps) >= 5
+
+
+@row("pickled objects in a checkpoint")
+def _() -> None:
+    file = io.BytesIO()
+    numod.save({"path": Path("x")}, file)
+    file.seek(0)
+    with pytest.raises(pickle.UnpicklingError, match="Path"):
+        numod.load(file)
+
+
+@row("modules in checkpoints from before PyTorch 1.6")
+def _() -> None:
+    file = io.BytesIO()
+    for part in (0x1950A86A20F9469CFC6C, 1001, {"little_endian": True}):
+        pickle.dump(part, file, protocol=2)
+    file.write(b"\x80\x02ctorch.nn.modules.linear\nLinear\nq\x00)\x81.")
+    file.seek(0)
+    with pytest.raises((pickle.UnpicklingError, NotImplementedError, RuntimeError)):
+        numod.load(file, weights_only=False)
+
+
+@row("TorchScript archives")
+def _() -> None:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("net/constants.pkl", b"\x80\x02).")
+        archive.writestr("net/data.pkl", b"\x80\x02c__torch__\nNet\n.")
+        archive.writestr("net/code/__torch__.py", "class Net: pass")
+        archive.writestr("net/version", b"3\n")
+    file.seek(0)
+    with pytest.raises((pickle.UnpicklingError, RuntimeError, ValueError)):
+        numod.load(file)
+
+
+@row("`CUDAGraph` recorded by hand")
+def _() -> None:
+    with pytest.raises(NotImplementedError, match="CUDAGraph"):
+        numod.cuda.CUDAGraph()
+
+
+def test_each_row_has_a_test() -> None:
+    assert sorted(TESTS) == sorted(ROWS)
+
+
+@pytest.mark.parametrize("name", sorted(TESTS))
+def test_the_row_is_true(name: str) -> None:
+    TESTS[name]()

@@ -1,0 +1,152 @@
+"""Checkpoint: training that is killed at any moment goes on to the same weights, bit for bit.
+
+Processes are killed with SIGKILL at random moments: three times in the default suite, twenty with the marker `learner`
+(about two minutes).
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import numod
+from numod import nn
+from numod.learner import Checkpoint, Learner, DataLoaders, Recorder
+from numod.nn import functional as F
+from numod.utils.data import DataLoader, TensorDataset
+from small_training import batches, learner, same
+
+SCRIPT = textwrap.dedent("""
+    import sys
+    import numod
+    from numod import nn
+    from numod.learner import *
+    from numod.utils.data import DataLoader, TensorDataset
+
+    numod.manual_seed(0)
+    X, Y = numod.randn(48, 4), numod.randint(0, 3, (48,))
+    model = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.2), nn.ReLU(), nn.Linear(8, 3))
+    dls = DataLoaders(DataLoader(TensorDataset(X, Y), 4, shuffle=True), DataLoader(TensorDataset(X, Y), 48))
+
+    class Tell(Callback):
+        order = 200
+
+        def after_batch(self):
+            if self.training:
+                print(self.train_iter, flush=True)
+
+    cbs = [MixedPrecision(init_scale=64.0, growth_interval=3), MixUp(), EMA(0.9), GradientAccumulation(8),
+           ReduceLROnPlateau(patience=1), CSVLogger(), Checkpoint(every=2), Tell()]
+    learn = Learner(dls, model, path=sys.argv[1], cbs=cbs)
+    learn.fit_one_cycle(3, 1e-2, resume=True)
+    numod.save(model.state_dict(), sys.argv[1] + "/final.pth")
+""")
+
+
+def run(folder: Path, kill_after: int | None = None) -> None:
+    """Run the script; with `kill_after`, kill it after so many lines of progress, at some moment of the next batch."""
+    folder.mkdir(exist_ok=True)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", SCRIPT, str(folder)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment) as process:
+        seen = 0
+        for line in process.stdout:
+            seen += line.strip().isdigit()
+            if seen == kill_after:
+                process.send_signal(signal.SIGKILL)
+                break
+    assert process.returncode == (0 if kill_after is None or process.returncode == 0 else -signal.SIGKILL)
+
+
+def kill_and_resume(tmp_path: Path, times: int, seed: int) -> None:
+    draw = random.Random(seed)
+    run(tmp_path / "whole")
+    expected = numod.load(tmp_path / "whole" / "final.pth")
+    for number in range(times):
+        folder = tmp_path / f"killed {number}"
+        run(folder, draw.randrange(1, 37))
+        run(folder)
+        found = numod.load(folder / "final.pth")
+        assert all(numod.equal(found[name], expected[name]) for name in expected)
+        assert (folder / "history.csv").read_text().count("\n") == 4
+
+
+def test_killed_training_resumes_to_the_same_weights(tmp_path: Path) -> None:
+    kill_and_resume(tmp_path, 3, seed=0)
+
+
+@pytest.mark.learner
+def test_killed_training_resumes_to_the_same_weights_twenty_times(tmp_path: Path) -> None:
+    kill_and_resume(tmp_path, 20, seed=1)
+
+
+class Stop(Exception):
+    """What interrupts training here."""
+
+
+def shuffled(tmp_path: Path, stop_at: int | None = None, **options: object) -> Learner:
+    numod.manual_seed(5)
+    x, y = numod.randn(12, 4), numod.tensor([0, 1, 2] * 4)
+    generator = numod.Generator().manual_seed(7)
+    dls = DataLoaders(DataLoader(TensorDataset(x, y), 4, shuffle=True, generator=generator))
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+    learn = Learner(
+        dls, model, F.cross_entropy, path=tmp_path, default_cbs=False, cbs=[Recorder, Checkpoint(every=1)], **options
+    )
+    learn.logger = lambda row: None
+    if stop_at is not None:
+
+        def stop() -> None:
+            if learn.train_iter == stop_at and learn.training:
+                raise Stop
+
+        learn.checkpoint.before_batch = stop
+    return learn
+
+
+def test_a_loader_with_a_generator_and_every_position(tmp_path: Path) -> None:
+    whole = shuffled(tmp_path / "whole")
+    whole.fit(2)
+    for stop_at in range(6):
+        broken = shuffled(tmp_path / str(stop_at), stop_at)
+        with pytest.raises(Stop):
+            broken.fit(2)
+        resumed = shuffled(tmp_path / str(stop_at))
+        resumed.fit(2, resume=True)
+        assert same(resumed.model, whole.model), stop_at
+        assert resumed.recorder.losses == whole.recorder.losses and resumed.recorder.values == whole.recorder.values
+
+
+def test_a_finished_run_has_nothing_left_to_do(tmp_path: Path) -> None:
+    first = shuffled(tmp_path)
+    first.fit(2)
+    again = shuffled(tmp_path, stop_at=0)
+    again.fit(2, resume=True)
+    assert same(first.model, again.model)
+
+
+def test_what_cannot_be_resumed_is_said(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="needs the callback Checkpoint"):
+        learner().fit(1, resume=True)
+    shuffled(tmp_path).fit(1)
+    other = learner(path=tmp_path, cbs=Checkpoint())
+    with pytest.raises(ValueError, match="the run had the callbacks"):
+        other.fit(1, resume=True)
+    with pytest.raises(ValueError, match="every must be positive"):
+        Checkpoint(every=0)
+    numod.save({"a": 1}, tmp_path / "models" / "checkpoint.pth")
+    with pytest.raises(ValueError, match="was not written by Checkpoint"):
+        other.fit(1, resume=True)
+
+
+def test_without_a_file_training_starts(tmp_path: Path) -> None:
+    learn = learner(batches(1), path=tmp_path, cbs=Checkpoint(minutes=5))
+    learn.fit(1, resume=True)
+    assert learn.train_iter == 1 and learn.checkpoint.file.exists()

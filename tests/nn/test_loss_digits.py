@@ -1,0 +1,17 @@
+"""Losses and their gradients against mpmath at difficult points, within the bars of `shared/two_inputs`. About 3 s with
+kernels in the cache.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cases import check
+from two_inputs import LOSSES
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", LOSSES)
+def test_loss(name, dtype):
+    check(LOSSES[name], dtype)
