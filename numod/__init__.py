@@ -166,7 +166,7 @@ _overrides.others += (
 )
 _LATER = {  # imported at first use, so that `import numod` stays fast: a name's module, or the module itself
     **dict.fromkeys(name for name in (*paths.HOMES, *paths.named.MODULES) if "." not in name and name != "_tensor"),
-    **dict.fromkeys(("__future__", "amp", "backends", "distributed", "distributions", "export", "func", "learner",
+    **dict.fromkeys(("__future__", "amp", "ao", "backends", "distributed", "distributions", "export", "func", "learner",
         "optim", "profiler", "random", "serialization", "testing", "utils")),
     **dict.fromkeys((
         "clear_autocast_cache", "get_autocast_dtype", "is_autocast_cache_enabled", "is_autocast_enabled",
@@ -246,6 +246,7 @@ def __getattr__(name: str) -> object:
 
 
 autograd.__getattr__ = paths.later("autograd")
+nn.__getattr__ = paths.later("nn")
 
 
 def __dir__() -> list[str]:

@@ -19,7 +19,7 @@ from . import config as config
 from . import core as core
 from .paths import cpu as cpu
 from . import cuda as cuda
-from .paths import distributed as distributed
+from . import distributed as distributed
 from . import distributions as distributions
 from . import dtypes as dtypes
 from . import errors as errors
@@ -34,6 +34,7 @@ from . import graph as graph
 from .paths import hub as hub
 from .paths import jit as jit
 from . import kernel as kernel
+from . import learner as learner
 from .paths import library as library
 from . import linalg as linalg
 from .paths import masked as masked
@@ -48,6 +49,7 @@ from . import optim as optim
 from .core import overrides as overrides
 from . import paths as paths
 from . import profiler as profiler
+from .ao import quantization as quantization
 from .paths import quasirandom as quasirandom
 from . import random as random
 from .core import return_types as return_types
@@ -86,6 +88,7 @@ from .autograd.modes import inference_mode as inference_mode
 from .formats import layout as layout
 from .formats import memory_format as memory_format
 from .autograd.modes import no_grad as no_grad
+from .core.quantized.schemes import qscheme as qscheme
 from .autograd.modes import set_grad_enabled as set_grad_enabled
 from .nn.functional import alpha_dropout as alpha_dropout
 from .backends.switches import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled
@@ -98,9 +101,12 @@ from .nn.functional import channel_shuffle as channel_shuffle
 from .amp.autocast import clear_autocast_cache as clear_autocast_cache
 from .graph.compile import compile as compile
 from .nn.functional import cosine_similarity as cosine_similarity
+from .core.quantized.functions import dequantize as dequantize
 from .nn.functional import dropout as dropout
 from .core.create.memory import empty_permuted as empty_permuted
 from .core.create.memory import empty_strided as empty_strided
+from .core.quantized.functions import fake_quantize_per_channel_affine as fake_quantize_per_channel_affine
+from .core.quantized.functions import fake_quantize_per_tensor_affine as fake_quantize_per_tensor_affine
 from .nn.functional import feature_alpha_dropout as feature_alpha_dropout
 from .core.convert.exchange import from_dlpack as from_dlpack
 from .core.create.memory import from_file as from_file
@@ -137,6 +143,9 @@ from .nn.functional import pixel_shuffle as pixel_shuffle
 from .nn.functional import pixel_unshuffle as pixel_unshuffle
 from .nn.functional import prelu as prelu
 from .dtypes import promote_types as promote_types
+from .core.quantized.functions import quantize_per_channel as quantize_per_channel
+from .core.quantized.functions import quantize_per_tensor as quantize_per_tensor
+from .core.quantized.functions import quantize_per_tensor_dynamic as quantize_per_tensor_dynamic
 from .nn.functional import rms_norm as rms_norm
 from .nn.functional import rrelu as rrelu
 from .serialization.checkpoint import save as save
@@ -229,8 +238,18 @@ legacy_contiguous_format: _memory_format
 long: _dtype
 nan: _float
 newaxis: None
+per_channel_affine: Any
+per_channel_affine_float_qparams: Any
+per_channel_symmetric: Any
+per_tensor_affine: Any
+per_tensor_symmetric: Any
 pi: _float
 preserve_format: _memory_format
+qint32: Any
+qint8: Any
+quint2x4: Any
+quint4x2: Any
+quint8: Any
 short: _dtype
 sparse_bsc: _layout
 sparse_bsr: _layout
@@ -245,19 +264,19 @@ uint8: _dtype
 __version__: str
 
 def abs(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """abs(x), element by element, with broadcasting and type promotion."""
+    """Absolute value of each element; the magnitude of complex ones."""
 def abs_(input: Tensor) -> Tensor:
-    """In-place abs."""
+    """In-place `abs`: overwrites the tensor and returns it."""
 def absolute(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """abs(x), element by element, with broadcasting and type promotion."""
+    """Absolute value of each element; the magnitude of complex ones."""
 def acos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """acos(x), element by element, with broadcasting and type promotion."""
+    """Inverse cosine of each element, in radians; NaN outside [-1, 1]."""
 def acos_(input: Tensor) -> Tensor:
-    """In-place acos."""
+    """In-place `acos`: overwrites the tensor and returns it."""
 def acosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """acosh(x), element by element, with broadcasting and type promotion."""
+    """Inverse hyperbolic cosine of each element; NaN below 1."""
 def acosh_(input: Tensor) -> Tensor:
-    """In-place acosh."""
+    """In-place `acosh`: overwrites the tensor and returns it."""
 def adaptive_avg_pool1d(input: Tensor, output_size: _int | Sequence[_int]) -> Tensor:
     """Means of windows that divide the input evenly into `output_size`; None keeps a size."""
 def adaptive_max_pool1d(input: Tensor, output_size: _int | Sequence[_int]) -> tuple[Tensor, Tensor]:
@@ -267,9 +286,9 @@ def add(input: Tensor | _float | complex, other: Tensor | _float | complex, *, a
 def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: _float | complex = 1, alpha: _float | complex = 1, out: Tensor | None = None) -> Tensor:
     """beta * input + alpha * the sum of batch1 @ batch2 over the batch."""
 def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: _float | complex = 1, out: Tensor | None = None) -> Tensor:
-    """addcdiv(x, tensor1, tensor2, value), element by element, with broadcasting and type promotion."""
+    """`input + value * tensor1 / tensor2`."""
 def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: _float | complex = 1, out: Tensor | None = None) -> Tensor:
-    """addcmul(x, tensor1, tensor2, value), element by element, with broadcasting and type promotion."""
+    """`input + value * tensor1 * tensor2`."""
 @overload
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: _float | complex = 1, alpha: _float | complex = 1, out: Tensor | None = None) -> Tensor:
     """beta * input + alpha * mat1 @ mat2."""
@@ -301,7 +320,7 @@ def amin(input: Tensor, dim: _int | Sequence[_int] = ..., keepdim: _bool = False
 def aminmax(input: Tensor, *, dim: _int | None = None, keepdim: _bool = False, out: Tensor | Sequence[Tensor] | None = None) -> return_types.aminmax:
     """(min, max) along a dimension, or of all; gradients are shared evenly between equal elements."""
 def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """angle(x), element by element, with broadcasting and type promotion."""
+    """Angle of each element in radians: 0 or pi for real numbers, the argument for complex ones."""
 def any(input: Tensor, dim: Sequence[_int] | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """Whether any element is true (not zero)."""
 @overload
@@ -311,31 +330,31 @@ def arange(end: _float | complex, *, out: Tensor | None = None, dtype: _dtype | 
 def arange(start: _float | complex, end: _float | complex, step: _float | complex = 1, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """`start, start + step, ...` below `end`: arange(end), arange(start, end), arange(start, end, step)."""
 def arccos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """acos(x), element by element, with broadcasting and type promotion."""
+    """Inverse cosine of each element, in radians; NaN outside [-1, 1]."""
 def arccos_(input: Tensor) -> Tensor:
-    """In-place acos."""
+    """In-place `acos`: overwrites the tensor and returns it."""
 def arccosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """acosh(x), element by element, with broadcasting and type promotion."""
+    """Inverse hyperbolic cosine of each element; NaN below 1."""
 def arccosh_(input: Tensor) -> Tensor:
-    """In-place acosh."""
+    """In-place `acosh`: overwrites the tensor and returns it."""
 def arcsin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """asin(x), element by element, with broadcasting and type promotion."""
+    """Inverse sine of each element, in radians; NaN outside [-1, 1]."""
 def arcsin_(input: Tensor) -> Tensor:
-    """In-place asin."""
+    """In-place `asin`: overwrites the tensor and returns it."""
 def arcsinh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """asinh(x), element by element, with broadcasting and type promotion."""
+    """Inverse hyperbolic sine of each element."""
 def arcsinh_(input: Tensor) -> Tensor:
-    """In-place asinh."""
+    """In-place `asinh`: overwrites the tensor and returns it."""
 def arctan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """atan(x), element by element, with broadcasting and type promotion."""
+    """Inverse tangent of each element, in radians, in (-pi/2, pi/2)."""
 def arctan2(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """atan2(x, y), element by element, with broadcasting and type promotion."""
+    """Angle of the point (other, input) in radians, in (-pi, pi]."""
 def arctan_(input: Tensor) -> Tensor:
-    """In-place atan."""
+    """In-place `atan`: overwrites the tensor and returns it."""
 def arctanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """atanh(x), element by element, with broadcasting and type promotion."""
+    """Inverse hyperbolic tangent of each element; infinite at -1 and 1."""
 def arctanh_(input: Tensor) -> Tensor:
-    """In-place atanh."""
+    """In-place `atanh`: overwrites the tensor and returns it."""
 def argmax(input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """Index of the greatest element along a dimension, or in the flattened tensor."""
 def argmin(input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
@@ -357,31 +376,31 @@ def as_strided_copy(input: Tensor, size: Sequence[_int], stride: Sequence[_int],
 def as_strided_scatter(input: Tensor, src: Tensor, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None) -> Tensor:
     """A copy of input with the elements of as_strided(size, stride, storage_offset) replaced by src."""
 def asin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """asin(x), element by element, with broadcasting and type promotion."""
+    """Inverse sine of each element, in radians; NaN outside [-1, 1]."""
 def asin_(input: Tensor) -> Tensor:
-    """In-place asin."""
+    """In-place `asin`: overwrites the tensor and returns it."""
 def asinh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """asinh(x), element by element, with broadcasting and type promotion."""
+    """Inverse hyperbolic sine of each element."""
 def asinh_(input: Tensor) -> Tensor:
-    """In-place asinh."""
+    """In-place `asinh`: overwrites the tensor and returns it."""
 def atan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """atan(x), element by element, with broadcasting and type promotion."""
+    """Inverse tangent of each element, in radians, in (-pi/2, pi/2)."""
 def atan2(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """atan2(x, y), element by element, with broadcasting and type promotion."""
+    """Angle of the point (other, input) in radians, in (-pi, pi]."""
 def atan_(input: Tensor) -> Tensor:
-    """In-place atan."""
+    """In-place `atan`: overwrites the tensor and returns it."""
 def atanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """atanh(x), element by element, with broadcasting and type promotion."""
+    """Inverse hyperbolic tangent of each element; infinite at -1 and 1."""
 def atanh_(input: Tensor) -> Tensor:
-    """In-place atanh."""
+    """In-place `atanh`: overwrites the tensor and returns it."""
 def atleast_1d(*tensors: Any) -> Tensor | tuple[Tensor, ...]:
     """Scalars as vectors of one element; other tensors unchanged."""
 def atleast_2d(*tensors: Any) -> Tensor | tuple[Tensor, ...]:
-    """Scalars and vectors as a row of a matrix; others as they are."""
+    """Scalars and vectors as a row of a matrix; other tensors unchanged."""
 def atleast_3d(*tensors: Any) -> Tensor | tuple[Tensor, ...]:
-    """Scalars as (1, 1, 1), vectors as (1, n, 1), matrices as (m, n, 1); others as they are."""
+    """Scalars as (1, 1, 1), vectors as (1, n, 1), matrices as (m, n, 1); other tensors unchanged."""
 def avg_pool1d(input: Tensor, kernel_size: _int | Sequence[_int], stride: _int | Sequence[_int] = ..., padding: _int | Sequence[_int] = 0, ceil_mode: _bool = False, count_include_pad: _bool = True) -> Tensor:
-    """The mean of each window; elements of the border count as 0 unless `count_include_pad` is False."""
+    """The mean of each window; padding counts as zeros unless `count_include_pad` is False."""
 @overload
 def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: _float | complex = 1, alpha: _float | complex = 1, out: Tensor | None = None) -> Tensor:
     """beta * input + alpha * batch1 @ batch2, batches of matrices."""
@@ -403,23 +422,23 @@ def bernoulli(input: Tensor, *, generator: Generator | None = None, out: Tensor 
 def bernoulli(input: Tensor, p: _float, *, generator: Generator | None = None) -> Tensor:
     """1 with the probability given by each element, or `p` for all, else 0."""
 def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tensor | None = None, pos_weight: Tensor | None = None, reduction: _int = 1) -> Tensor:
-    """`nn.functional.binary_cross_entropy_with_logits`, its reduction 0, 1 or 2 for none, mean or sum."""
+    """`nn.functional.binary_cross_entropy_with_logits`with reduction 0, 1 or 2 for none, mean or sum."""
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: _int = 0) -> Tensor:
     """Number of occurrences of each value in a vector of non-negative integers, or their sums of weights; of at least `minlength` bins."""
 def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
     """Samples of binomial distributions: the successes among `count` trials, floats, of probability `prob` each, which broadcast."""
 def bitwise_and(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
-    """bitwise_and(x, y), element by element, with broadcasting and type promotion."""
+    """Bitwise and of integers; logical and of bool."""
 def bitwise_left_shift(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
-    """bitwise_left_shift(x, y), element by element, with broadcasting and type promotion."""
+    """`input << other` for integers."""
 def bitwise_not(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Bits inverted; of a bool, the opposite."""
 def bitwise_or(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
-    """bitwise_or(x, y), element by element, with broadcasting and type promotion."""
+    """Bitwise or of integers; logical or of bool."""
 def bitwise_right_shift(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
-    """bitwise_right_shift(x, y), element by element, with broadcasting and type promotion."""
+    """`input >> other` for integers; the sign is kept."""
 def bitwise_xor(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
-    """bitwise_xor(x, y), element by element, with broadcasting and type promotion."""
+    """Bitwise exclusive or of integers; logical exclusive or of bool."""
 @overload
 def blackman_window(window_length: _int, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """Blackman's window: 0.42 - 0.5 cos(2 pi x) + 0.08 cos(4 pi x)."""
@@ -449,15 +468,15 @@ def cat(tensors: Sequence[Tensor], dim: _int = 0, *, out: Tensor | None = None) 
 def cdist(x1: Any, x2: Any, p: Any = 2.0, compute_mode: Any = 'use_mm_for_euclid_dist_if_necessary') -> Tensor:
     """p-norm distances of all pairs of rows, (..., P, M) and (..., R, M) -> (..., P, R)."""
 def ceil(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """ceil(x), element by element, with broadcasting and type promotion."""
+    """Smallest integer that is not less than each element."""
 def ceil_(input: Tensor) -> Tensor:
-    """In-place ceil."""
+    """In-place `ceil`: overwrites the tensor and returns it."""
 def celu_(input: Tensor, alpha: _float | complex = 1.0) -> Tensor:
-    """In-place celu."""
+    """In-place `celu`: overwrites the tensor and returns it."""
 def chain_matmul(*matrices: Any, out: Any = None) -> Tensor:
     """The product of matrices, multiplied in the cheapest order. Deprecated in favour of `linalg.multi_dot`."""
 def cholesky(input: Tensor, upper: _bool = False, *, out: Tensor | None = None) -> Tensor:
-    """The Cholesky factor of symmetric positive-definite matrices."""
+    """The Cholesky factor of symmetric positive-definite matrices. Deprecated in favor of `linalg.cholesky`."""
 def cholesky_inverse(input: Tensor, upper: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """The inverse of A, from its Cholesky factor."""
 def cholesky_solve(input: Tensor, input2: Tensor, upper: _bool = False, *, out: Tensor | None = None) -> Tensor:
@@ -469,13 +488,13 @@ def clamp(input: Tensor, min: Tensor | None | _float | complex = None, max: Tens
 def clamp_(input: Tensor, min: Tensor | None | _float | complex = None, max: Tensor | None | _float | complex = None) -> Tensor:
     """Limit to [min, max]; either bound may be None, a number or a tensor. Raises RuntimeError where both are None."""
 def clamp_max(input: Tensor, max: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
-    """clamp_max(x, max), element by element, with broadcasting and type promotion."""
+    """Minimum of each element and `max`."""
 def clamp_max_(input: Tensor, max: Tensor | _float | complex) -> Tensor:
-    """In-place clamp_max."""
+    """In-place `clamp_max`: overwrites the tensor and returns it."""
 def clamp_min(input: Tensor, min: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
-    """clamp_min(x, min), element by element, with broadcasting and type promotion."""
+    """Maximum of each element and `min`."""
 def clamp_min_(input: Tensor, min: Tensor | _float | complex) -> Tensor:
-    """In-place clamp_min."""
+    """In-place `clamp_min`: overwrites the tensor and returns it."""
 def clip(input: Tensor, min: Tensor | None | _float | complex = None, max: Tensor | None | _float | complex = None, *, out: Tensor | None = None) -> Tensor:
     """Elements limited to [min, max]; either bound may be None, a number or a tensor."""
 def clip_(input: Tensor, min: Tensor | None | _float | complex = None, max: Tensor | None | _float | complex = None) -> Tensor:
@@ -515,21 +534,21 @@ def conv_transpose2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, 
 def conv_transpose3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: _int | Sequence[_int] = 1, padding: _int | Sequence[_int] = 0, output_padding: _int | Sequence[_int] = 0, groups: _int = 1, dilation: _int | Sequence[_int] = 1) -> Tensor:
     """The transpose of conv3d: input (N, C, *3 sizes), weight (C, O / groups, *kernel) -> (N, O, *sizes)."""
 def convolution(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Sequence[_int], padding: Sequence[_int], dilation: Sequence[_int], transposed: _bool, output_padding: Sequence[_int], groups: _int) -> Tensor:
-    """Convolution, or `transposed`, of as many dimensions as the weight has after its first two."""
+    """Convolution, or transposed convolution, with a dimension for each of the weight's after its first two."""
 def copysign(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
-    """copysign(x, y), element by element, with broadcasting and type promotion."""
+    """Magnitude of `input` with the sign of `other`."""
 def corrcoef(input: Tensor) -> Tensor:
     """Pearson correlation coefficients of variables (rows) by observations (columns)."""
 def cos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """cos(x), element by element, with broadcasting and type promotion."""
+    """Cosine of each element, in radians."""
 def cos_(input: Tensor) -> Tensor:
-    """In-place cos."""
+    """In-place `cos`: overwrites the tensor and returns it."""
 def cosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """cosh(x), element by element, with broadcasting and type promotion."""
+    """Hyperbolic cosine of each element."""
 def cosh_(input: Tensor) -> Tensor:
-    """In-place cosh."""
+    """In-place `cosh`: overwrites the tensor and returns it."""
 def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: _float = 0.0, reduction: _int = 1) -> Tensor:
-    """`nn.functional.cosine_embedding_loss`, its reduction 0, 1 or 2 for none, mean or sum."""
+    """`nn.functional.cosine_embedding_loss`with reduction 0, 1 or 2 for none, mean or sum."""
 def count_nonzero(input: Tensor, dim: _int | None = None) -> Tensor:
     """Number of elements that are not zero."""
 def cov(input: Tensor, *, correction: _int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
@@ -537,7 +556,7 @@ def cov(input: Tensor, *, correction: _int = 1, fweights: Tensor | None = None, 
 def cross(input: Tensor, other: Tensor, dim: _int | None = None, *, out: Tensor | None = None) -> Tensor:
     """The cross product along a dimension of size 3; by default the first such."""
 def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Sequence[_int] | Tensor, target_lengths: Sequence[_int] | Tensor, blank: _int = 0, reduction: _int = 1, zero_infinity: _bool = False) -> Tensor:
-    """`nn.functional.ctc_loss`, its reduction 0, 1 or 2 for none, mean or sum."""
+    """`nn.functional.ctc_loss`with reduction 0, 1 or 2 for none, mean or sum."""
 def cummax(input: Tensor, dim: _int, *, out: Tensor | Sequence[Tensor] | None = None) -> return_types.cummax:
     """(values, indices): the greatest element so far along a dimension, and its last place."""
 def cummin(input: Tensor, dim: _int, *, out: Tensor | Sequence[Tensor] | None = None) -> return_types.cummin:
@@ -553,9 +572,9 @@ def cumulative_trapezoid(y: Tensor, x: Tensor, *, dim: _int = -1) -> Tensor:
 def cumulative_trapezoid(y: Tensor, *, dx: _float | complex = 1, dim: _int = -1) -> Tensor:
     """Running area under y along a dimension by the trapezoidal rule."""
 def deg2rad(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """deg2rad(x), element by element, with broadcasting and type promotion."""
+    """Degrees to radians."""
 def deg2rad_(input: Tensor) -> Tensor:
-    """In-place deg2rad."""
+    """In-place `deg2rad`: overwrites the tensor and returns it."""
 def det(input: Tensor) -> Tensor:
     """Determinants of square matrices."""
 def detach(input: Tensor) -> Tensor:
@@ -579,7 +598,7 @@ def diagonal_scatter(input: Tensor, src: Tensor, offset: _int = 0, dim1: _int = 
 def diff(input: Tensor, n: _int = 1, dim: _int = -1, prepend: Tensor | None = None, append: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
     """n-th differences of neighbours along a dimension; `prepend` and `append` are concatenated first."""
 def digamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """digamma(x), element by element, with broadcasting and type promotion."""
+    """Digamma function: the derivative of `lgamma`."""
 def dist(input: Tensor, other: Tensor, p: _float | complex = 2) -> Tensor:
     """The p-norm of input - other."""
 def div(input: Tensor | _float | complex, other: Tensor | _float | complex, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
@@ -603,15 +622,15 @@ def dsplit(input: Tensor, indices: Sequence[_int]) -> tuple[Tensor, ...]:
 def dstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """Tensors concatenated along dimension 2."""
 def einsum(equation: str, *operands: Sequence[Tensor]) -> Tensor:
-    """The sum of products that `equation` names, as "bij,bjk->bik"; "..." stands for leading dimensions, a repeated letter for a diagonal."""
+    """Sums of products over the subscripts of `equation`, such as "bij,bjk->bik"."""
 def embedding(weight: Tensor, indices: Tensor, padding_idx: _int = -1, scale_grad_by_freq: _bool = False, sparse: _bool = False) -> Tensor:
-    """`nn.functional.embedding`; -1 is no padding."""
+    """`nn.functional.embedding`; -1 means no padding."""
 @overload
 def embedding_bag(weight: Tensor, indices: Tensor, offsets: Tensor, scale_grad_by_freq: _bool, mode: _int, sparse: _bool, per_sample_weights: Tensor | None, include_last_offset: _bool, padding_idx: _int | None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """`nn.functional.embedding_bag`, its mode 0, 1 or 2 for sum, mean or max; the bags alone, in a tuple."""
+    """`nn.functional.embedding_bag` with mode 0, 1 or 2 for sum, mean or max. Returns the bags in a tuple of one."""
 @overload
 def embedding_bag(weight: Tensor, indices: Tensor, offsets: Tensor, scale_grad_by_freq: _bool = False, mode: _int = 0, sparse: _bool = False, per_sample_weights: Tensor | None = None, include_last_offset: _bool = False) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """`nn.functional.embedding_bag`, its mode 0, 1 or 2 for sum, mean or max; the bags alone, in a tuple."""
+    """`nn.functional.embedding_bag` with mode 0, 1 or 2 for sum, mean or max. Returns the bags in a tuple of one."""
 @overload
 def empty(size: Sequence[_int], *, memory_format: _memory_format | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """A tensor of uninitialised memory."""
@@ -621,35 +640,35 @@ def empty(*size: _int, memory_format: _memory_format | None = None, out: Tensor 
 def empty_like(input: Tensor, *, memory_format: _memory_format | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """A tensor with the shape and memory order of `input`."""
 def eq(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
-    """eq(x, y), element by element, with broadcasting and type promotion."""
+    """Whether elements are equal: a bool tensor. NaN equals nothing."""
 def equal(input: Tensor, other: Tensor) -> _bool:
     """Whether shapes and all elements agree."""
 def erf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """erf(x), element by element, with broadcasting and type promotion."""
+    """Error function, 2 / sqrt(pi) times the integral of exp(-t**2) from 0."""
 def erf_(input: Tensor) -> Tensor:
-    """In-place erf."""
+    """In-place `erf`: overwrites the tensor and returns it."""
 def erfc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """erfc(x), element by element, with broadcasting and type promotion."""
+    """Complementary error function, 1 - erf(input), accurate for large elements."""
 def erfc_(input: Tensor) -> Tensor:
-    """In-place erfc."""
+    """In-place `erfc`: overwrites the tensor and returns it."""
 def erfinv(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """erfinv(x), element by element, with broadcasting and type promotion."""
+    """Inverse of `erf` on (-1, 1); infinite at -1 and 1."""
 def exp(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """exp(x), element by element, with broadcasting and type promotion."""
+    """Exponential of each element, e ** input."""
 def exp2(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """exp2(x), element by element, with broadcasting and type promotion."""
+    """2 to the power of each element."""
 def exp2_(input: Tensor) -> Tensor:
-    """In-place exp2."""
+    """In-place `exp2`: overwrites the tensor and returns it."""
 def exp_(input: Tensor) -> Tensor:
-    """In-place exp."""
+    """In-place `exp`: overwrites the tensor and returns it."""
 def expand_copy(input: Tensor, size: Sequence[_int], *, implicit: _bool = False, out: Tensor | None = None) -> Tensor:
     """A copy of the view that `expand` returns."""
 def expit(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """sigmoid(x), element by element, with broadcasting and type promotion."""
+    """Logistic sigmoid, 1 / (1 + exp(-input))."""
 def expm1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """expm1(x), element by element, with broadcasting and type promotion."""
+    """exp(input) - 1, accurate near 0."""
 def expm1_(input: Tensor) -> Tensor:
-    """In-place expm1."""
+    """In-place `expm1`: overwrites the tensor and returns it."""
 @overload
 def eye(n: _int, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """The identity matrix, (n, m)."""
@@ -659,21 +678,21 @@ def eye(n: _int, m: _int, *, out: Tensor | None = None, dtype: _dtype | None = N
 def feature_alpha_dropout_(input: Tensor, p: _float, train: _bool) -> Tensor:
     """`nn.functional.feature_alpha_dropout` in place."""
 def feature_dropout(input: Tensor, p: _float, train: _bool) -> Tensor:
-    """Whole channels (N, C, ...) are zeroed."""
+    """Zero whole channels of (N, C, ...)."""
 def feature_dropout_(input: Tensor, p: _float, train: _bool) -> Tensor:
-    """The same in place."""
+    """`feature_dropout` in place."""
 def fill(input: Tensor, value: Tensor | _float | complex) -> Tensor:
     """A copy of `input` after fill_."""
 def fill_(input: Tensor, value: Tensor | _float | complex) -> Tensor:
     """Fill with `value`. Raises RuntimeError for a number that the dtype does not hold."""
 def fix(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """trunc(x), element by element, with broadcasting and type promotion."""
+    """Each element rounded towards 0."""
 def fix_(input: Tensor) -> Tensor:
-    """In-place trunc."""
+    """In-place `trunc`: overwrites the tensor and returns it."""
 def flatten(input: Tensor, start_dim: _int = 0, end_dim: _int = -1) -> Tensor:
     """Dimensions start_dim to end_dim (inclusive) as one."""
 def flip(input: Tensor, dims: Sequence[_int]) -> Tensor:
-    """Elements in reverse order along dimensions; a copy, in the order in memory that a turned tensor has."""
+    """Elements in reverse order along dimensions; a copy that keeps the memory order of a transposed tensor."""
 def fliplr(input: Tensor) -> Tensor:
     """Left-right flip: dimension 1 in reverse order."""
 def flipud(input: Tensor) -> Tensor:
@@ -681,21 +700,21 @@ def flipud(input: Tensor) -> Tensor:
 def float_power(input: Tensor, exponent: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
     """input ** exponent in float64, or complex128."""
 def floor(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """floor(x), element by element, with broadcasting and type promotion."""
+    """Greatest integer that is not greater than each element."""
 def floor_(input: Tensor) -> Tensor:
-    """In-place floor."""
+    """In-place `floor`: overwrites the tensor and returns it."""
 def floor_divide(input: Tensor | _float | complex, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
     """Quotient rounded towards minus infinity."""
 def fmax(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """fmax(x, y), element by element, with broadcasting and type promotion."""
+    """Larger of two elements; the number where the other one is NaN."""
 def fmin(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """fmin(x, y), element by element, with broadcasting and type promotion."""
+    """Smaller of two elements; the number where the other one is NaN."""
 def fmod(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
     """Remainder with the sign of `input`."""
 def frac(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """frac(x), element by element, with broadcasting and type promotion."""
+    """Fractional part of each element, with its sign."""
 def frac_(input: Tensor) -> Tensor:
-    """In-place frac."""
+    """In-place `frac`: overwrites the tensor and returns it."""
 def frexp(input: Tensor, *, out: Tensor | Sequence[Tensor] | None = None) -> return_types.frexp:
     """(mantissa, exponent) with input = mantissa * 2 ** exponent and 0.5 <= |mantissa| < 1; the exponent is int32."""
 def frobenius_norm(input: Tensor, dim: _int | Sequence[_int], keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
@@ -707,11 +726,11 @@ def full_like(input: Tensor, fill_value: _float | complex, *, memory_format: _me
 def gather(input: Tensor, dim: _int, index: Tensor, *, sparse_grad: _bool = False, out: Tensor | None = None) -> Tensor:
     """out[i][j] = input[index[i][j]][j] for dim 0, and so on: shaped like `index`, which may not exceed input in other dimensions."""
 def gcd(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """gcd(x, y), element by element, with broadcasting and type promotion."""
+    """Greatest common divisor of integers."""
 def gcd_(input: Tensor, other: Tensor) -> Tensor:
-    """In-place gcd."""
+    """In-place `gcd`: overwrites the tensor and returns it."""
 def ge(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
-    """ge(x, y), element by element, with broadcasting and type promotion."""
+    """Whether `input >= other`: a bool tensor."""
 def geqrf(input: Tensor, *, out: Tensor | Sequence[Tensor] | None = None) -> return_types.geqrf:
     """(a, tau):"""
 def ger(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -723,11 +742,11 @@ def get_device(input: Tensor) -> _int:
 def gradient(input: Tensor, *, spacing: _float | complex | None = None, dim: _int | None = None, edge_order: _int = 1) -> tuple[Tensor, ...]:
     """Estimated derivatives along dimensions (all by default): second-order accurate inside, of order `edge_order` at the ends."""
 def greater(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
-    """gt(x, y), element by element, with broadcasting and type promotion."""
+    """Whether `input > other`: a bool tensor."""
 def greater_equal(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
-    """ge(x, y), element by element, with broadcasting and type promotion."""
+    """Whether `input >= other`: a bool tensor."""
 def grid_sampler(input: Tensor, grid: Tensor, interpolation_mode: _int, padding_mode: _int, align_corners: _bool) -> Tensor:
-    """`nn.functional.grid_sample`, its modes by number."""
+    """`nn.functional.grid_sample` with numeric modes."""
 def grid_sampler_2d(input: Tensor, grid: Tensor, interpolation_mode: _int, padding_mode: _int, align_corners: _bool) -> Tensor:
     """`grid_sampler` of images (N, C, H, W)."""
 def grid_sampler_3d(input: Tensor, grid: Tensor, interpolation_mode: _int, padding_mode: _int, align_corners: _bool) -> Tensor:
@@ -735,7 +754,7 @@ def grid_sampler_3d(input: Tensor, grid: Tensor, interpolation_mode: _int, paddi
 def gru_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:
     """The next h (N, H)."""
 def gt(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
-    """gt(x, y), element by element, with broadcasting and type promotion."""
+    """Whether `input > other`: a bool tensor."""
 @overload
 def hamming_window(window_length: _int, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """Hamming's window: alpha - beta cos(2 pi x)."""
@@ -759,15 +778,15 @@ def hardshrink(input: Tensor, lambd: _float | complex = 0.5, *, out: Tensor | No
 def hash_tensor(input: Tensor, dim: _int | Sequence[_int] = ..., *, keepdim: _bool = False, mode: _int = 0, out: Tensor | None = None) -> Tensor:
     """The exclusive or of the bits of all elements, or along dimensions, as float64 or int64."""
 def heaviside(input: Tensor, values: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """heaviside(x, values), element by element, with broadcasting and type promotion."""
+    """Step function: 0 below 0, 1 above, `values` at 0."""
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: _float = 1.0, reduction: _int = 1) -> Tensor:
-    """`nn.functional.hinge_embedding_loss`, its reduction 0, 1 or 2 for none, mean or sum."""
+    """`nn.functional.hinge_embedding_loss`with reduction 0, 1 or 2 for none, mean or sum."""
 def histc(input: Tensor, bins: _int = 100, min: _float | complex = 0, max: _float | complex = 0, *, out: Tensor | None = None) -> Tensor:
     """Histogram of `bins` equal bins over [min, max], by default the data's range; elements outside are not counted."""
 def histogram(input: Tensor, bins: _int = 100, *, range: Sequence[_float] | None = None, weight: Tensor | None = None, density: _bool = False, out: Tensor | Sequence[Tensor] | None = None) -> return_types.histogram:
-    """(hist, bin_edges): counts, or sums of weights, between edges (given, or `bins` equal parts of `range`); as a `density` its integral is 1."""
+    """(hist, bin_edges): counts, or sums of weights, between edges or in `bins` equal parts of `range`."""
 def histogramdd(input: Tensor, bins: _int | Sequence[_int] | Sequence[Tensor], range: Sequence[_float] | None = None, weight: Tensor | None = None, density: _bool = False) -> return_types.histogramdd:
-    """(hist, bin_edges) of points (..., D) in D dimensions: hist has one for each, bin_edges D vectors, given or of `bins` equal parts of `range`'s D pairs."""
+    """(hist, bin_edges) of points (..., D): a D-dimensional histogram and D vectors of edges."""
 @overload
 def hsplit(input: Tensor, sections: _int) -> tuple[Tensor, ...]:
     """`tensor_split` into columns: along dimension 1, or 0 of a vector."""
@@ -777,11 +796,11 @@ def hsplit(input: Tensor, indices: Sequence[_int]) -> tuple[Tensor, ...]:
 def hstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """Tensors concatenated along dimension 1, vectors along 0."""
 def hypot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """hypot(x, y), element by element, with broadcasting and type promotion."""
+    """sqrt(input**2 + other**2), without overflow."""
 def i0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """i0(x), element by element, with broadcasting and type promotion."""
+    """Modified Bessel function of the first kind, order 0."""
 def i0_(input: Tensor) -> Tensor:
-    """In-place i0."""
+    """In-place `i0`: overwrites the tensor and returns it."""
 def igamma(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Regularised lower incomplete gamma function P(input, other). There is no gradient for `input`."""
 def igammac(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -806,6 +825,8 @@ def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Sums of products over the last dimension of both; a number multiplies."""
 def instance_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, use_input_stats: _bool, momentum: _float, eps: _float, cudnn_enabled: _bool) -> Tensor:
     """`nn.functional.instance_norm`."""
+def int_repr(input: Tensor) -> Any:
+    """A copy of the integers."""
 def inverse(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The inverse of square matrices (..., N, N). Raises LinAlgError for singular ones."""
 def is_complex(input: Tensor) -> _bool:
@@ -831,7 +852,7 @@ def is_tensor(obj: Any) -> _bool:
 def isclose(input: Tensor, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> Tensor:
     """|input - other| <= atol + rtol * |other|, or equal infinities, or both NaN where `equal_nan`."""
 def isfinite(input: Tensor) -> Tensor:
-    """isfinite(x), element by element, with broadcasting and type promotion."""
+    """Whether elements are neither infinite nor NaN: a bool tensor."""
 @overload
 def isin(elements: Tensor, test_elements: Tensor, *, assume_unique: _bool = False, invert: _bool = False, out: Tensor | None = None) -> Tensor:
     """Whether each element is among `test_elements`."""
@@ -842,17 +863,17 @@ def isin(element: _float | complex, test_elements: Tensor, *, assume_unique: _bo
 def isin(elements: Tensor, test_element: _float | complex, *, assume_unique: _bool = False, invert: _bool = False, out: Tensor | None = None) -> Tensor:
     """Whether each element is among `test_elements`."""
 def isinf(input: Tensor) -> Tensor:
-    """isinf(x), element by element, with broadcasting and type promotion."""
+    """Whether elements are infinite: a bool tensor."""
 def isnan(input: Tensor) -> Tensor:
-    """isnan(x), element by element, with broadcasting and type promotion."""
+    """Whether elements are NaN: a bool tensor."""
 def isneginf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """isneginf(x), element by element, with broadcasting and type promotion."""
+    """Whether elements are minus infinity: a bool tensor."""
 def isposinf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """isposinf(x), element by element, with broadcasting and type promotion."""
+    """Whether elements are plus infinity: a bool tensor."""
 def isreal(input: Tensor) -> Tensor:
     """Whether each element's imaginary part is 0."""
 def istft(input: Tensor, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: Tensor | None = None, center: _bool = True, normalized: _bool = False, onesided: _bool | None = None, length: _int | None = None, return_complex: _bool = False) -> Tensor:
-    """The signal that has this short-time transform: frames are added where they overlap, over the windows' squares (Griffin and Lim, 1984)."""
+    """The signal of a short-time transform: overlapping frames are added and divided by the windows' squares (Griffin and Lim, 1984)."""
 @overload
 def kaiser_window(window_length: _int, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """Kaiser's window: I0(beta sqrt(1 - (2 x - 1)^2)) / I0(beta)."""
@@ -863,29 +884,29 @@ def kaiser_window(window_length: _int, periodic: _bool, *, dtype: _dtype | None 
 def kaiser_window(window_length: _int, periodic: _bool, beta: _float, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """Kaiser's window: I0(beta sqrt(1 - (2 x - 1)^2)) / I0(beta)."""
 def kl_div(input: Tensor, target: Tensor, reduction: _int = 1, *, log_target: _bool = False) -> Tensor:
-    """`nn.functional.kl_div`, its reduction 0, 1 or 2 for none, mean or sum."""
+    """`nn.functional.kl_div`with reduction 0, 1 or 2 for none, mean or sum."""
 def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The Kronecker product: every element of `input` times all of `other`."""
 def kthvalue(input: Tensor, k: _int, dim: _int = -1, keepdim: _bool = False, *, out: Tensor | Sequence[Tensor] | None = None) -> return_types.kthvalue:
     """(values, indices) of the k-th smallest element (from 1) along a dimension."""
 def lcm(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """lcm(x, y), element by element, with broadcasting and type promotion."""
+    """Least common multiple of integers."""
 def lcm_(input: Tensor, other: Tensor) -> Tensor:
-    """In-place lcm."""
+    """In-place `lcm`: overwrites the tensor and returns it."""
 def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """input * 2 ** other; with integers `other`, in the dtype of a floating `input`."""
 def ldexp_(input: Tensor, other: Tensor) -> Tensor:
     """In-place ldexp."""
 def le(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
-    """le(x, y), element by element, with broadcasting and type promotion."""
+    """Whether `input <= other`: a bool tensor."""
 def lerp(input: Tensor, end: Tensor, weight: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
-    """lerp(x, end, weight), element by element, with broadcasting and type promotion."""
+    """Linear interpolation, `input + weight * (end - input)`."""
 def less(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
-    """lt(x, y), element by element, with broadcasting and type promotion."""
+    """Whether `input < other`: a bool tensor."""
 def less_equal(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
-    """le(x, y), element by element, with broadcasting and type promotion."""
+    """Whether `input <= other`: a bool tensor."""
 def lgamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """lgamma(x), element by element, with broadcasting and type promotion."""
+    """Logarithm of the absolute value of the gamma function."""
 @overload
 def linspace(start: _float | complex, end: _float | complex, steps: _int | None = None, *, out: Tensor | None = None, dtype: _dtype | None = None, device: _device | str | _int | None = None, requires_grad: _bool = False, pin_memory: _bool = False) -> Tensor:
     """`steps` numbers from `start` to `end`, evenly spaced, both ends included."""
@@ -893,41 +914,41 @@ def linspace(start: _float | complex, end: _float | complex, steps: _int | None 
 def linspace(start: Tensor | _float | complex, end: Tensor | _float | complex, steps: _int, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """`steps` numbers from `start` to `end`, evenly spaced, both ends included."""
 def lobpcg(A: Tensor, k: _int | None = None, B: Tensor | None = None, X: Tensor | None = None, n: _int | None = None, iK: Tensor | None = None, niter: _int | None = None, tol: _float | None = None, largest: _bool | None = None, method: str | None = None, tracker: None = None, ortho_iparams: Any = None, ortho_fparams: Any = None, ortho_bparams: Any = None) -> tuple[Tensor, Tensor]:
-    """(k eigenvalues, eigenvectors) of A x = λ B x, the largest ones unless told otherwise, for symmetric A and positive-definite B (..., N, N)."""
+    """(k eigenvalues, eigenvectors) of A x = λ B x for symmetric A and positive-definite B (..., N, N); the largest ones by default."""
 def log(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """log(x), element by element, with broadcasting and type promotion."""
+    """Natural logarithm of each element; NaN below 0, minus infinity at 0."""
 def log10(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """log10(x), element by element, with broadcasting and type promotion."""
+    """Logarithm to base 10 of each element."""
 def log10_(input: Tensor) -> Tensor:
-    """In-place log10."""
+    """In-place `log10`: overwrites the tensor and returns it."""
 def log1p(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """log1p(x), element by element, with broadcasting and type promotion."""
+    """log(1 + input), accurate near 0."""
 def log1p_(input: Tensor) -> Tensor:
-    """In-place log1p."""
+    """In-place `log1p`: overwrites the tensor and returns it."""
 def log2(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """log2(x), element by element, with broadcasting and type promotion."""
+    """Logarithm to base 2 of each element."""
 def log2_(input: Tensor) -> Tensor:
-    """In-place log2."""
+    """In-place `log2`: overwrites the tensor and returns it."""
 def log_(input: Tensor) -> Tensor:
-    """In-place log."""
+    """In-place `log`: overwrites the tensor and returns it."""
 def log_softmax(input: Tensor, dim: _int, dtype: _dtype | None = None, *, out: Tensor | None = None) -> Tensor:
     """log(softmax(x)) along a dimension, computed directly."""
 def logaddexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """logaddexp(x, y), element by element, with broadcasting and type promotion."""
+    """log(exp(input) + exp(other)), without overflow."""
 def logaddexp2(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """logaddexp2(x, y), element by element, with broadcasting and type promotion."""
+    """log2(2**input + 2**other), without overflow."""
 def logcumsumexp(input: Tensor, dim: _int, *, out: Tensor | None = None) -> Tensor:
     """Logarithm of the running sum of exponentials along a dimension, without overflow."""
 def logdet(input: Tensor) -> Tensor:
     """The logarithm of determinants; NaN for negative ones of real matrices."""
 def logical_and(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """logical_and(x, y), element by element, with broadcasting and type promotion."""
+    """Whether both elements are nonzero: a bool tensor."""
 def logical_not(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """logical_not(x), element by element, with broadcasting and type promotion."""
+    """Whether elements are zero: a bool tensor."""
 def logical_or(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """logical_or(x, y), element by element, with broadcasting and type promotion."""
+    """Whether at least one of two elements is nonzero: a bool tensor."""
 def logical_xor(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """logical_xor(x, y), element by element, with broadcasting and type promotion."""
+    """Whether exactly one of two elements is nonzero: a bool tensor."""
 def logit(input: Tensor, eps: _float | None = None, *, out: Tensor | None = None) -> Tensor:
     """log(x / (1 - x)), x kept within [eps, 1 - eps] where eps is given."""
 def logit_(input: Tensor, eps: _float | None = None) -> Tensor:
@@ -941,19 +962,19 @@ def logspace(start: Tensor | _float | complex, end: Tensor | _float | complex, s
 def logsumexp(input: Tensor, dim: _int | Sequence[_int], keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """log(sum(exp(x))) over dimensions, shifted by the maximum so that nothing overflows."""
 def lstm_cell(input: Tensor, hx: Sequence[Tensor], w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """The next (h, c) of (N, H) each."""
+    """The next (h, c), (N, H) each."""
 def lt(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
-    """lt(x, y), element by element, with broadcasting and type promotion."""
+    """Whether `input < other`: a bool tensor."""
 def lu(A: Any, pivot: Any = True, get_infos: Any = False, out: Any = None) -> tuple[Tensor, ...]:
-    """(L and U in one matrix, pivots), and infos if requested; `numod.linalg.lu_factor_ex` is the newer form."""
+    """(L and U in one matrix, pivots), and infos if requested. Deprecated in favor of `linalg.lu_factor_ex`."""
 def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor | None = None) -> Tensor:
     """X with A X = b, from `lu_factor` of A: the older order of arguments."""
 def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: _bool = True, unpack_pivots: _bool = True, *, out: Tensor | Sequence[Tensor] | None = None) -> return_types.lu_unpack:
-    """(P, L, U) from `lu_factor`; what is not requested is empty."""
+    """(P, L, U) from `lu_factor`; tensors that are not requested are empty."""
 def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: _float = 0.0, reduction: _int = 1) -> Tensor:
-    """`nn.functional.margin_ranking_loss`, its reduction 0, 1 or 2 for none, mean or sum."""
+    """`nn.functional.margin_ranking_loss`with reduction 0, 1 or 2 for none, mean or sum."""
 def masked_fill(input: Tensor, mask: Tensor, value: Tensor | _float | complex) -> Tensor:
-    """`value` where mask is true, else `input`; the dtype is that of input. The result is row-major, as PyTorch's."""
+    """`value` where mask is true, else `input`, in the dtype of input. The result is row-major, as PyTorch's."""
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """A copy of input, broadcast with mask, with the elements of source written where mask is true."""
 def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -974,15 +995,15 @@ def max(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
 def max(input: Tensor, dim: _int, keepdim: _bool = False, *, out: Tensor | Sequence[Tensor] | None = None) -> return_types.max:
     """The greatest element; with `dim`, (values, indices) along it; with a tensor, the elementwise maximum."""
 def max_pool1d(input: Tensor, kernel_size: _int | Sequence[_int], stride: _int | Sequence[_int] = ..., padding: _int | Sequence[_int] = 0, dilation: _int | Sequence[_int] = 1, ceil_mode: _bool = False) -> Tensor:
-    """The greatest element of each window; with `return_indices` also its place in the plane."""
+    """The maximum of each window; with `return_indices`, also its index in the plane."""
 def max_pool1d_with_indices(input: Tensor, kernel_size: _int | Sequence[_int], stride: _int | Sequence[_int] = ..., padding: _int | Sequence[_int] = 0, dilation: _int | Sequence[_int] = 1, ceil_mode: _bool = False) -> tuple[Tensor, Tensor]:
     """(maxima, indices)."""
 def max_pool2d(input: Tensor, kernel_size: _int | Sequence[_int], stride: _int | Sequence[_int] = ..., padding: _int | Sequence[_int] = 0, dilation: _int | Sequence[_int] = 1, ceil_mode: _bool = False) -> Tensor:
-    """The greatest element of each window; with `return_indices` also its place in the plane."""
+    """The maximum of each window; with `return_indices`, also its index in the plane."""
 def max_pool3d(input: Tensor, kernel_size: _int | Sequence[_int], stride: _int | Sequence[_int] = ..., padding: _int | Sequence[_int] = 0, dilation: _int | Sequence[_int] = 1, ceil_mode: _bool = False) -> Tensor:
-    """The greatest element of each window; with `return_indices` also its place in the plane."""
+    """The maximum of each window; with `return_indices`, also its index in the plane."""
 def maximum(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """maximum(x, y), element by element, with broadcasting and type promotion."""
+    """Larger of two elements; NaN if one is NaN."""
 @overload
 def mean(input: Tensor, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
     """Mean over dimensions (all by default) of a floating tensor."""
@@ -1007,7 +1028,7 @@ def min(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
 def min(input: Tensor, dim: _int, keepdim: _bool = False, *, out: Tensor | Sequence[Tensor] | None = None) -> return_types.min:
     """The least element; with `dim`, (values, indices) along it; with a tensor, the elementwise minimum."""
 def minimum(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """minimum(x, y), element by element, with broadcasting and type promotion."""
+    """Smaller of two elements; NaN if one is NaN."""
 @overload
 def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Product of two matrices."""
@@ -1023,11 +1044,11 @@ def movedim(input: Tensor, source: _int | Sequence[_int], destination: _int | Se
 def msort(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Sorted along the first dimension."""
 def mul(input: Tensor | _float | complex, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
-    """mul(x, y), element by element, with broadcasting and type promotion."""
+    """Product of two tensors, or of a tensor and a number."""
 def multinomial(input: Tensor, num_samples: _int, replacement: _bool = False, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
     """Indices drawn with probabilities in proportion to a row of weights:"""
 def multiply(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """mul(x, y), element by element, with broadcasting and type promotion."""
+    """Product of two tensors, or of a tensor and a number."""
 def mv(input: Tensor, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Matrix times vector."""
 def mvlgamma(input: Tensor, p: _int, *, out: Tensor | None = None) -> Tensor:
@@ -1053,23 +1074,23 @@ def narrow(input: Tensor, dim: _int, start: Tensor | _int, length: _int) -> Tens
 def narrow_copy(input: Tensor, dim: _int, start: _int, length: _int, *, out: Tensor | None = None) -> Tensor:
     """A copy of `length` elements of a dimension from `start` on."""
 def native_batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, training: _bool, momentum: _float, eps: _float, *, out: Tensor | Sequence[Tensor] | None = None) -> tuple[Tensor, Tensor, Tensor]:
-    """(batch_norm, means and reciprocals of the standard deviations of the batch); the last two have no gradients, and are empty where not `training`."""
+    """(batch_norm, means, reciprocal standard deviations)."""
 def native_group_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, N: _int, C: _int, HxW: _int, group: _int, eps: _float) -> tuple[Tensor, Tensor, Tensor]:
-    """(group_norm, means (N, group), reciprocals of the standard deviations (N, group))."""
+    """(group_norm, means (N, group), reciprocal standard deviations (N, group))."""
 def native_layer_norm(input: Tensor, normalized_shape: Sequence[_int], weight: Tensor | None, bias: Tensor | None, eps: _float) -> tuple[Tensor, Tensor, Tensor]:
-    """(layer_norm, means, reciprocals of the standard deviations), the last two with sizes of 1 for the normalised dimensions and without gradients."""
+    """(layer_norm, means, reciprocal standard deviations)."""
 def ne(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
-    """ne(x, y), element by element, with broadcasting and type promotion."""
+    """Whether elements differ: a bool tensor. NaN differs from everything."""
 def neg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """neg(x), element by element, with broadcasting and type promotion."""
+    """Negative of each element."""
 def neg_(input: Tensor) -> Tensor:
-    """In-place neg."""
+    """In-place `neg`: overwrites the tensor and returns it."""
 def negative(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """neg(x), element by element, with broadcasting and type promotion."""
+    """Negative of each element."""
 def negative_(input: Tensor) -> Tensor:
-    """In-place neg."""
+    """In-place `neg`: overwrites the tensor and returns it."""
 def nextafter(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The next number of the tensor's own dtype towards `other`."""
+    """The next number of the tensor's dtype towards `other`."""
 def nonzero(input: Tensor, *, as_tuple: Any = False, out: Tensor | None = None) -> Tensor:
     """Indices of the nonzero elements, (count, ndim), or with `as_tuple` a vector per dimension."""
 def nonzero_static(input: Tensor, *, size: _int, fill_value: _int = -1, out: Tensor | None = None) -> Tensor:
@@ -1077,9 +1098,9 @@ def nonzero_static(input: Tensor, *, size: _int, fill_value: _int = -1, out: Ten
 def norm(input: Any, p: _float | str | None = 'fro', dim: Any = None, keepdim: Any = False, out: Any = None, dtype: Any = None) -> Tensor:
     """The vector norm of all elements, or over dimensions; "nuc" the sum of singular values."""
 def norm_except_dim(v: Tensor, pow: _int = 2, dim: _int = 0) -> Tensor:
-    """Norms of the slices along a dimension, which stays; of all elements for dim -1."""
+    """Norms of the slices along a dimension, which is kept; the norm of all elements for dim -1."""
 def not_equal(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
-    """ne(x, y), element by element, with broadcasting and type promotion."""
+    """Whether elements differ: a bool tensor. NaN differs from everything."""
 @overload
 def nuclear_norm(input: Tensor, dim: _int | Sequence[_int], keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """The sum of singular values of matrices."""
@@ -1115,7 +1136,7 @@ def pinverse(input: Tensor, rcond: _float = 1e-15) -> Tensor:
 def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     """Samples of Poisson distributions with the elements as rates."""
 def poisson_nll_loss(input: Tensor, target: Tensor, log_input: _bool, full: _bool, eps: _float, reduction: _int) -> Tensor:
-    """`nn.functional.poisson_nll_loss`, its reduction 0, 1 or 2 for none, mean or sum."""
+    """`nn.functional.poisson_nll_loss`with reduction 0, 1 or 2 for none, mean or sum."""
 def polar(abs: Tensor, angle: Tensor, *, out: Tensor | None = None) -> Tensor:
     """abs * (cos(angle) + i sin(angle))."""
 def polygamma(n: _int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -1132,14 +1153,24 @@ def prod(input: Tensor, dim: _int, keepdim: _bool = False, *, dtype: _dtype | No
     """Product over a dimension (all by default); integers and bool give int64."""
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: _bool = False) -> Tensor:
     """A copy of `input` after put_."""
+def q_per_channel_axis(input: Tensor) -> Any:
+    """The dimension of the channels."""
+def q_per_channel_scales(input: Tensor) -> Any:
+    """The scales of a per-channel scheme."""
+def q_per_channel_zero_points(input: Tensor) -> Any:
+    """The zero points of a per-channel scheme."""
+def q_scale(input: Tensor) -> Any:
+    """The scale of a per-tensor scheme."""
+def q_zero_point(input: Tensor) -> Any:
+    """The zero point of a per-tensor scheme."""
 def qr(input: Tensor, some: _bool = True, *, out: Tensor | Sequence[Tensor] | None = None) -> return_types.qr:
-    """(Q, R), reduced where `some`, else complete."""
+    """(Q, R), reduced where `some`, else complete. Deprecated in favor of `linalg.qr`."""
 def quantile(input: Tensor, q: Tensor | _float, dim: _int | None = None, keepdim: _bool = False, *, interpolation: str = 'linear', out: Tensor | None = None) -> Tensor:
     """Quantiles `q` (in [0, 1]) along a dimension or of all elements, NaN if there is one; a vector q adds a first dimension."""
 def rad2deg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """rad2deg(x), element by element, with broadcasting and type promotion."""
+    """Radians to degrees."""
 def rad2deg_(input: Tensor) -> Tensor:
-    """In-place rad2deg."""
+    """In-place `rad2deg`: overwrites the tensor and returns it."""
 @overload
 def rand(size: Sequence[_int], *, generator: Generator | None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """Uniform in [0, 1); of a complex number both parts."""
@@ -1213,19 +1244,19 @@ def randperm(n: _int, *, generator: Generator | None, out: Tensor | None = None,
 def randperm(n: _int, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """A random permutation of 0 .. n-1, drawn on the CPU and moved to `device`."""
 def range(start: _float | complex, end: _float | complex, step: _float | complex = 1, *, out: Tensor | None = None, dtype: _dtype | None = None, device: _device | str | _int | None = None, requires_grad: _bool = False, pin_memory: _bool = False) -> Tensor:
-    """As arange, `end` included. Deprecated, as in PyTorch: it is not what Python's range does."""
+    """Like arange, but `end` is included. Deprecated, as in PyTorch, since Python's range excludes `end`."""
 def ravel(input: Tensor) -> Tensor:
     """All elements in one dimension; a view only where they lie one after the other."""
 def real(input: Tensor) -> Tensor:
     """The real parts, as a view; a real tensor itself."""
 def reciprocal(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """reciprocal(x), element by element, with broadcasting and type promotion."""
+    """1 / input."""
 def reciprocal_(input: Tensor) -> Tensor:
-    """In-place reciprocal."""
+    """In-place `reciprocal`: overwrites the tensor and returns it."""
 def relu(input: Tensor) -> Tensor:
-    """relu(x), element by element, with broadcasting and type promotion."""
+    """Each element, or 0 if it is negative."""
 def relu_(input: Tensor) -> Tensor:
-    """In-place relu."""
+    """In-place `relu`: overwrites the tensor and returns it."""
 def remainder(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
     """Remainder with the sign of `other`."""
 def renorm(input: Tensor, p: _float | complex, dim: _int, maxnorm: _float | complex, *, out: Tensor | None = None) -> Tensor:
@@ -1278,9 +1309,9 @@ def row_stack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor
 def rrelu_(input: Tensor, lower: _float | complex = 0.125, upper: _float | complex = 0.3333333333333333, training: _bool = False, generator: Generator | None = None) -> Tensor:
     """`nn.functional.rrelu` in place."""
 def rsqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """rsqrt(x), element by element, with broadcasting and type promotion."""
+    """1 / sqrt(input); infinite at 0, NaN below."""
 def rsqrt_(input: Tensor) -> Tensor:
-    """In-place rsqrt."""
+    """In-place `rsqrt`: overwrites the tensor and returns it."""
 def rsub(input: Tensor, other: _float | complex, alpha: _float | complex = 1) -> Tensor:
     """other - alpha * input."""
 def scalar_tensor(s: _float | complex, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
@@ -1300,11 +1331,11 @@ def scatter(input: Tensor, dim: _int, index: Tensor, value: _float | complex, *,
 def scatter_add(input: Tensor, dim: _int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Tensor:
     """A copy of `input` after scatter_add_."""
 def scatter_reduce(input: Tensor, dim: _int, index: Tensor, src: Tensor, reduce: str, *, include_self: _bool = True, out: Tensor | None = None) -> Tensor:
-    """input with src reduced into it at index along a dimension, by sum, prod, mean, amax or amin; with the values of input, unless `include_self` is false."""
+    """Reduce src into input at index along a dimension, by sum, prod, mean, amax or amin."""
 def searchsorted(sorted_sequence: Tensor, input: Tensor, *, out_int32: _bool = False, right: _bool = False, side: str | None = None, sorter: Tensor | None = None, out: Tensor | None = None) -> Tensor:
     """Insertion points in sorted rows: how many elements are less than the value or, with `right`, not greater."""
 def segment_reduce(data: Tensor, reduce: str, *, lengths: Tensor | None = None, indices: Tensor | None = None, offsets: Tensor | None = None, axis: _int = 0, unsafe: _bool = False, initial: _float | complex | None = None) -> Tensor:
-    """Neighbouring slices of `data` (*batch, n, ...) reduced by "sum", "mean", "max", "min" or "prod": segments of `lengths` (*batch, segments) along `axis`."""
+    """Reduce segments of `data` (*batch, n, ...) by "sum", "mean", "max", "min" or "prod"."""
 def select(input: Tensor, dim: _int, index: _int) -> Tensor:
     """One index of a dimension, which is removed; a view."""
 def select_copy(input: Tensor, dim: _int, index: _int, *, out: Tensor | None = None) -> Tensor:
@@ -1314,31 +1345,31 @@ def select_scatter(input: Tensor, src: Tensor, dim: _int, index: _int) -> Tensor
 def selu(input: Tensor) -> Tensor:
     """selu of every element; no parameters."""
 def selu_(input: Tensor) -> Tensor:
-    """In-place selu."""
+    """In-place `selu`: overwrites the tensor and returns it."""
 def set_default_tensor_type(t: object) -> None:
     """The default dtype and device by the name or class of an old tensor type, such as `FloatTensor` or `cuda.FloatTensor`."""
 def sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The direction: x / |x| of a complex number, the sign of a real one, 0 of 0."""
 def sigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """sigmoid(x), element by element, with broadcasting and type promotion."""
+    """Logistic sigmoid, 1 / (1 + exp(-input))."""
 def sigmoid_(input: Tensor) -> Tensor:
-    """In-place sigmoid."""
+    """In-place `sigmoid`: overwrites the tensor and returns it."""
 def sign(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """sign(x), element by element, with broadcasting and type promotion."""
+    """Sign of each element: -1, 0 or 1."""
 def signbit(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """signbit(x), element by element, with broadcasting and type promotion."""
+    """Whether the sign bit is set, also of -0.0: a bool tensor."""
 def sin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """sin(x), element by element, with broadcasting and type promotion."""
+    """Sine of each element, in radians."""
 def sin_(input: Tensor) -> Tensor:
-    """In-place sin."""
+    """In-place `sin`: overwrites the tensor and returns it."""
 def sinc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """sinc(x), element by element, with broadcasting and type promotion."""
+    """sin(pi x) / (pi x), and 1 at 0."""
 def sinc_(input: Tensor) -> Tensor:
-    """In-place sinc."""
+    """In-place `sinc`: overwrites the tensor and returns it."""
 def sinh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """sinh(x), element by element, with broadcasting and type promotion."""
+    """Hyperbolic sine of each element."""
 def sinh_(input: Tensor) -> Tensor:
-    """In-place sinh."""
+    """In-place `sinh`: overwrites the tensor and returns it."""
 def slice_scatter(input: Tensor, src: Tensor, dim: _int = 0, start: _int | None = None, end: _int | None = None, step: _int = 1, *, out: Tensor | None = None) -> Tensor:
     """A copy of input with every `step`-th slice from `start` to `end` of a dimension replaced by src."""
 def slogdet(input: Tensor, *, out: Tensor | Sequence[Tensor] | None = None) -> return_types.slogdet:
@@ -1362,13 +1393,13 @@ def split_with_sizes_copy(input: Tensor, split_sizes: Sequence[_int], dim: _int 
 def spmm(input: Tensor, mat2: Tensor) -> Tensor:
     """Product of two matrices."""
 def sqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """sqrt(x), element by element, with broadcasting and type promotion."""
+    """Square root of each element; NaN below 0."""
 def sqrt_(input: Tensor) -> Tensor:
-    """In-place sqrt."""
+    """In-place `sqrt`: overwrites the tensor and returns it."""
 def square(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """square(x), element by element, with broadcasting and type promotion."""
+    """Square of each element."""
 def square_(input: Tensor) -> Tensor:
-    """In-place square."""
+    """In-place `square`: overwrites the tensor and returns it."""
 @overload
 def squeeze(input: Tensor) -> Tensor:
     """Dimensions of size 1 removed, all or the given ones."""
@@ -1402,7 +1433,7 @@ def std_mean(input: Tensor, dim: _int | Sequence[_int] | None = None, *, correct
 def std_mean(input: Tensor, unbiased: _bool = True) -> tuple[Tensor, Tensor]:
     """(standard deviation, mean) over dimensions."""
 def stft(input: Tensor, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: Tensor | None = None, center: _bool = True, pad_mode: str = 'reflect', normalized: _bool = False, onesided: _bool | None = None, return_complex: _bool | None = None, align_to_window: _bool | None = None) -> Tensor:
-    """Transforms of frames of `n_fft` samples, `hop_length` apart, times `window`: signals (T,) or (B, T) -> (B, frequencies, frames), complex, or pairs of real numbers where `return_complex` is False."""
+    """Transforms of windowed frames of `n_fft` samples, `hop_length` apart: (T,) or (B, T) -> (B, frequencies, frames)."""
 def sub(input: Tensor | _float | complex, other: Tensor | _float | complex, *, alpha: _float | complex | None = 1, out: Tensor | None = None) -> Tensor:
     """input - alpha * other."""
 @overload
@@ -1434,13 +1465,13 @@ def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
 def take_along_dim(input: Tensor, indices: Tensor, dim: _int | None = None, *, out: Tensor | None = None) -> Tensor:
     """As gather, with input and indices broadcast in all other dimensions; without `dim` the flattened tensor is read."""
 def tan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """tan(x), element by element, with broadcasting and type promotion."""
+    """Tangent of each element, in radians."""
 def tan_(input: Tensor) -> Tensor:
-    """In-place tan."""
+    """In-place `tan`: overwrites the tensor and returns it."""
 def tanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """tanh(x), element by element, with broadcasting and type promotion."""
+    """Hyperbolic tangent of each element."""
 def tanh_(input: Tensor) -> Tensor:
-    """In-place tanh."""
+    """In-place `tanh`: overwrites the tensor and returns it."""
 @overload
 def tensor_split(input: Tensor, tensor_indices_or_sections: Tensor, dim: _int = 0) -> tuple[Tensor, ...]:
     """A number of nearly equal parts along a dimension, or the parts between indices; views."""
@@ -1451,13 +1482,13 @@ def tensor_split(input: Tensor, sections: _int, dim: _int = 0) -> tuple[Tensor, 
 def tensor_split(input: Tensor, indices: Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
     """A number of nearly equal parts along a dimension, or the parts between indices; views."""
 def tensordot(a: Any, b: Any, dims: Any = 2, out: Tensor | None = None) -> Tensor:
-    """Sums of products over the last `dims` dimensions of a and the first of b, or over the dimensions listed for each."""
+    """Contract the last `dims` dimensions of a with the first of b, or the two lists of dimensions in `dims`."""
 def threshold(input: Tensor, threshold: _float | complex, value: _float | complex, *, out: Tensor | None = None) -> Tensor:
     """The element where it is above `threshold`, else `value`; integers stay integers."""
 def threshold_(input: Tensor, threshold: _float | complex, value: _float | complex) -> Tensor:
     """In-place threshold."""
 def tile(input: Tensor, dims: Sequence[_int]) -> Tensor:
-    """The tensor repeated along each dimension; where fewer are given, the leading ones are not repeated."""
+    """The tensor repeated along each dimension; with fewer repeats than dimensions, for the last dimensions."""
 def topk(input: Tensor, k: _int, dim: _int = -1, largest: _bool = True, sorted: _bool = True, *, out: Tensor | Sequence[Tensor] | None = None) -> return_types.topk:
     """(values, indices) of the k largest (or smallest) elements along a dimension, in order if `sorted`."""
 def trace(input: Tensor) -> Tensor:
@@ -1479,13 +1510,13 @@ def trapz(y: Tensor, *, dx: _float = 1, dim: _int = -1) -> Tensor:
 def trapz(y: Tensor, x: Tensor, *, dim: _int = -1) -> Tensor:
     """Area under y along a dimension by the trapezoidal rule, at points `x` or in steps of `dx` (1)."""
 def triangular_solve(input: Tensor, A: Tensor, upper: _bool = True, transpose: _bool = False, unitriangular: _bool = False, *, out: Tensor | Sequence[Tensor] | None = None) -> return_types.triangular_solve:
-    """(X with A X = b, a copy of A): the older form of `linalg.solve_triangular`."""
+    """(X with A X = b, a copy of A). Deprecated in favor of `linalg.solve_triangular`."""
 def tril(input: Tensor, diagonal: _int = 0, *, out: Tensor | None = None) -> Tensor:
     """Matrices (..., M, N) with 0 above a diagonal."""
 def tril_indices(row: _int, col: _int, offset: _int = 0, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """Rows and columns, (2, count), of the elements on and below a diagonal of a (row, col) matrix, row by row."""
 def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, margin: _float = 1.0, p: _float = 2, eps: _float = 1e-06, swap: _bool = False, reduction: _int = 1) -> Tensor:
-    """`nn.functional.triplet_margin_loss`, its reduction 0, 1 or 2 for none, mean or sum."""
+    """`nn.functional.triplet_margin_loss`with reduction 0, 1 or 2 for none, mean or sum."""
 def triu(input: Tensor, diagonal: _int = 0, *, out: Tensor | None = None) -> Tensor:
     """Matrices (..., M, N) with 0 below a diagonal."""
 def triu_indices(row: _int, col: _int, offset: _int = 0, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
@@ -1493,9 +1524,9 @@ def triu_indices(row: _int, col: _int, offset: _int = 0, *, dtype: _dtype | None
 def true_divide(input: Tensor | _float | complex, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
     """input / other; `rounding_mode` "floor" or "trunc" rounds the quotient."""
 def trunc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """trunc(x), element by element, with broadcasting and type promotion."""
+    """Each element rounded towards 0."""
 def trunc_(input: Tensor) -> Tensor:
-    """In-place trunc."""
+    """In-place `trunc`: overwrites the tensor and returns it."""
 def typename(obj: Any) -> str:
     """The qualified name of a value's type; `Tensor.type()` for tensors; a class's own name."""
 def unbind(input: Tensor, dim: _int = 0) -> tuple[Tensor, ...]:
@@ -1507,9 +1538,9 @@ def unflatten(input: Tensor, dim: _int, sizes: Sequence[_int]) -> Tensor:
 def unfold_copy(input: Tensor, dimension: _int, size: _int, step: _int, *, out: Tensor | None = None) -> Tensor:
     """A copy of the view that `unfold` returns."""
 def unique(input: Tensor, sorted: _bool = True, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None) -> Tensor | tuple[Tensor, ...]:
-    """The distinct elements (or slices of a dimension), sorted; with `return_inverse` the index of each input among them, with `return_counts` their counts."""
+    """The distinct elements (or slices of a dimension), sorted."""
 def unique_consecutive(input: Tensor, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None) -> Tensor | tuple[Tensor, ...]:
-    """The first of each run of equal elements (or slices of a dimension), in order; results as those of `unique`."""
+    """The first of each run of equal elements (or slices of a dimension), in order; further results as in `unique`."""
 def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     """Flat indices converted to a tuple of coordinates in a tensor of `shape`."""
 def unsafe_chunk(input: Tensor, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
@@ -1517,7 +1548,7 @@ def unsafe_chunk(input: Tensor, chunks: _int, dim: _int = 0) -> tuple[Tensor, ..
 def unsafe_split(input: Tensor, split_size: _int, dim: _int = 0) -> tuple[Tensor, ...]:
     """The same parts, as views that can be written to."""
 def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
-    """The same parts, as views that can be written to."""
+    """Parts of the given sizes, as views that autograd lets one write to."""
 def unsqueeze(input: Tensor, dim: _int) -> Tensor:
     """A dimension of size 1 inserted before `dim`."""
 def unsqueeze_copy(input: Tensor, dim: _int, *, out: Tensor | None = None) -> Tensor:
@@ -1573,9 +1604,9 @@ def where(condition: Tensor) -> tuple[Tensor, ...]:
 def where(condition: Tensor, input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """`input` where condition is true, else `other`; with condition alone, the indices where it is true."""
 def xlogy(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
-    """xlogy(x, y), element by element, with broadcasting and type promotion."""
+    """input * log(other), and 0 where `input` is 0."""
 def xlogy_(input: Tensor, other: Tensor | _float | complex) -> Tensor:
-    """In-place xlogy."""
+    """In-place `xlogy`: overwrites the tensor and returns it."""
 def zero_(input: Tensor) -> Tensor:
     """Fill with zeros."""
 @overload

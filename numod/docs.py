@@ -29,7 +29,7 @@ NAMESPACES = (
     "numod", "numod.nn", "numod.nn.functional", "numod.nn.init", "numod.nn.utils", "numod.optim",
     "numod.optim.lr_scheduler", "numod.autograd", "numod.func", "numod.linalg", "numod.fft", "numod.special",
     "numod.distributions", "numod.utils", "numod.utils.data", "numod.profiler", "numod.serialization", "numod.export",
-    "numod.jit", "numod.cuda", "numod.amp", "numod.testing", "numod.datasets",
+    "numod.jit", "numod.cuda", "numod.amp", "numod.testing", "numod.datasets", "numod.learner",
 )  # fmt: skip
 SETTINGS = """
 project, release, author = "numod", {release!r}, ""

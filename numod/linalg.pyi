@@ -45,10 +45,10 @@ def eig(input: Tensor, *, out: Sequence[Tensor] | None = None) -> return_types.l
     """(eigenvalues, eigenvectors as columns, of length 1), complex also where the matrix is real."""
 @overload
 def eigh(A: Tensor, UPLO: str = 'L', *, out: Tensor | None = None) -> return_types.linalg_eigh:
-    """(eigenvalues in ascending order, eigenvectors as columns) of symmetric matrices, of which only the triangle `UPLO` is read."""
+    """(eigenvalues in ascending order, eigenvectors as columns) of symmetric matrices; only triangle `UPLO` is read."""
 @overload
 def eigh(input: Tensor, UPLO: str = 'L', *, out: Sequence[Tensor] | None = None) -> return_types.linalg_eigh:
-    """(eigenvalues in ascending order, eigenvectors as columns) of symmetric matrices, of which only the triangle `UPLO` is read."""
+    """(eigenvalues in ascending order, eigenvectors as columns) of symmetric matrices; only triangle `UPLO` is read."""
 @overload
 def eigvals(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The eigenvalues of `eig`."""
@@ -87,10 +87,10 @@ def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: _bool = False
     """X with A X = B, from `ldl_factor` of A."""
 @overload
 def lstsq(A: Tensor, B: Tensor, rcond: _float | None = None, *, driver: str | None = None) -> return_types.linalg_lstsq:
-    """(solution, residuals, rank, singular values) of the least-squares problem |A X - B|, the shortest solution where there are several; what the driver does not compute is empty."""
+    """(solution, residuals, rank, singular values) of the least-squares problem |A X - B|."""
 @overload
 def lstsq(input: Tensor, b: Tensor, rcond: _float | None = None, *, driver: str | None = None, out: Sequence[Tensor] | None = None) -> return_types.linalg_lstsq:
-    """(solution, residuals, rank, singular values) of the least-squares problem |A X - B|, the shortest solution where there are several; what the driver does not compute is empty."""
+    """(solution, residuals, rank, singular values) of the least-squares problem |A X - B|."""
 def lu(A: Tensor, *, pivot: _bool = True, out: Tensor | None | Sequence[Tensor] = None) -> return_types.linalg_lu:
     """(P, L, U) with A = P L U; without `pivot`, P is empty."""
 def lu_factor(A: Tensor, *, pivot: _bool = True, out: Sequence[Tensor] | None = None) -> return_types.linalg_lu_factor:
@@ -160,7 +160,7 @@ def svd(A: Tensor, full_matrices: _bool = True, *, driver: str | None = None, ou
 def svdvals(A: Tensor, *, driver: str | None = None, out: Tensor | None = None) -> Tensor:
     """Singular values in descending order."""
 def tensordot(a: Any, b: Any, dims: Any = 2, out: Tensor | None = None) -> Tensor:
-    """Sums of products over the last `dims` dimensions of a and the first of b, or over the dimensions listed for each."""
+    """Contract the last `dims` dimensions of a with the first of b, or the two lists of dimensions in `dims`."""
 @overload
 def tensorinv(A: Tensor, ind: _int = 2, *, out: Tensor | None = None) -> Tensor:
     """The inverse of A seen as a matrix of its first `ind` dimensions by the others."""

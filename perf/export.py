@@ -26,6 +26,7 @@ _NETWORKS = {
     "mlp": networks.perceptron(4, 3, 1, batch=1, activation="Tanh"),
     "resnet18": networks.resnet18(1),
 }
+_FLEXIBLE = "+batch"  # after the name of a network that is exported for batches of 1 to 8
 _CORTEX_M4 = "-mcpu=cortex-m4 -mthumb -mfpu=fpv4-sp-d16 -mfloat-abi=hard -Os"
 _TIMER = """
 #define _POSIX_C_SOURCE 199309L
@@ -108,7 +109,8 @@ class _Exports:
 
             start = time.perf_counter()
             module, inputs = self.network(name)
-            program = module if name == "step" else torch.export.export(module, inputs)
+            flexible = ({0: torch.export.Dim("batch", max=8)},) if name.endswith(_FLEXIBLE) else None
+            program = module if name == "step" else torch.export.export(module, inputs, dynamic_shapes=flexible)
             torch.export.aot_compile(program, self.home / key, targets=(target,), **options)
             self.made[key] = time.perf_counter() - start
         return self.home / key
@@ -120,7 +122,7 @@ class _Exports:
         torch.manual_seed(0)
         if name == "step":
             return _training_step(torch), ()
-        module, inputs = _NETWORKS[name](torch)
+        module, inputs = _NETWORKS[name.removesuffix(_FLEXIBLE)](torch)
         return module.eval(), tuple(map(torch.tensor, inputs))
 
     @cached_property
@@ -195,11 +197,14 @@ def _timer(about: dict) -> str:
     """A C program that prints the seconds of a call."""
     ports = [*about["inputs"], *about["outputs"]]
     state = about.get("stateful")
-    arrays = [f"data{k}[{port['itemsize']} * NET_{port['name'].upper()}_COUNT + 1]" for k, port in enumerate(ports)]
+    sizes = [size["size"] for size in about["sizes"]]
+    given = f"({', '.join(map(str, sizes))})" if sizes else ""
+    counts = [f"NET_{port['name'].upper()}_COUNT{given}" for port in ports]
+    arrays = [f"data{k}[{port['itemsize']} * {count} + 1]" for k, (port, count) in enumerate(zip(ports, counts))]
     declared = "".join(f"static _Alignas(64) unsigned char {array};\n" for array in arrays)
     declared += "static _Alignas(64) unsigned char state[NET_WEIGHTS_BYTES + 1];\n" if state else ""
     text = _TIMER.replace("DECLARED", declared).replace("BEGIN", "net_state_init(state);" if state else "")
-    given = "".join(f", (void *)data{k}" for k in range(len(ports)))
+    given = "".join(f", {size}" for size in sizes) + "".join(f", (void *)data{k}" for k in range(len(ports)))
     return text.replace("BLOCK", "state" if state else "NULL").replace(" GIVEN", given)
 
 
@@ -230,6 +235,7 @@ def _rows(exports: _Exports) -> list[tuple[str, str, Callable[[], tuple[str, boo
         ("LeNet from C / numod.compile from Python", "<= 1.0", partial(_ratio, exports, "lenet", "compiled", 1.0)),
         ("LeNet from C / ONNX Runtime", "<= 0.5", partial(_ratio, exports, "lenet", "onnxruntime", 0.5)),
         ("MLP 4-3-1 from C", "<= 60 ns", lambda: _nanoseconds(exports.from_c("mlp"), 60)),
+        ("MLP 4-3-1 with a batch argument, from C", "", lambda: _nanoseconds(exports.from_c("mlp" + _FLEXIBLE), 1e9)),
         ("its training step from C", "<= 400 ns", lambda: _nanoseconds(exports.from_c("step"), 400)),
         ("ResNet-18 (CIFAR) from C / ONNX Runtime", "<= 0.9", partial(_ratio, exports, "resnet18", "onnxruntime", 0.9)),
         ("LeNet in wasm (simd128, node) / x86-64-v2 from C", "<= 3", partial(_wasm, exports)),

@@ -31,6 +31,7 @@ FOLDERS = [
     "profiler",
     "testing",
     "serialization",
+    "ao",
     "export",
     "datasets",
     "learner",
@@ -107,7 +108,7 @@ RETIRED = {
         "widens": "upcasts_half",
     },
     "autograd": {"foreign": "is_custom_function", "hidden": "what they index", "uses": "what they index"},
-    "core": {"Reading": "ViewAsDtype", "known": "resolve_symbolic"},
+    "core": {"Reading": "ViewAsDtype"},
     "graph": {
         "Reading": "ScalarExpression",
         "behind": "original",

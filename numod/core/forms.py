@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 
 from ..errors import OutOfMemoryError
 from ..ops import table as t
-from . import functions as f, overrides, signatures
+from . import functions as f, overrides, row_texts, signatures
 from .apply import apply, apply_into, copy_among, state
 from .arguments import NO_POSITION, plain_arguments, strict_of, wrong_argument
 from .math.elementwise import EXACT
@@ -42,7 +42,7 @@ def row_function(row: object) -> Callable:
             return function(tensor(inputs[0]), *inputs[1:], out=out)
 
     function.__name__ = function.__qualname__ = row.name
-    function.__doc__ = f"{row.name}({', '.join(row.inputs)}), element by element, with broadcasting and type promotion."
+    function.__doc__ = row_texts.text(row.name, len(row.inputs)) or f"{row.name} of each element; tensors broadcast."
     return function
 
 
@@ -76,7 +76,7 @@ def unary(row: object) -> Callable:
     def method(self: Tensor) -> Tensor:
         return apply(row, (self,))
 
-    method.__name__, method.__doc__ = row.name, f"{row.name} of every element."
+    method.__name__, method.__doc__ = row.name, f"`numod.{row.name}(self)`, elementwise."
     return method
 
 
@@ -88,7 +88,7 @@ def in_place(row: object) -> Callable:
         apply_into(row, row.complete((self, *others)), (self,))
         return self
 
-    method.__name__, method.__doc__ = f"{row.name}_", f"In-place {row.name}."
+    method.__name__, method.__doc__ = f"{row.name}_", f"In-place `{row.name}`: overwrites the tensor and returns it."
     return method
 
 

@@ -73,7 +73,7 @@ def get_printoptions() -> dict[str, Any]:
 
 def format_tensor(tensor: Any, default_dtype: str = "float32") -> str:
     """What `repr(tensor)` shows; the dtype is left out where it is `default_dtype`, int64 or bool."""
-    prefix = f"{type(tensor).__name__}(" if overrides(type(tensor)) and not tensor.is_quantized else _PREFIX
+    prefix = f"{type(tensor).__name__}(" if overrides(type(tensor)) and not _is_quantized(tensor) else _PREFIX
     body = prefix + _body(tensor, len(prefix))
     used = len(body) - body.rfind("\n") + 1  # PyTorch counts two characters too many here, and so where it wraps
     for suffix in _suffixes(tensor, default_dtype):
@@ -91,7 +91,7 @@ def _body(tensor: Any, indent: int) -> str:
         return _ELLIPSIS
     if tensor.numel() == 0:
         return "[]"
-    source = tensor.dequantize() if tensor.is_quantized else tensor.detach().cpu()
+    source = tensor.dequantize() if _is_quantized(tensor) else tensor.detach().cpu()
     values = (source.float() if str(tensor.dtype).endswith("bfloat16") else source).numpy()  # NumPy has no bfloat16
     summarised = tensor.numel() > _options.threshold
     if summarised:  # before formatting, so that only the shown elements cost time
@@ -109,17 +109,21 @@ def _suffixes(tensor: Any, default_dtype: str) -> list[str]:
     suffixes = []
     if tensor.device.type != "cpu":
         suffixes.append(f"device='{tensor.device}'")
-    if tensor.is_quantized or meta or (tensor.ndim != 1 if empty else not _options.edgeitems):
+    if _is_quantized(tensor) or meta or (tensor.ndim != 1 if empty else not _options.edgeitems):
         suffixes.append(f"size={tuple(tensor.shape)}")
     if name not in unmarked:
         suffixes.append(f"dtype={tensor.dtype}")
-    if tensor.is_quantized:
+    if _is_quantized(tensor):
         return suffixes + _quantizer_suffixes(tensor)
     if tensor.grad_fn is not None:
         suffixes.append(f"grad_fn=<{tensor.grad_fn.name()}>")
     elif tensor.requires_grad:
         suffixes.append("requires_grad=True")
     return suffixes
+
+
+def _is_quantized(tensor: Any) -> bool:
+    return getattr(tensor, "is_quantized", False)
 
 
 def _quantizer_suffixes(tensor: Any) -> list[str]:

@@ -22,7 +22,7 @@ class Tensor:
     def backward(self, gradient: Any = None, retain_graph: Any = None, create_graph: Any = False, inputs: Any = None) -> None:
         """Add the gradients of this tensor to `.grad` of the leaves it was computed from. See `numod.autograd.backward`."""
     def register_hook(self, hook: Any) -> Any:
-        """Call `hook(grad)` when this tensor's gradient is computed; what it returns (unless None) replaces the gradient."""
+        """Call `hook(grad)` when this tensor's gradient is computed; a result other than None replaces the gradient."""
     def register_post_accumulate_grad_hook(self, hook: Any) -> Any:
         """Call `hook(self)` when a gradient has been added to this leaf's `.grad`. What it returns is not used."""
     def retain_grad(self) -> None:
@@ -32,6 +32,8 @@ class Tensor:
 
     def dense_dim(self) -> _int:
         """The number of dimensions."""
+    def dequantize(self: Tensor) -> Tensor:
+        """The tensor in float32. Quantized tensors return the values of their integers."""
     def dim_order(self, *, ambiguity_check: _bool | Sequence[_memory_format] = False) -> tuple[_int, ...]:
         """The dimensions ordered from the outermost to the innermost in memory."""
     def get_device(self) -> _int:
@@ -206,13 +208,13 @@ class Tensor:
         """Fill with normal numbers."""
     @overload
     def random_(self, *, generator: Generator | None = None) -> Tensor:
-        """Fill with integers in [from_, to); `random_(to)` starts at 0; where `to` is None, and without bounds, up to what the dtype holds exactly. PyTorch's keyword is `from`."""
+        """Fill with integers in [from_, to); `random_(to)` starts at 0."""
     @overload
     def random_(self, from_: _int, to: _int | None, *, generator: Generator | None = None) -> Tensor:
-        """Fill with integers in [from_, to); `random_(to)` starts at 0; where `to` is None, and without bounds, up to what the dtype holds exactly. PyTorch's keyword is `from`."""
+        """Fill with integers in [from_, to); `random_(to)` starts at 0."""
     @overload
     def random_(self, to: _int, *, generator: Generator | None = None) -> Tensor:
-        """Fill with integers in [from_, to); `random_(to)` starts at 0; where `to` is None, and without bounds, up to what the dtype holds exactly. PyTorch's keyword is `from`."""
+        """Fill with integers in [from_, to); `random_(to)` starts at 0."""
     def uniform_(self, from_: _float = 0, to: _float = 1, *, generator: Generator | None = None) -> Tensor:
         """Fill with uniform numbers in [from_, to); of a complex number both parts. PyTorch's keyword is `from`."""
 
@@ -246,7 +248,7 @@ class Tensor:
     def put_(self, index: Tensor, source: Tensor, accumulate: _bool = False) -> Tensor:
         """Write (or add) the elements of source at indices of the flattened tensor."""
     def scatter_reduce(self, dim: _int, index: Tensor, src: Tensor, reduce: str, *, include_self: _bool = True) -> Tensor:
-        """input with src reduced into it at index along a dimension, by sum, prod, mean, amax or amin; with the values of input, unless `include_self` is false."""
+        """Reduce src into input at index along a dimension, by sum, prod, mean, amax or amin."""
     def scatter_reduce_(self, dim: _int, index: Tensor, src: Tensor, reduce: str, *, include_self: _bool = True) -> Tensor:
         """In-place scatter_reduce."""
     def select_scatter(self, src: Tensor, dim: _int, index: _int) -> Tensor:
@@ -264,10 +266,10 @@ class Tensor:
         """Indices of the nonzero elements, (count, ndim), or with `as_tuple` a vector per dimension."""
     @overload
     def flip(self, dims: Sequence[_int]) -> Tensor:
-        """Elements in reverse order along dimensions; a copy, in the order in memory that a turned tensor has."""
+        """Elements in reverse order along dimensions; a copy that keeps the memory order of a transposed tensor."""
     @overload
     def flip(self, *dims: _int) -> Tensor:
-        """Elements in reverse order along dimensions; a copy, in the order in memory that a turned tensor has."""
+        """Elements in reverse order along dimensions; a copy that keeps the memory order of a transposed tensor."""
     def gather(self, dim: _int, index: Tensor, *, sparse_grad: _bool = False) -> Tensor:
         """out[i][j] = input[index[i][j]][j] for dim 0, and so on: shaped like `index`, which may not exceed input in other dimensions."""
     def index_add(self, dim: _int, index: Tensor, source: Tensor, *, alpha: _float | complex = 1) -> Tensor:
@@ -347,17 +349,17 @@ class Tensor:
     # ---- defined in core/linalg/decompositions.py
 
     def cholesky(self, upper: _bool = False) -> Tensor:
-        """The Cholesky factor of symmetric positive-definite matrices."""
+        """The Cholesky factor of symmetric positive-definite matrices. Deprecated in favor of `linalg.cholesky`."""
     def geqrf(self) -> return_types.geqrf:
         """(a, tau):"""
     def lu(self, pivot: Any = True, get_infos: Any = False) -> tuple[Tensor, ...]:
-        """(L and U in one matrix, pivots), and infos if requested; `numod.linalg.lu_factor_ex` is the newer form."""
+        """(L and U in one matrix, pivots), and infos if requested. Deprecated in favor of `linalg.lu_factor_ex`."""
     def orgqr(self, input2: Tensor) -> Tensor:
         """The first columns of the product of Householder reflections 1 - tau v v^H, with v below the diagonal of A."""
     def ormqr(self, input2: Tensor, input3: Tensor, left: _bool = True, transpose: _bool = False) -> Tensor:
         """Q @ other (or other @ Q), with Q, all its columns, from `geqrf`; or with Q^H."""
     def qr(self, some: _bool = True) -> return_types.qr:
-        """(Q, R), reduced where `some`, else complete."""
+        """(Q, R), reduced where `some`, else complete. Deprecated in favor of `linalg.qr`."""
     def svd(self, some: _bool = True, compute_uv: _bool = True) -> return_types.svd:
         """(U, S, V) with input = U diag(S) V^H; V itself, not transposed. `numod.linalg.svd` is the newer form."""
 
@@ -384,7 +386,7 @@ class Tensor:
     def slogdet(self) -> return_types.slogdet:
         """(sign, logarithm of the absolute value) of determinants."""
     def triangular_solve(self, A: Tensor, upper: _bool = True, transpose: _bool = False, unitriangular: _bool = False) -> return_types.triangular_solve:
-        """(X with A X = b, a copy of A): the older form of `linalg.solve_triangular`."""
+        """(X with A X = b, a copy of A). Deprecated in favor of `linalg.solve_triangular`."""
 
     # ---- defined in core/linalg/products.py
 
@@ -424,7 +426,7 @@ class Tensor:
     def ldexp_(self, other: Tensor) -> Tensor:
         """In-place ldexp."""
     def nextafter(self, other: Tensor) -> Tensor:
-        """The next number of the tensor's own dtype towards `other`."""
+        """The next number of the tensor's dtype towards `other`."""
     def nextafter_(self, other: Tensor) -> Tensor:
         """In-place nextafter."""
     def positive(self) -> Tensor:
@@ -510,7 +512,7 @@ class Tensor:
     def clone(self, *, memory_format: _memory_format | None = None) -> Tensor:
         """A copy with memory of its own."""
     def contiguous(self, memory_format: _memory_format = ...) -> Tensor:
-        """The tensor itself if its elements lie in row-major order (or that of `memory_format`) without gaps, else a copy that does."""
+        """The tensor itself if it is dense in row-major order (or in `memory_format`), else a dense copy."""
     def copy_(self, other: Tensor, non_blocking: _bool = False) -> Tensor:
         """Fill with `other`, which broadcasts and is converted; returns self."""
     def div(self, other: Tensor | _float | complex, *, rounding_mode: str | None = None) -> Tensor:
@@ -534,7 +536,7 @@ class Tensor:
     def logit_(self, eps: _float | None = None) -> Tensor:
         """In-place logit."""
     def masked_fill(self, mask: Tensor, value: Tensor | _float | complex) -> Tensor:
-        """`value` where mask is true, else `input`; the dtype is that of input. The result is row-major, as PyTorch's."""
+        """`value` where mask is true, else `input`, in the dtype of input. The result is row-major, as PyTorch's."""
     def nan_to_num(self, nan: _float | None = None, posinf: _float | None = None, neginf: _float | None = None) -> Tensor:
         """NaN and infinities replaced, in both parts of complex numbers; by default by 0 and the greatest and least finite numbers."""
     def nan_to_num_(self, nan: _float | None = None, posinf: _float | None = None, neginf: _float | None = None) -> Tensor:
@@ -574,11 +576,11 @@ class Tensor:
     def add_(self, other: Tensor | _float | complex, *, alpha: _float | complex | None = 1) -> Tensor:
         """In-place add."""
     def addcdiv(self, tensor1: Tensor, tensor2: Tensor, *, value: _float | complex = 1) -> Tensor:
-        """addcdiv(x, tensor1, tensor2, value), element by element, with broadcasting and type promotion."""
+        """`input + value * tensor1 / tensor2`."""
     def addcdiv_(self, tensor1: Tensor, tensor2: Tensor, *, value: _float | complex = 1) -> Tensor:
         """In-place addcdiv."""
     def addcmul(self, tensor1: Tensor, tensor2: Tensor, *, value: _float | complex = 1) -> Tensor:
-        """addcmul(x, tensor1, tensor2, value), element by element, with broadcasting and type promotion."""
+        """`input + value * tensor1 * tensor2`."""
     def addcmul_(self, tensor1: Tensor, tensor2: Tensor, *, value: _float | complex = 1) -> Tensor:
         """In-place addcmul."""
     def clamp_(self, min: Tensor | None | _float | complex = None, max: Tensor | None | _float | complex = None) -> Tensor:
@@ -783,7 +785,7 @@ class Tensor:
     def histc(self, bins: _int = 100, min: _float | complex = 0, max: _float | complex = 0) -> Tensor:
         """Histogram of `bins` equal bins over [min, max], by default the data's range; elements outside are not counted."""
     def histogram(self, bins: _int = 100, *, range: Sequence[_float] | None = None, weight: Tensor | None = None, density: _bool = False) -> return_types.histogram:
-        """(hist, bin_edges): counts, or sums of weights, between edges (given, or `bins` equal parts of `range`); as a `density` its integral is 1."""
+        """(hist, bin_edges): counts, or sums of weights, between edges or in `bins` equal parts of `range`."""
 
     # ---- defined in core/search/sorting.py
 
@@ -823,9 +825,9 @@ class Tensor:
     # ---- defined in core/search/uniqueness.py
 
     def unique(self, sorted: Any = True, return_inverse: Any = False, return_counts: Any = False, dim: Any = None) -> Tensor | tuple[Tensor, ...]:
-        """The distinct elements (or slices of a dimension), sorted; with `return_inverse` the index of each input among them, with `return_counts` their counts."""
+        """The distinct elements (or slices of a dimension), sorted."""
     def unique_consecutive(self, return_inverse: Any = False, return_counts: Any = False, dim: Any = None) -> Tensor | tuple[Tensor, ...]:
-        """The first of each run of equal elements (or slices of a dimension), in order; results as those of `unique`."""
+        """The first of each run of equal elements (or slices of a dimension), in order; further results as in `unique`."""
 
     # ---- defined in core/shape/arrangement.py
 
@@ -870,12 +872,12 @@ class Tensor:
         """A number of nearly equal parts along a dimension, or the parts between indices; views."""
     @overload
     def tile(self, dims: Sequence[_int]) -> Tensor:
-        """The tensor repeated along each dimension; where fewer are given, the leading ones are not repeated."""
+        """The tensor repeated along each dimension; with fewer repeats than dimensions, for the last dimensions."""
     @overload
     def tile(self, *dims: _int) -> Tensor:
-        """The tensor repeated along each dimension; where fewer are given, the leading ones are not repeated."""
+        """The tensor repeated along each dimension; with fewer repeats than dimensions, for the last dimensions."""
     def unsafe_split_with_sizes(self, split_sizes: Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
-        """The same parts, as views that can be written to."""
+        """Parts of the given sizes, as views that autograd lets one write to."""
     @overload
     def vsplit(self, sections: _int) -> tuple[Tensor, ...]:
         """`tensor_split` into rows: along dimension 0."""
@@ -903,10 +905,10 @@ class Tensor:
         """Replace each element by a Python function of it and another tensor's element; slow, and only on the CPU."""
     @overload
     def resize_(self, size: Sequence[_int], *, memory_format: _memory_format | None = None) -> Tensor:
-        """Resize in place, to another shape row-major from the tensor's first element on; the storage grows if it is too small, and new elements are uninitialised."""
+        """Resize in place to another shape, row-major from the tensor's first element on."""
     @overload
     def resize_(self, *size: _int, memory_format: _memory_format | None = None) -> Tensor:
-        """Resize in place, to another shape row-major from the tensor's first element on; the storage grows if it is too small, and new elements are uninitialised."""
+        """Resize in place to another shape, row-major from the tensor's first element on."""
     def resize_as_(self, the_template: Tensor, *, memory_format: _memory_format | None = None) -> Tensor:
         """`resize_` to the shape of another tensor."""
     @overload
@@ -1060,9 +1062,9 @@ class Tensor:
     # ---- defined in core/signal/spectrograms.py
 
     def istft(self, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: Tensor | None = None, center: _bool = True, normalized: _bool = False, onesided: _bool | None = None, length: _int | None = None, return_complex: _bool = False) -> Tensor:
-        """The signal that has this short-time transform: frames are added where they overlap, over the windows' squares (Griffin and Lim, 1984)."""
+        """The signal of a short-time transform: overlapping frames are added and divided by the windows' squares (Griffin and Lim, 1984)."""
     def stft(self, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: Tensor | None = None, center: _bool = True, pad_mode: str = 'reflect', normalized: _bool = False, onesided: _bool | None = None, return_complex: _bool | None = None, align_to_window: _bool | None = None) -> Tensor:
-        """Transforms of frames of `n_fft` samples, `hop_length` apart, times `window`: signals (T,) or (B, T) -> (B, frequencies, frames), complex, or pairs of real numbers where `return_complex` is False."""
+        """Transforms of windowed frames of `n_fft` samples, `hop_length` apart: (T,) or (B, T) -> (B, frequencies, frames)."""
 
     # ---- defined in core/tensor.py
 
@@ -1158,392 +1160,392 @@ class Tensor:
     # ---- defined in nn/functional/activation.py
 
     def prelu(self, weight: Tensor) -> Tensor:
-        """x where positive, else weight * x; one weight, or one per channel (dimension 1)."""
+        """x where positive, otherwise weight * x, with one weight or one per channel (dimension 1)."""
 
     # ---- defined in ops/table.py
 
     def abs(self) -> Tensor:
-        """abs of every element."""
+        """`numod.abs(self)`, elementwise."""
     def abs_(self) -> Tensor:
-        """In-place abs."""
+        """In-place `abs`: overwrites the tensor and returns it."""
     def absolute(self) -> Tensor:
-        """abs of every element."""
+        """`numod.abs(self)`, elementwise."""
     def absolute_(self) -> Tensor:
-        """In-place abs."""
+        """In-place `abs`: overwrites the tensor and returns it."""
     def acos(self) -> Tensor:
-        """acos of every element."""
+        """`numod.acos(self)`, elementwise."""
     def acos_(self) -> Tensor:
-        """In-place acos."""
+        """In-place `acos`: overwrites the tensor and returns it."""
     def acosh(self) -> Tensor:
-        """acosh of every element."""
+        """`numod.acosh(self)`, elementwise."""
     def acosh_(self) -> Tensor:
-        """In-place acosh."""
+        """In-place `acosh`: overwrites the tensor and returns it."""
     def angle(self) -> Tensor:
-        """angle of every element."""
+        """`numod.angle(self)`, elementwise."""
     def angle_(self) -> Tensor:
-        """In-place angle."""
+        """In-place `angle`: overwrites the tensor and returns it."""
     def arccos(self) -> Tensor:
-        """acos of every element."""
+        """`numod.acos(self)`, elementwise."""
     def arccos_(self) -> Tensor:
-        """In-place acos."""
+        """In-place `acos`: overwrites the tensor and returns it."""
     def arccosh(self) -> Tensor:
-        """acosh of every element."""
+        """`numod.acosh(self)`, elementwise."""
     def arccosh_(self) -> Tensor:
-        """In-place acosh."""
+        """In-place `acosh`: overwrites the tensor and returns it."""
     def arcsin(self) -> Tensor:
-        """asin of every element."""
+        """`numod.asin(self)`, elementwise."""
     def arcsin_(self) -> Tensor:
-        """In-place asin."""
+        """In-place `asin`: overwrites the tensor and returns it."""
     def arcsinh(self) -> Tensor:
-        """asinh of every element."""
+        """`numod.asinh(self)`, elementwise."""
     def arcsinh_(self) -> Tensor:
-        """In-place asinh."""
+        """In-place `asinh`: overwrites the tensor and returns it."""
     def arctan(self) -> Tensor:
-        """atan of every element."""
+        """`numod.atan(self)`, elementwise."""
     def arctan2(self, other: Tensor) -> Tensor:
-        """atan2(x, y), element by element, with broadcasting and type promotion."""
+        """Angle of the point (other, input) in radians, in (-pi, pi]."""
     def arctan2_(self, other: Tensor) -> Tensor:
-        """In-place atan2."""
+        """In-place `atan2`: overwrites the tensor and returns it."""
     def arctan_(self) -> Tensor:
-        """In-place atan."""
+        """In-place `atan`: overwrites the tensor and returns it."""
     def arctanh(self) -> Tensor:
-        """atanh of every element."""
+        """`numod.atanh(self)`, elementwise."""
     def arctanh_(self) -> Tensor:
-        """In-place atanh."""
+        """In-place `atanh`: overwrites the tensor and returns it."""
     def asin(self) -> Tensor:
-        """asin of every element."""
+        """`numod.asin(self)`, elementwise."""
     def asin_(self) -> Tensor:
-        """In-place asin."""
+        """In-place `asin`: overwrites the tensor and returns it."""
     def asinh(self) -> Tensor:
-        """asinh of every element."""
+        """`numod.asinh(self)`, elementwise."""
     def asinh_(self) -> Tensor:
-        """In-place asinh."""
+        """In-place `asinh`: overwrites the tensor and returns it."""
     def atan(self) -> Tensor:
-        """atan of every element."""
+        """`numod.atan(self)`, elementwise."""
     def atan2(self, other: Tensor) -> Tensor:
-        """atan2(x, y), element by element, with broadcasting and type promotion."""
+        """Angle of the point (other, input) in radians, in (-pi, pi]."""
     def atan2_(self, other: Tensor) -> Tensor:
-        """In-place atan2."""
+        """In-place `atan2`: overwrites the tensor and returns it."""
     def atan_(self) -> Tensor:
-        """In-place atan."""
+        """In-place `atan`: overwrites the tensor and returns it."""
     def atanh(self) -> Tensor:
-        """atanh of every element."""
+        """`numod.atanh(self)`, elementwise."""
     def atanh_(self) -> Tensor:
-        """In-place atanh."""
+        """In-place `atanh`: overwrites the tensor and returns it."""
     def bitwise_and(self, other: Tensor | _float | complex) -> Tensor:
-        """bitwise_and(x, y), element by element, with broadcasting and type promotion."""
+        """Bitwise and of integers; logical and of bool."""
     def bitwise_and_(self, other: Tensor | _float | complex) -> Tensor:
-        """In-place bitwise_and."""
+        """In-place `bitwise_and`: overwrites the tensor and returns it."""
     def bitwise_left_shift(self, other: Tensor | _float | complex) -> Tensor:
-        """bitwise_left_shift(x, y), element by element, with broadcasting and type promotion."""
+        """`input << other` for integers."""
     def bitwise_left_shift_(self, other: Tensor | _float | complex) -> Tensor:
-        """In-place bitwise_left_shift."""
+        """In-place `bitwise_left_shift`: overwrites the tensor and returns it."""
     def bitwise_or(self, other: Tensor | _float | complex) -> Tensor:
-        """bitwise_or(x, y), element by element, with broadcasting and type promotion."""
+        """Bitwise or of integers; logical or of bool."""
     def bitwise_or_(self, other: Tensor | _float | complex) -> Tensor:
-        """In-place bitwise_or."""
+        """In-place `bitwise_or`: overwrites the tensor and returns it."""
     def bitwise_right_shift(self, other: Tensor | _float | complex) -> Tensor:
-        """bitwise_right_shift(x, y), element by element, with broadcasting and type promotion."""
+        """`input >> other` for integers; the sign is kept."""
     def bitwise_right_shift_(self, other: Tensor | _float | complex) -> Tensor:
-        """In-place bitwise_right_shift."""
+        """In-place `bitwise_right_shift`: overwrites the tensor and returns it."""
     def bitwise_xor(self, other: Tensor | _float | complex) -> Tensor:
-        """bitwise_xor(x, y), element by element, with broadcasting and type promotion."""
+        """Bitwise exclusive or of integers; logical exclusive or of bool."""
     def bitwise_xor_(self, other: Tensor | _float | complex) -> Tensor:
-        """In-place bitwise_xor."""
+        """In-place `bitwise_xor`: overwrites the tensor and returns it."""
     def ceil(self) -> Tensor:
-        """ceil of every element."""
+        """`numod.ceil(self)`, elementwise."""
     def ceil_(self) -> Tensor:
-        """In-place ceil."""
+        """In-place `ceil`: overwrites the tensor and returns it."""
     def celu_(input: Tensor, alpha: _float | complex = 1.0) -> Tensor:
-        """In-place celu."""
+        """In-place `celu`: overwrites the tensor and returns it."""
     def clamp_max(self, max: Tensor | _float | complex) -> Tensor:
-        """clamp_max(x, max), element by element, with broadcasting and type promotion."""
+        """Minimum of each element and `max`."""
     def clamp_max_(self, max: Tensor | _float | complex) -> Tensor:
-        """In-place clamp_max."""
+        """In-place `clamp_max`: overwrites the tensor and returns it."""
     def clamp_min(self, min: Tensor | _float | complex) -> Tensor:
-        """clamp_min(x, min), element by element, with broadcasting and type promotion."""
+        """Maximum of each element and `min`."""
     def clamp_min_(self, min: Tensor | _float | complex) -> Tensor:
-        """In-place clamp_min."""
+        """In-place `clamp_min`: overwrites the tensor and returns it."""
     def copysign(self, other: Tensor | _float | complex) -> Tensor:
-        """copysign(x, y), element by element, with broadcasting and type promotion."""
+        """Magnitude of `input` with the sign of `other`."""
     def copysign_(self, other: Tensor | _float | complex) -> Tensor:
-        """In-place copysign."""
+        """In-place `copysign`: overwrites the tensor and returns it."""
     def cos(self) -> Tensor:
-        """cos of every element."""
+        """`numod.cos(self)`, elementwise."""
     def cos_(self) -> Tensor:
-        """In-place cos."""
+        """In-place `cos`: overwrites the tensor and returns it."""
     def cosh(self) -> Tensor:
-        """cosh of every element."""
+        """`numod.cosh(self)`, elementwise."""
     def cosh_(self) -> Tensor:
-        """In-place cosh."""
+        """In-place `cosh`: overwrites the tensor and returns it."""
     def deg2rad(self) -> Tensor:
-        """deg2rad of every element."""
+        """`numod.deg2rad(self)`, elementwise."""
     def deg2rad_(self) -> Tensor:
-        """In-place deg2rad."""
+        """In-place `deg2rad`: overwrites the tensor and returns it."""
     def digamma(self) -> Tensor:
-        """digamma of every element."""
+        """`numod.digamma(self)`, elementwise."""
     def digamma_(self) -> Tensor:
-        """In-place digamma."""
+        """In-place `digamma`: overwrites the tensor and returns it."""
     def eq(self, other: Tensor | _float | complex) -> Tensor:
-        """eq(x, y), element by element, with broadcasting and type promotion."""
+        """Whether elements are equal: a bool tensor. NaN equals nothing."""
     def eq_(self, other: Tensor | _float | complex) -> Tensor:
         """In-place eq."""
     def erf(self) -> Tensor:
-        """erf of every element."""
+        """`numod.erf(self)`, elementwise."""
     def erf_(self) -> Tensor:
-        """In-place erf."""
+        """In-place `erf`: overwrites the tensor and returns it."""
     def erfc(self) -> Tensor:
-        """erfc of every element."""
+        """`numod.erfc(self)`, elementwise."""
     def erfc_(self) -> Tensor:
-        """In-place erfc."""
+        """In-place `erfc`: overwrites the tensor and returns it."""
     def erfinv(self) -> Tensor:
-        """erfinv of every element."""
+        """`numod.erfinv(self)`, elementwise."""
     def erfinv_(self) -> Tensor:
-        """In-place erfinv."""
+        """In-place `erfinv`: overwrites the tensor and returns it."""
     def exp(self) -> Tensor:
-        """exp of every element."""
+        """`numod.exp(self)`, elementwise."""
     def exp2(self) -> Tensor:
-        """exp2 of every element."""
+        """`numod.exp2(self)`, elementwise."""
     def exp2_(self) -> Tensor:
-        """In-place exp2."""
+        """In-place `exp2`: overwrites the tensor and returns it."""
     def exp_(self) -> Tensor:
-        """In-place exp."""
+        """In-place `exp`: overwrites the tensor and returns it."""
     def expit(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """sigmoid of every element."""
+        """`numod.sigmoid(self)`, elementwise."""
     def expit_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """In-place sigmoid."""
+        """In-place `sigmoid`: overwrites the tensor and returns it."""
     def expm1(self) -> Tensor:
-        """expm1 of every element."""
+        """`numod.expm1(self)`, elementwise."""
     def expm1_(self) -> Tensor:
-        """In-place expm1."""
+        """In-place `expm1`: overwrites the tensor and returns it."""
     def fix(self) -> Tensor:
-        """trunc of every element."""
+        """`numod.trunc(self)`, elementwise."""
     def fix_(self) -> Tensor:
-        """In-place trunc."""
+        """In-place `trunc`: overwrites the tensor and returns it."""
     def floor(self) -> Tensor:
-        """floor of every element."""
+        """`numod.floor(self)`, elementwise."""
     def floor_(self) -> Tensor:
-        """In-place floor."""
+        """In-place `floor`: overwrites the tensor and returns it."""
     def fmax(self, other: Tensor) -> Tensor:
-        """fmax(x, y), element by element, with broadcasting and type promotion."""
+        """Larger of two elements; the number where the other one is NaN."""
     def fmax_(self, other: Tensor) -> Tensor:
-        """In-place fmax."""
+        """In-place `fmax`: overwrites the tensor and returns it."""
     def fmin(self, other: Tensor) -> Tensor:
-        """fmin(x, y), element by element, with broadcasting and type promotion."""
+        """Smaller of two elements; the number where the other one is NaN."""
     def fmin_(self, other: Tensor) -> Tensor:
-        """In-place fmin."""
+        """In-place `fmin`: overwrites the tensor and returns it."""
     def frac(self) -> Tensor:
-        """frac of every element."""
+        """`numod.frac(self)`, elementwise."""
     def frac_(self) -> Tensor:
-        """In-place frac."""
+        """In-place `frac`: overwrites the tensor and returns it."""
     def gcd(self, other: Tensor) -> Tensor:
-        """gcd(x, y), element by element, with broadcasting and type promotion."""
+        """Greatest common divisor of integers."""
     def gcd_(self, other: Tensor) -> Tensor:
-        """In-place gcd."""
+        """In-place `gcd`: overwrites the tensor and returns it."""
     def ge(self, other: Tensor | _float | complex) -> Tensor:
-        """ge(x, y), element by element, with broadcasting and type promotion."""
+        """Whether `input >= other`: a bool tensor."""
     def ge_(self, other: Tensor | _float | complex) -> Tensor:
         """In-place ge."""
     def greater(self, other: Tensor | _float | complex) -> Tensor:
-        """gt(x, y), element by element, with broadcasting and type promotion."""
+        """Whether `input > other`: a bool tensor."""
     def greater_(self, other: Tensor | _float | complex) -> Tensor:
         """In-place greater."""
     def greater_equal(self, other: Tensor | _float | complex) -> Tensor:
-        """ge(x, y), element by element, with broadcasting and type promotion."""
+        """Whether `input >= other`: a bool tensor."""
     def greater_equal_(self, other: Tensor | _float | complex) -> Tensor:
         """In-place greater_equal."""
     def gt(self, other: Tensor | _float | complex) -> Tensor:
-        """gt(x, y), element by element, with broadcasting and type promotion."""
+        """Whether `input > other`: a bool tensor."""
     def gt_(self, other: Tensor | _float | complex) -> Tensor:
         """In-place gt."""
     def hardshrink(self, lambd: _float | complex = 0.5) -> Tensor:
-        """hardshrink(x, lambd), element by element, with broadcasting and type promotion."""
+        """hardshrink of each element; tensors broadcast."""
     def heaviside(self, values: Tensor) -> Tensor:
-        """heaviside(x, values), element by element, with broadcasting and type promotion."""
+        """Step function: 0 below 0, 1 above, `values` at 0."""
     def heaviside_(self, values: Tensor) -> Tensor:
-        """In-place heaviside."""
+        """In-place `heaviside`: overwrites the tensor and returns it."""
     def hypot(self, other: Tensor) -> Tensor:
-        """hypot(x, y), element by element, with broadcasting and type promotion."""
+        """sqrt(input**2 + other**2), without overflow."""
     def hypot_(self, other: Tensor) -> Tensor:
-        """In-place hypot."""
+        """In-place `hypot`: overwrites the tensor and returns it."""
     def i0(self) -> Tensor:
-        """i0 of every element."""
+        """`numod.i0(self)`, elementwise."""
     def i0_(self) -> Tensor:
-        """In-place i0."""
+        """In-place `i0`: overwrites the tensor and returns it."""
     def isfinite(self) -> Tensor:
-        """isfinite of every element."""
+        """`numod.isfinite(self)`, elementwise."""
     def isinf(self) -> Tensor:
-        """isinf of every element."""
+        """`numod.isinf(self)`, elementwise."""
     def isnan(self) -> Tensor:
-        """isnan of every element."""
+        """`numod.isnan(self)`, elementwise."""
     def isneginf(self) -> Tensor:
-        """isneginf of every element."""
+        """`numod.isneginf(self)`, elementwise."""
     def isposinf(self) -> Tensor:
-        """isposinf of every element."""
+        """`numod.isposinf(self)`, elementwise."""
     def lcm(self, other: Tensor) -> Tensor:
-        """lcm(x, y), element by element, with broadcasting and type promotion."""
+        """Least common multiple of integers."""
     def lcm_(self, other: Tensor) -> Tensor:
-        """In-place lcm."""
+        """In-place `lcm`: overwrites the tensor and returns it."""
     def le(self, other: Tensor | _float | complex) -> Tensor:
-        """le(x, y), element by element, with broadcasting and type promotion."""
+        """Whether `input <= other`: a bool tensor."""
     def le_(self, other: Tensor | _float | complex) -> Tensor:
         """In-place le."""
     def lerp(self, end: Tensor, weight: Tensor | _float | complex) -> Tensor:
-        """lerp(x, end, weight), element by element, with broadcasting and type promotion."""
+        """Linear interpolation, `input + weight * (end - input)`."""
     def lerp_(self, end: Tensor, weight: Tensor | _float | complex) -> Tensor:
-        """In-place lerp."""
+        """In-place `lerp`: overwrites the tensor and returns it."""
     def less(self, other: Tensor | _float | complex) -> Tensor:
-        """lt(x, y), element by element, with broadcasting and type promotion."""
+        """Whether `input < other`: a bool tensor."""
     def less_(self, other: Tensor | _float | complex) -> Tensor:
         """In-place less."""
     def less_equal(self, other: Tensor | _float | complex) -> Tensor:
-        """le(x, y), element by element, with broadcasting and type promotion."""
+        """Whether `input <= other`: a bool tensor."""
     def less_equal_(self, other: Tensor | _float | complex) -> Tensor:
         """In-place less_equal."""
     def lgamma(self) -> Tensor:
-        """lgamma of every element."""
+        """`numod.lgamma(self)`, elementwise."""
     def lgamma_(self) -> Tensor:
-        """In-place lgamma."""
+        """In-place `lgamma`: overwrites the tensor and returns it."""
     def log(self) -> Tensor:
-        """log of every element."""
+        """`numod.log(self)`, elementwise."""
     def log10(self) -> Tensor:
-        """log10 of every element."""
+        """`numod.log10(self)`, elementwise."""
     def log10_(self) -> Tensor:
-        """In-place log10."""
+        """In-place `log10`: overwrites the tensor and returns it."""
     def log1p(self) -> Tensor:
-        """log1p of every element."""
+        """`numod.log1p(self)`, elementwise."""
     def log1p_(self) -> Tensor:
-        """In-place log1p."""
+        """In-place `log1p`: overwrites the tensor and returns it."""
     def log2(self) -> Tensor:
-        """log2 of every element."""
+        """`numod.log2(self)`, elementwise."""
     def log2_(self) -> Tensor:
-        """In-place log2."""
+        """In-place `log2`: overwrites the tensor and returns it."""
     def log_(self) -> Tensor:
-        """In-place log."""
+        """In-place `log`: overwrites the tensor and returns it."""
     def logaddexp(self, other: Tensor) -> Tensor:
-        """logaddexp(x, y), element by element, with broadcasting and type promotion."""
+        """log(exp(input) + exp(other)), without overflow."""
     def logaddexp2(self, other: Tensor) -> Tensor:
-        """logaddexp2(x, y), element by element, with broadcasting and type promotion."""
+        """log2(2**input + 2**other), without overflow."""
     def logaddexp2_(self, other: Tensor) -> Tensor:
-        """In-place logaddexp2."""
+        """In-place `logaddexp2`: overwrites the tensor and returns it."""
     def logaddexp_(self, other: Tensor) -> Tensor:
-        """In-place logaddexp."""
+        """In-place `logaddexp`: overwrites the tensor and returns it."""
     def logical_and(self, other: Tensor) -> Tensor:
-        """logical_and(x, y), element by element, with broadcasting and type promotion."""
+        """Whether both elements are nonzero: a bool tensor."""
     def logical_and_(self, other: Tensor) -> Tensor:
         """In-place logical_and."""
     def logical_not(self) -> Tensor:
-        """logical_not of every element."""
+        """`numod.logical_not(self)`, elementwise."""
     def logical_not_(self) -> Tensor:
         """In-place logical_not."""
     def logical_or(self, other: Tensor) -> Tensor:
-        """logical_or(x, y), element by element, with broadcasting and type promotion."""
+        """Whether at least one of two elements is nonzero: a bool tensor."""
     def logical_or_(self, other: Tensor) -> Tensor:
         """In-place logical_or."""
     def logical_xor(self, other: Tensor) -> Tensor:
-        """logical_xor(x, y), element by element, with broadcasting and type promotion."""
+        """Whether exactly one of two elements is nonzero: a bool tensor."""
     def logical_xor_(self, other: Tensor) -> Tensor:
         """In-place logical_xor."""
     def lt(self, other: Tensor | _float | complex) -> Tensor:
-        """lt(x, y), element by element, with broadcasting and type promotion."""
+        """Whether `input < other`: a bool tensor."""
     def lt_(self, other: Tensor | _float | complex) -> Tensor:
         """In-place lt."""
     def maximum(self, other: Tensor) -> Tensor:
-        """maximum(x, y), element by element, with broadcasting and type promotion."""
+        """Larger of two elements; NaN if one is NaN."""
     def maximum_(self, other: Tensor) -> Tensor:
-        """In-place maximum."""
+        """In-place `maximum`: overwrites the tensor and returns it."""
     def minimum(self, other: Tensor) -> Tensor:
-        """minimum(x, y), element by element, with broadcasting and type promotion."""
+        """Smaller of two elements; NaN if one is NaN."""
     def minimum_(self, other: Tensor) -> Tensor:
-        """In-place minimum."""
+        """In-place `minimum`: overwrites the tensor and returns it."""
     def mul(self, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
-        """mul(x, y), element by element, with broadcasting and type promotion."""
+        """Product of two tensors, or of a tensor and a number."""
     def mul_(self, other: Tensor | _float | complex) -> Tensor:
-        """In-place mul."""
+        """In-place `mul`: overwrites the tensor and returns it."""
     def multiply(self, other: Tensor | _float | complex) -> Tensor:
-        """mul(x, y), element by element, with broadcasting and type promotion."""
+        """Product of two tensors, or of a tensor and a number."""
     def multiply_(self, other: Tensor | _float | complex) -> Tensor:
-        """In-place mul."""
+        """In-place `mul`: overwrites the tensor and returns it."""
     def ne(self, other: Tensor | _float | complex) -> Tensor:
-        """ne(x, y), element by element, with broadcasting and type promotion."""
+        """Whether elements differ: a bool tensor. NaN differs from everything."""
     def ne_(self, other: Tensor | _float | complex) -> Tensor:
         """In-place ne."""
     def neg(self) -> Tensor:
-        """neg of every element."""
+        """`numod.neg(self)`, elementwise."""
     def neg_(self) -> Tensor:
-        """In-place neg."""
+        """In-place `neg`: overwrites the tensor and returns it."""
     def negative(self) -> Tensor:
-        """neg of every element."""
+        """`numod.neg(self)`, elementwise."""
     def negative_(self) -> Tensor:
-        """In-place neg."""
+        """In-place `neg`: overwrites the tensor and returns it."""
     def not_equal(self, other: Tensor | _float | complex) -> Tensor:
-        """ne(x, y), element by element, with broadcasting and type promotion."""
+        """Whether elements differ: a bool tensor. NaN differs from everything."""
     def not_equal_(self, other: Tensor | _float | complex) -> Tensor:
         """In-place not_equal."""
     def rad2deg(self) -> Tensor:
-        """rad2deg of every element."""
+        """`numod.rad2deg(self)`, elementwise."""
     def rad2deg_(self) -> Tensor:
-        """In-place rad2deg."""
+        """In-place `rad2deg`: overwrites the tensor and returns it."""
     def reciprocal(self) -> Tensor:
-        """reciprocal of every element."""
+        """`numod.reciprocal(self)`, elementwise."""
     def reciprocal_(self) -> Tensor:
-        """In-place reciprocal."""
+        """In-place `reciprocal`: overwrites the tensor and returns it."""
     def relu(self) -> Tensor:
-        """relu of every element."""
+        """`numod.relu(self)`, elementwise."""
     def relu_(self) -> Tensor:
-        """In-place relu."""
+        """In-place `relu`: overwrites the tensor and returns it."""
     def rsqrt(self) -> Tensor:
-        """rsqrt of every element."""
+        """`numod.rsqrt(self)`, elementwise."""
     def rsqrt_(self) -> Tensor:
-        """In-place rsqrt."""
+        """In-place `rsqrt`: overwrites the tensor and returns it."""
     def selu_(input: Tensor) -> Tensor:
-        """In-place selu."""
+        """In-place `selu`: overwrites the tensor and returns it."""
     def sigmoid(self) -> Tensor:
-        """sigmoid of every element."""
+        """`numod.sigmoid(self)`, elementwise."""
     def sigmoid_(self) -> Tensor:
-        """In-place sigmoid."""
+        """In-place `sigmoid`: overwrites the tensor and returns it."""
     def sign(self) -> Tensor:
-        """sign of every element."""
+        """`numod.sign(self)`, elementwise."""
     def sign_(self) -> Tensor:
-        """In-place sign."""
+        """In-place `sign`: overwrites the tensor and returns it."""
     def signbit(self) -> Tensor:
-        """signbit of every element."""
+        """`numod.signbit(self)`, elementwise."""
     def sin(self) -> Tensor:
-        """sin of every element."""
+        """`numod.sin(self)`, elementwise."""
     def sin_(self) -> Tensor:
-        """In-place sin."""
+        """In-place `sin`: overwrites the tensor and returns it."""
     def sinc(self) -> Tensor:
-        """sinc of every element."""
+        """`numod.sinc(self)`, elementwise."""
     def sinc_(self) -> Tensor:
-        """In-place sinc."""
+        """In-place `sinc`: overwrites the tensor and returns it."""
     def sinh(self) -> Tensor:
-        """sinh of every element."""
+        """`numod.sinh(self)`, elementwise."""
     def sinh_(self) -> Tensor:
-        """In-place sinh."""
+        """In-place `sinh`: overwrites the tensor and returns it."""
     def sqrt(self) -> Tensor:
-        """sqrt of every element."""
+        """`numod.sqrt(self)`, elementwise."""
     def sqrt_(self) -> Tensor:
-        """In-place sqrt."""
+        """In-place `sqrt`: overwrites the tensor and returns it."""
     def square(self) -> Tensor:
-        """square of every element."""
+        """`numod.square(self)`, elementwise."""
     def square_(self) -> Tensor:
-        """In-place square."""
+        """In-place `square`: overwrites the tensor and returns it."""
     def tan(self) -> Tensor:
-        """tan of every element."""
+        """`numod.tan(self)`, elementwise."""
     def tan_(self) -> Tensor:
-        """In-place tan."""
+        """In-place `tan`: overwrites the tensor and returns it."""
     def tanh(self) -> Tensor:
-        """tanh of every element."""
+        """`numod.tanh(self)`, elementwise."""
     def tanh_(self) -> Tensor:
-        """In-place tanh."""
+        """In-place `tanh`: overwrites the tensor and returns it."""
     def trunc(self) -> Tensor:
-        """trunc of every element."""
+        """`numod.trunc(self)`, elementwise."""
     def trunc_(self) -> Tensor:
-        """In-place trunc."""
+        """In-place `trunc`: overwrites the tensor and returns it."""
     def xlogy(self, other: Tensor | _float | complex) -> Tensor:
-        """xlogy(x, y), element by element, with broadcasting and type promotion."""
+        """input * log(other), and 0 where `input` is 0."""
     def xlogy_(self, other: Tensor | _float | complex) -> Tensor:
-        """In-place xlogy."""
+        """In-place `xlogy`: overwrites the tensor and returns it."""
 
     # ---- operators, defined in core/operators.py
 

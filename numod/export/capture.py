@@ -16,7 +16,8 @@ from ..graph.values.kinds import is_simple
 from ..graph.ir.program import Program, Value
 from ..graph.capture.trace import trace
 from ..nn import Module
-from . import dimensions
+from . import dimensions, problems
+from .problems import ExportError
 from .outputs import with_own_outputs
 from .program import ExportedProgram
 from .sizes import Dynamic, Violation, generalised
@@ -155,6 +156,9 @@ class _Recording:
     def record(self, examples: list[Tensor]) -> Program:
         """The program of a call, whose outputs have memory of their own. State that the call writes is restored."""
         inputs, state = [example.clone() for example in examples], self.state
+        fixed = problems.of_optimizers(state.optimizers)
+        if fixed:
+            raise ExportError(fixed, "export")
         with state.kept() as rewind:
             with no_grad() if isinstance(self.mod, Module) else nullcontext():
                 if state.optimizers:  # their state begins with a step, and gradients must be there
@@ -164,11 +168,9 @@ class _Recording:
                     rewind()
                 gradients = {id(each._grad) for each in state.parameters if each._grad is not None}
                 program = trace(self.run, *inputs)
-            if any(id(tensor) in gradients for tensor in program.held.values()):
-                raise RuntimeError(
-                    "export: gradients of an earlier call take part, which add up from call to call; call "
-                    "optimizer.zero_grad() in the function, before backward()"
-                )
+            adding = problems.adding_up(program, gradients)
+            if adding:
+                raise ExportError([*adding, *problems.problems(program)], "export")
             if state.optimizers:
                 program.gradients = {}
                 rewind()

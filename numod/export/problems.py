@@ -7,17 +7,18 @@ from collections.abc import Sequence
 from ..core.convert.transfer import Move
 from ..graph.backend.lower import Call, lower
 from ..graph.passes.pipeline import optimise
-from ..graph.ir.program import Program, Step
+from ..graph.ir.program import Program, Step, Value
+from ..optim import Optimizer
 from ..serialization.program import unsaveable
 
 
 class ExportError(RuntimeError):
     """A program cannot be exported. `problems` has a line for each reason."""
 
-    def __init__(self, problems: Sequence[str]) -> None:
+    def __init__(self, problems: Sequence[str], name: str = "aot_compile") -> None:
         self.problems = list(problems)
         super().__init__(
-            f"aot_compile: {len(self.problems)} thing{'s' * (len(self.problems) > 1)} cannot be exported:\n  "
+            f"{name}: {len(self.problems)} thing{'s' * (len(self.problems) > 1)} cannot be exported:\n  "
             + "\n  ".join(self.problems)
         )
 
@@ -33,6 +34,28 @@ def problems(program: Program) -> list[str]:
             if isinstance(call, Call) and call.kernel is None
         ]
     return list(dict.fromkeys(found))
+
+
+def of_optimizers(optimizers: dict[str, Optimizer]) -> list[str]:
+    """A line for each optimizer whose steps no program can have."""
+    return [
+        f"{name}: a step of {type(each).__name__} is steered by values in Python; use another optimizer, such as AdamW"
+        for name, each in optimizers.items()
+        if type(each)._updates is Optimizer._updates
+    ]
+
+
+def adding_up(program: Program, gradients: set[int]) -> list[str]:
+    """A line for each step that reads a gradient of an earlier call. `gradients`: ids of those tensors."""
+    values = {value for value, tensor in program.held.items() if id(tensor) in gradients}
+    return list(
+        dict.fromkeys(
+            f"{_place(step)}: gradients of an earlier call take part, which add up from call to call; call "
+            "optimizer.zero_grad() in the function, before backward()"
+            for step in program.steps
+            if isinstance(step, Step) and any(isinstance(input, Value) and input in values for input in step.inputs)
+        )
+    )
 
 
 def _place(step: Step) -> str:

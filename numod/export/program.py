@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from threading import Lock
 from typing import Any
 
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, wrap
+from ..device.layout import layout
+from ..graph.ir.alias_analysis import copied
 from ..graph.ir.program import Program, Value
 from ..graph.backend.executable import Executable
 from ..graph.backend.section import Form
@@ -85,6 +87,24 @@ class ExportedProgram:
         """A Module that runs the program, with the same parameters and state_dict. It runs without gradients."""
         return ExportedModule(self)
 
+    def frozen(self, kept: Sequence[str] = ()) -> ExportedProgram:
+        """The program with copies of its parameters and buffers as constants, but for those named in `kept`."""
+        program = copied(self.program, self.program.steps)
+        copies: dict[int, Tensor] = {}
+        program.held = {
+            value: tensor if self.names.get(value) in kept else _with_copied_memory(tensor, copies)
+            for value, tensor in self.program.held.items()
+        }
+        dynamic = self.dynamic
+        if dynamic is not None:
+            tensors = {name: _with_copied_memory(tensor, copies) for name, tensor in dynamic.tensors.items()}
+            dynamic = Dynamic(dynamic.symbols, dynamic.shapes, dynamic.template, tensors)
+        names = {value: name for value, name in self.names.items() if name in kept}
+        parameters = [name for name in self.parameter_names if name in kept]
+        return ExportedProgram(
+            program, self.spec, self.input_names, names, parameters, self.examples, self.title, self.state, dynamic
+        )
+
     def __str__(self) -> str:
         return f"ExportedProgram {self.title}({', '.join(self.input_names)}):\n{self.program}"
 
@@ -92,6 +112,15 @@ class ExportedProgram:
         raise RuntimeError(
             "Unable to call ExportedProgram directly. You should use `exported_program.module()` instead."
         )
+
+
+def _with_copied_memory(tensor: Tensor, copies: dict[int, Tensor]) -> Tensor:
+    """A tensor over a copy of its memory. `copies`: by the storage, a tensor with the copy, of all that share it."""
+    storage = tensor._storage
+    if id(storage) not in copies:
+        whole = layout((len(storage.data),), tensor.dtype, tensor.device)
+        copies[id(storage)] = wrap(storage, whole, 0).clone()
+    return wrap(copies[id(storage)]._storage, tensor._layout, tensor._offset)
 
 
 class ExportedModule(Module):

@@ -5,11 +5,14 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Mapping
+from types import FunctionType
 from typing import Any
 
 from ..autograd import is_grad_enabled
+from ..core import apply as dispatch
 from ..core.tensor import Tensor
 from ..nn import Module
 from ..serialization import CheckpointError, load_metadata
@@ -94,12 +97,15 @@ def trace(
 
 
 def script(obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None, example_inputs: Any = None) -> Any:
-    """A module as it is, which can also be saved once it has been called or where there are `example_inputs`; a
-    function or class as it is.
+    """A module or function as it is, which can also be saved once it has been called or where there are
+    `example_inputs`; a class as it is.
     """
-    if not isinstance(obj, Module) or isinstance(obj, ScriptModule) or hasattr(type(obj), "_unscripted"):
+    if isinstance(obj, FunctionType):
+        made = obj if hasattr(obj, _EXAMPLES) else _scripted_function(obj)
+    elif not isinstance(obj, Module) or isinstance(obj, ScriptModule) or hasattr(type(obj), "_unscripted"):
         return obj
-    made = _scripted(obj)
+    else:
+        made = _scripted(obj)
     if example_inputs:
         first = (
             example_inputs[0]
@@ -109,9 +115,27 @@ def script(obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None
             else example_inputs
         )
         vars(made)[_EXAMPLES] = tuple(first) if isinstance(first, (tuple, list)) else (first,), {}
-    else:
+    elif isinstance(made, Module):
         _note_first_call(made)
     return made
+
+
+def _scripted_function(function: FunctionType) -> FunctionType:
+    """The function with `save`. It keeps copies of the arguments of its first call."""
+
+    @functools.wraps(function)
+    def scripted(*args: Any, **kwargs: Any) -> Any:
+        if scripted._scripted_with is None and not dispatch.listeners:  # a compiled function must not change it
+            scripted._scripted_with = _copied(args, kwargs)
+        return function(*args, **kwargs)
+
+    scripted._scripted_with = None
+    scripted.save = functools.partial(save, scripted)
+    return scripted
+
+
+def _copied(args: tuple, kwargs: dict) -> tuple[tuple, dict]:
+    return tuple([_copy(arg) for arg in args]), {key: _copy(kwarg) for key, kwarg in kwargs.items()}
 
 
 def _note_first_call(module: Module) -> None:
@@ -119,8 +143,7 @@ def _note_first_call(module: Module) -> None:
 
     def note(module: Module, args: tuple, kwargs: dict) -> None:
         handle.remove()
-        copies = [tuple([_copy(arg) for arg in args]), {key: _copy(kwarg) for key, kwarg in kwargs.items()}]
-        vars(module)[_EXAMPLES] = tuple(copies)
+        vars(module)[_EXAMPLES] = _copied(args, kwargs)
 
     handle = module.register_forward_pre_hook(note, with_kwargs=True)
 
@@ -164,12 +187,12 @@ def _deep_copied(module: Module, memo: dict) -> Module:
     return _scripted(copy.deepcopy(_plain(module), memo))
 
 
-def _captured(module: Module) -> ExportedProgram:
+def _captured(module: Module | FunctionType) -> ExportedProgram:
     if isinstance(module, ExportedModule):
         return module._exported
     examples = vars(module).get(_EXAMPLES)
     if examples is None:
-        name = type(module).__name__
+        name = getattr(module, "__name__", type(module).__name__)
         raise RuntimeError(
             f"jit: {name} has not been called yet, so nothing was captured; call it once, or pass script(..., "
             "example_inputs=[(x,)])"
@@ -182,7 +205,8 @@ def save(m: Any, f: str | os.PathLike, _extra_files: Any = None) -> None:
 
     Raises RuntimeError for a scripted one that was never called, TypeError for others.
     """
-    if not isinstance(m, ExportedModule) and not hasattr(type(m), "_unscripted"):
+    scripted = hasattr(type(m), "_unscripted") or (isinstance(m, FunctionType) and hasattr(m, _EXAMPLES))
+    if not isinstance(m, ExportedModule) and not scripted:
         raise TypeError(f"jit.save: expected a module from trace or script, got {type(m).__name__}")
     save_program(_captured(m), f)
 
@@ -199,7 +223,8 @@ def load(
 
 
 def freeze(mod: Any, preserved_attrs: Any = None, optimize_numerics: bool = True) -> Any:
-    """The module, which must be in evaluation mode, as it is: weights stay arguments of its code.
+    """The module, which must be in evaluation mode, as a program whose weights are constants: copies, which are no
+    parameters. A scripted module that was not called yet stays as it is, as do attributes in `preserved_attrs`.
 
     Raises RuntimeError in training mode.
     """
@@ -208,4 +233,7 @@ def freeze(mod: Any, preserved_attrs: Any = None, optimize_numerics: bool = True
             "Freezing is currently only implemented for modules in eval mode. Please call .eval() on your module "
             "before freezing."
         )
-    return mod
+    is_scripted = hasattr(type(mod), "_unscripted") and vars(mod).get(_EXAMPLES) is not None
+    if not is_scripted and not isinstance(mod, TracedModule):
+        return mod
+    return TracedModule(_captured(mod).frozen(preserved_attrs or ()))

@@ -37,6 +37,7 @@ class State:
 
     modules: dict[str, Module] = field(default_factory=dict)
     optimizers: dict[str, Optimizer] = field(default_factory=dict)
+    fresh: set[int] = field(default_factory=set)  # ids of groups without a step, since `kept` began their states
 
     @property
     def names(self) -> dict[int, str]:
@@ -111,6 +112,8 @@ class State:
             for optimizer in dict.fromkeys(optimizer for optimizer, _ in fresh):
                 for group in optimizer.param_groups:
                     optimizer._updates(to_update(group), group)
+                    if all(any(each is one for _, one in fresh) for each in group["params"]):
+                        self.fresh.add(id(group))
             for state in [optimizer.state[each] for optimizer, each in fresh if each in optimizer.state]:
                 settings.append((state, dict(state)))
                 for value in state.values():
@@ -203,6 +206,11 @@ def _numbers(numbers: Numbers, state: State, names: dict[int, str], made: dict) 
     """(a program that computes an update's numbers, what it returns: values and numbers)."""
     where = _place_of(numbers, state)
     group = {**numbers.group, "lr": _tensor(f"{where[0]}.lr", numbers.group["lr"], names, made)}
+    settings = {}
+    if group.get("dampening") and id(numbers.group) in state.fresh:
+        # the first step of SGD with momentum takes the gradient as it is
+        settings["dampening"] = _tensor(f"{where[0]}.dampening", 0.0, names, made)
+        group |= settings
     former = numbers.states[0] if numbers.states else {}
     counts = {key: _tensor(f"{where[1]}.{key}", former[key], names, made) for key in _COUNTS if key in former}
     states = [{**former, **counts}] if numbers.states else []
@@ -213,10 +221,12 @@ def _numbers(numbers: Numbers, state: State, names: dict[int, str], made: dict) 
         for key, count in counts.items():  # some are replaced, not written to
             if states[0][key] is not count:
                 count.copy_(states[0][key])
+        for key, setting in settings.items():
+            setting.fill_(numbers.group[key])
         return tuple([each if isinstance(each, Tensor) else float(each) for each in found])
 
     with no_grad():
-        before = [(count, count.clone()) for count in counts.values()]
+        before = [(each, each.clone()) for each in (*counts.values(), *settings.values())]
         part = trace(compute)
         for count, value in before:
             count.copy_(value)

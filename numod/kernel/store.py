@@ -98,9 +98,9 @@ def _valid(path: str | None) -> Iterator[tuple[str, bytes]]:
         return
     with Folder(path) as folder:
         key = None if folder.is_roots else cache.secret(folder)
-        for entry in stored:
+        for file in stored:
             with contextlib.suppress(OSError, Malformed):
-                data = folder.read(os.path.basename(entry.path), LIMIT)
+                data = folder.read(os.path.basename(file.path), LIMIT)
                 yield f"{parse(data, key).key}{SUFFIX}", data
 
 
@@ -121,9 +121,9 @@ def unpack(archive: str, folder: str | None = None, trust: bool = False) -> tupl
     accepted = refused = 0
     with Folder(folder, make=True) as target:
         key = cache.secret(target)
-        for entry, data in _entries_of(archive):
+        for kernel_entry, data in _entries_of(archive):
             if trust or _is_sealed(data, key):
-                target.write(entry.file, dump(entry, key))
+                target.write(kernel_entry.file, dump(kernel_entry, key))
                 accepted += 1
             else:
                 refused += 1

@@ -7,7 +7,7 @@ and values beyond the integers' range saturate. Products of integers are in `mat
 from __future__ import annotations
 
 from .pointwise import pointwise
-from .table import round, where
+from .table import maximum, minimum, round, where
 
 
 def steps(x, scale):
@@ -54,6 +54,16 @@ def zero_slope(g, x, scale, zero, low, high):
     return where(is_inside(x, scale, zero, low, high), 0.0, -g * scale)
 
 
+def scale_or_default(scale):
+    """A scale that has a reciprocal: 0.1 for a tensor of zeros, as FBGEMM has it."""
+    return where(scale > 1e-38, maximum(scale, 6.1e-5), 0.1)
+
+
+def zero_of(low, scale, last):
+    """The integer that stands for zero."""
+    return saturated(round(0.0 - minimum(low, 0.0) / scale), 0.0, last)
+
+
 to_integers = {  # name of the integers' dtype -> row
     name: pointwise(f"quantize_{name}", quantized, accepts="f", result=name) for name in ("int8", "uint8", "int32")
 }
@@ -61,6 +71,20 @@ requantize = {
     name: pointwise(f"requantize_{name}", requantized, accepts="f", result=name) for name in ("int8", "uint8")
 }
 for _row in (*to_integers.values(), *requantize.values()):
+    _row.differentiable = False
+# the scale and zero point of a tensor whose values are in [low, high], for the integers 0 to `last`
+range_scale = pointwise(
+    "range_scale",
+    lambda low, high, last: scale_or_default((maximum(high, 0.0) - minimum(low, 0.0)) / last),
+    accepts="f",
+)
+range_zero = pointwise("range_zero", lambda low, scale, last: zero_of(low, scale, last), accepts="f")
+dequantize_product = pointwise(
+    "dequantize_product",
+    lambda total, sums, zero, scale, weight_scale, bias: (total - zero * sums) * (scale * weight_scale) + bias,
+    accepts="f",
+)
+for _row in (range_scale, range_zero, dequantize_product):
     _row.differentiable = False
 fake_quantize = pointwise(
     "fake_quantize",

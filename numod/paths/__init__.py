@@ -41,6 +41,10 @@ HOMES = {  # PyTorch's path -> numod's, both below numod
     "nn.utils.clip_grad": "nn.utils.clip", "nn.utils.convert_parameters": "nn.utils.vector", "utils.hooks": "nn.hooks",
     **dict.fromkeys(("fx.graph_module", "fx.node", "_subclasses", "_subclasses.fake_tensor"), "paths.fx"),
     **dict.fromkeys(("fx.experimental", "fx.experimental.proxy_tensor"), "paths.fx"),
+    "quantization": "ao.quantization",
+    **{f"quantization.{name}": f"ao.quantization.{name}" for name in ("fake_quantize", "observer", "qconfig", "stubs")},
+    **{f"nn.{name}": f"ao.nn.{name}" for name in ("qat", "quantized", "quantized.dynamic", "intrinsic")},
+    **{f"nn.intrinsic.{name}": f"ao.nn.intrinsic.{name}" for name in ("qat", "quantized")},
     "utils.data._utils": "utils.data",
     "utils.data._utils.collate": "utils.data.collate",
 }  # fmt: skip

@@ -10,10 +10,6 @@ from ..errors import name_only
 
 ONE_PROCESS = "ranks hold the whole model; use numod.nn.parallel.DistributedDataParallel"
 _EXPORTER = "it writes no ONNX file; save a recorded program by numod.serialization.save_program"
-_QUANTIZATION = (
-    "DeQuantStub QConfig QConfigMapping QuantStub convert fuse_modules fuse_modules_qat "
-    "get_default_qat_qconfig get_default_qconfig prepare prepare_qat"
-)
 MODULES = {  # PyTorch's path below numod: its names, and what to do instead
     "_custom_ops": ("custom_op impl impl_abstract", "numod.library.custom_op makes an operator of a function"),
     **{
@@ -22,8 +18,6 @@ MODULES = {  # PyTorch's path below numod: its names, and what to do instead
     },
     "_tensor_str": ("PRINT_OPTS _add_suffixes _str_intern _tensor_str",
         "repr(x) is the text, and numod.set_printoptions sets its form"),
-    **{name: (_QUANTIZATION, "Module.to(numod.bfloat16) halves the weights") for name in ("ao", "ao.nn",
-        "ao.nn.quantized", "ao.quantization")},
     "distributed.device_mesh": ("DeviceMesh init_device_mesh", ONE_PROCESS),
     "distributed.rpc": ("RRef init_rpc remote rpc_async rpc_sync shutdown", ONE_PROCESS),
     "distributed.tensor": ("DTensor DeviceMesh Partial Placement Replicate Shard distribute_module distribute_tensor",
@@ -39,8 +33,6 @@ MODULES = {  # PyTorch's path below numod: its names, and what to do instead
     **{f"onnx.symbolic_opset{number}": ("", _EXPORTER) for number in range(9, 21)},
     "onnx.operators": ("reshape_from_tensor_shape shape_as_tensor", _EXPORTER),
     "utils._python_dispatch": ("TorchDispatchMode", "the calls of a function are seen by numod.profiler.profile"),
-    "utils.tensorboard": ("FileWriter RecordWriter SummaryWriter",
-        "the package tensorboardX writes the same files, from numbers and NumPy arrays"),
     "utils.flop_counter": ("FlopCounterMode flop_registry register_flop_formula",
         "numod.profiler.profile(with_flops=True) counts them"),
     "utils.cpp_extension": (

@@ -26,7 +26,7 @@ Cell ChannelNorm ChannelNormGradient FusedMapReduce Convolution Cross CrossEntro
 CrossEntropyTotal Ctc CtcGradient Extremum Flip GammaGradient GridSample GridSlope GridSpread GroupNorm
 GroupNormGradient Linear LongestRun Matmul MaxPool MaxPoolValues Nonzero OverComplex Pad PadBack ComplexPart
 Patches Pdist PlaceGradient Pointwise Gather Recurrence Reduction RowNorm RowNormGradient Running RunningExtremum
-Runs Resample Roll Sample ScatterReduce Searchsorted Select Softmax Sort Stack Substitution Transform Triangle
+Runs Resample Roll Sample ScatterReduce Searchsorted Select Softmax Sort Stack Substitution Transform Triangle WeightOnlyProduct
 Update Scatter""".split()
 COMPOSED = "Attention AttentionGradient Layer LinearGradient".split()  # of the ops above, where they are not on the CPU
 # chosen for tensors there

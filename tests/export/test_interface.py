@@ -27,7 +27,7 @@ def _interface(embedded: bool = True) -> Interface:
 
 
 def test_the_header_has_the_sizes_and_a_code_for_each_fault() -> None:
-    text = header(_interface(), 100, 100, 7)
+    text = header(_interface(), [(_interface(), 100, 100)], 7)
     for line in (
         "NET_ARENA_BYTES    100",
         "NET_WEIGHTS_BYTES  24",
@@ -43,13 +43,13 @@ def test_the_header_has_the_sizes_and_a_code_for_each_fault() -> None:
     )
     assert (
         "int net_selftest(void *arena, size_t arena_bytes);" in text
-        and "int net_selftest(const void *weights" in header(_interface(False), 0, 0, 7)
+        and "int net_selftest(const void *weights" in header(_interface(False), [(_interface(False), 0, 0)], 7)
     )
     assert _interface().messages()[CHECK].endswith("(model.py:7)")
     assert (
-        "net_run(NULL, arena" in example(_interface())
-        and "net.safetensors" in example(_interface(False))
-        and "24 bytes of weights" in readme(_interface(), ["native"], 1)
+        "net_run(NULL, arena" in example(_interface(), [_interface()])
+        and "net.safetensors" in example(_interface(False), [_interface(False)])
+        and "24 bytes of weights" in readme(_interface(), [_interface()], ["native"], 1)
     )
 
 

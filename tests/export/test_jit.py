@@ -86,3 +86,31 @@ def test_load_reads_checkpoints_too_and_freeze_wants_evaluation(tmp_path: Path) 
         torch.jit.freeze(torch.jit.trace(Net(), torch.ones(2, 4)))
     frozen = torch.jit.freeze(torch.jit.trace(Net().eval(), torch.ones(2, 4)))
     assert frozen(torch.ones(2, 4)).shape == (2, 3)
+
+
+def test_a_scripted_function_is_saved_once_it_was_called(tmp_path: Path) -> None:
+    @torch.jit.script
+    def scaled(x: torch.Tensor, by: int = 2) -> torch.Tensor:
+        return x * by + 1
+
+    with pytest.raises(RuntimeError, match="scaled has not been called yet"):
+        scaled.save(tmp_path / "scaled.pt")
+    x = torch.randn(3)
+    fast = torch.compile(scaled, fullgraph=True)
+    assert torch.equal(fast(x), x * 2 + 1) and torch.equal(fast(x), x * 2 + 1)
+    assert torch.equal(scaled(x), x * 2 + 1) and torch.jit.script(scaled) is scaled and scaled.__name__ == "scaled"
+    scaled.save(tmp_path / "scaled.pt")
+    assert torch.equal(torch.jit.load(tmp_path / "scaled.pt")(x), x * 2 + 1)
+
+
+def test_freezing_makes_weights_constants(tmp_path: Path) -> None:
+    net, x = nn.Sequential(nn.Linear(4, 3), nn.Dropout()).eval(), torch.randn(2, 4)
+    want = net(x).detach()
+    frozen = torch.jit.freeze(torch.jit.trace(net, x))
+    kept = torch.jit.freeze(torch.jit.trace(net, x), preserved_attrs=["0.bias"])
+    assert not list(frozen.parameters()) and list(kept.state_dict()) == ["0.bias"]
+    with torch.no_grad():
+        net[0].weight.zero_()
+    assert torch.allclose(frozen(x), want) and "dropout" not in frozen.code
+    torch.jit.save(frozen, tmp_path / "frozen.pt")
+    assert torch.allclose(torch.jit.load(tmp_path / "frozen.pt")(x), want)

@@ -194,3 +194,17 @@ def test_objects_have_their_formats(artifact: Artifact) -> None:
         "aarch64": b"\x7fELF\2",
     }
     assert all(artifact.path(name, library=False).read_bytes().startswith(start) for name, start in starts.items())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_mathematics_needs_no_library_on_bare_processors(dtype: torch.dtype, tmp_path: Path) -> None:
+    def functions(x: torch.Tensor) -> torch.Tensor:
+        found = [torch.exp(x), torch.log(x), torch.sin(x), torch.cos(x), torch.tan(x), torch.tanh(x), torch.erf(x)]
+        found += [x**x, torch.fmod(x, 0.7), torch.lgamma(x), torch.floor(x), torch.round(x), torch.expm1(x)]
+        return torch.stack(found)
+
+    names = ["cortex-m0", "riscv32", *(["wasm"] if shutil.which("wasm-ld") else [])]
+    written = aot_compile(export(functions, (torch.rand(3).to(dtype) + 1,)), tmp_path, targets=names)
+    assert not written.notes
+    for name in names:
+        assert not helpers.undefined_symbols(written.path(name, library=False).read_bytes()), name

@@ -16,7 +16,7 @@ import pytest
 import numod as torch
 from numod import nn
 from numod.device import helpers
-from numod.export import aot_compile, export, load, read_state, save
+from numod.export import ExportError, aot_compile, export, load, read_state, save
 from numod.serialization import load_file
 
 needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
@@ -65,7 +65,8 @@ def test_capture_leaves_everything_as_it_was() -> None:
 
 
 @pytest.mark.parametrize("kind, options", [
-    ("SGD", {}), ("SGD", {"momentum": 0.9, "nesterov": True}), ("AdamW", {}), ("NAdam", {}), ("RAdam", {}), ("ASGD", {}),
+    ("SGD", {}), ("SGD", {"momentum": 0.9, "nesterov": True}),
+    ("SGD", {"momentum": 0.9, "dampening": 0.5}), ("AdamW", {}), ("NAdam", {}), ("RAdam", {}), ("ASGD", {}),
 ], ids=str)  # fmt: skip
 def test_a_loaded_step_trains_as_the_function_does(kind: str, options: dict, tmp_path: Path) -> None:
     net, _, step, inputs = training(kind, **options)
@@ -74,6 +75,30 @@ def test_a_loaded_step_trains_as_the_function_does(kind: str, options: dict, tmp
     assert np.allclose(losses(loaded.module(), inputs, 7), losses(step, inputs, 7), rtol=1e-5, atol=1e-7)
     state = loaded.state_dict
     assert all(torch.allclose(each, state[name], rtol=1e-4, atol=1e-5) for name, each in net.state_dict().items())
+
+
+def test_what_cannot_be_captured_is_in_one_report() -> None:
+    net = nn.Linear(4, 4)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+
+    def adding(x: torch.Tensor) -> torch.Tensor:
+        loss = net(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        return torch.linalg.inv(x)
+
+    with pytest.raises(ExportError) as caught:
+        export(adding, (torch.eye(4),))
+    adds, inverse = caught.value.problems
+    assert "zero_grad" in adds and "inv is computed by NumPy" in inverse
+    assert all(line.startswith("test_training.py:") for line in (adds, inverse))
+
+
+@pytest.mark.parametrize("kind", ["LBFGS", "SparseAdam"])
+def test_optimizers_that_values_steer_are_named(kind: str) -> None:
+    _, _, step, inputs = training(kind)
+    with pytest.raises(ExportError, match=f"optimizer: a step of {kind} is steered by values"):
+        export(step, inputs)
 
 
 def test_gradients_that_add_up_from_call_to_call_are_refused() -> None:

@@ -1,5 +1,6 @@
 """What layers and losses refuse, in PyTorch's words and with its types, whichever of several faults comes first."""
 
+import numpy as np
 import pytest
 
 import numod as torch
@@ -31,6 +32,25 @@ CASES = [
         "internal error: output_size.size\\(\\) must be 2",
         lambda: F.adaptive_max_pool2d(torch.zeros(1, 2, 3, 4), ()),
     ),
+    (TypeError, "'output_size' .*must be int or tuple of ints", lambda: F.adaptive_avg_pool1d(ONE, None)),
+    (TypeError, "'output_size'", lambda: F.adaptive_max_pool2d(torch.zeros(1, 2, 3, 4), True)),
+    (TypeError, "'output_size'", lambda: F.adaptive_avg_pool1d(ONE, (2.0,))),
+    (TypeError, "'stride'", lambda: F.avg_pool2d(torch.zeros(1, 2, 3, 4), 2, 2.0)),
+    (TypeError, "'padding'", lambda: F.max_pool2d(torch.zeros(1, 2, 3, 4), 2, 2, (True, 1))),
+    (TypeError, "'stride'", lambda: F.conv1d(ONE, torch.zeros(1, 1, 2), stride=2.0)),
+    (TypeError, "'dilation'", lambda: F.conv1d(ONE, torch.zeros(1, 1, 2), dilation=(1.0,))),
+    (RuntimeError, "Expected 3D or 4D tensor", lambda: F.fractional_max_pool2d(torch.zeros(3, 4), 2, 2)),
+    (RuntimeError, "non-zero size", lambda: F.fractional_max_pool2d(torch.zeros(2, 0, 3, 4), 2, 2)),
+    (
+        RuntimeError,
+        "sizes must be greater than zero",
+        lambda: F.fractional_max_pool2d(torch.zeros(1, 2, 3, 4), (0, 1), 2),
+    ),
+    (ValueError, "None is not a valid value for reduction", lambda: F.l1_loss(ONE, ONE, reduction=None)),
+    (ValueError, "3 is not a valid value for reduction", lambda: F.binary_cross_entropy(ONE, ONE, reduction=3)),
+    (RuntimeError, "non-positive values for delta", lambda: F.huber_loss(ONE, ONE, delta=float("nan"))),
+    (RuntimeError, "between 0 and 1, but got nan", lambda: F.dropout(ONE, float("nan"))),
+    (RuntimeError, "eps must be non-negative", lambda: F.cosine_similarity(ONE, ONE, eps=-1.0)),
     (RuntimeError, "non-positive stride is not supported", lambda: F.conv1d(ONE, torch.zeros(1, 2, 2), stride=-1)),
     (RuntimeError, "negative padding is not supported", lambda: F.conv1d(ONE, torch.zeros(1, 2, 2), padding=-1)),
     (
@@ -223,3 +243,15 @@ CASES = [
 def test_refusal(error, words, call):
     with pytest.raises(error, match=words):
         call()
+
+
+def test_sizes_are_integers_of_any_kind():
+    x = torch.rand(1, 2, 6, 6)
+    expected = F.avg_pool2d(x, 2, 2).tolist()
+    for size in (np.int64(2), torch.tensor(2), [torch.tensor(2)] * 2, np.array([2, 2]), torch.tensor([2, 2]), (2,)):
+        assert F.avg_pool2d(x, size, size).tolist() == expected
+        assert F.adaptive_avg_pool2d(x, 3).tolist() == expected
+    weight = torch.rand(1, 2, 3, 3)
+    for size in ([torch.tensor(2)] * 2, np.array([2, 2]), range(2, 4)):
+        stride = [int(n) for n in size]
+        assert F.conv2d(x, weight, stride=size).tolist() == F.conv2d(x, weight, stride=stride).tolist()

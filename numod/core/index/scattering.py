@@ -239,7 +239,7 @@ def put_(self: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
     )
 
 
-def _put(op: ix.Write, self: Tensor, places: Tensor, source: Tensor) -> Tensor:
+def _put(op: ix.Scatter, self: Tensor, places: Tensor, source: Tensor) -> Tensor:
     """Write at flat indices that are known to be in range."""
     flat = ravel(self)
     write(op, flat, 0, places, ravel(source))

@@ -148,7 +148,7 @@ def read(input: Tensor, dim: int, index: Tensor) -> Tensor:
     return apply(ix.index_select, (contiguous(input), contiguous(index)), (dim,))
 
 
-def write(op: ix.Write, self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+def write(op: ix.Scatter, self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """Run a write at indices known to be in range on a dense tensor; for any other by way of a dense copy."""
     index, source = contiguous(index), contiguous(source)
     if self._layout.dense:
@@ -290,7 +290,7 @@ def scatter_add_(self: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     return _scatter(ix.scatter_add, self, dim, index, src)
 
 
-def _scatter(op: ix.Write, self: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+def _scatter(op: ix.Scatter, self: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     places = index._layout
     # nothing to write, nor a source whose gradient is 0
     if not places.size and not (src.requires_grad and places.ndim == self.ndim == src.ndim):

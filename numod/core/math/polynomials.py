@@ -11,6 +11,7 @@ from ...ops import table as t
 from .arithmetic import result_type
 from .elementwise import to, write_result
 from .reductions import amax
+from .. import row_texts
 from ..tensor import Tensor
 from ..create.values import as_tensor
 
@@ -29,10 +30,7 @@ def _polynomial(name: str, first: Callable, following: Callable, map_argument: C
         return result if out is None else write_result(name, result, out)
 
     polynomial.__name__ = polynomial.__qualname__ = name
-    polynomial.__doc__ = (
-        f"{name}(input, n): the polynomial of degree n (cut to an integer; 0 where it is negative), "
-        "element by element, with broadcasting."
-    )
+    polynomial.__doc__ = row_texts.text(name, 2)
     return polynomial
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import NoReturn
+
+import numpy as np
 
 from ... import dtypes
 from ...dtypes import QuantizedDtype
@@ -73,32 +74,42 @@ def quantize_per_tensor_dynamic(input: Tensor, dtype: QuantizedDtype, reduce_ran
 
 
 def choose_parameters(low: float, high: float, dtype: QuantizedDtype, reduce_range: bool = False) -> tuple[float, int]:
-    """Scale and zero point for values in [low, high], which is widened to contain 0. `reduce_range`: of 7 bits.
-
-    The rules are those of FBGEMM: zero is represented exactly, and the zero point is rounded from the end of the range
-    with the smaller error.
-    """
+    """Scale and zero point for values in [low, high], which is widened to contain 0. `reduce_range`: of 7 bits."""
     first, last = (int(bound / (2 if reduce_range else 1)) for bound in dtypes.RANGES[dtype.integers])
     if not low <= high:
         raise RuntimeError("In ChooseQuantizationParams, min should be less than or equal to max")
-    low, high = min(low, 0.0), max(high, 0.0)
-    scale = (high - low) / (last - first)
-    if scale < 2.0**-150 or scale < 1 / 3.4028234663852886e38:  # 0, or without a reciprocal, in float32
-        scale = 0.1
-    elif scale < _SMALL_SCALE:
-        factor, scale = _SMALL_SCALE / scale, _SMALL_SCALE
+    scale, zero_point = range_parameters(np.float32(low), np.float32(high), first, last)
+    return float(scale), int(zero_point)
+
+
+def range_parameters(
+    low: np.ndarray, high: np.ndarray, first: int, last: int, symmetric: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
+    """Scales (float64) and zero points for float32 ranges and the integers `first` to `last`.
+
+    The rules are those of FBGEMM: zero is represented exactly, and the zero point is rounded from the end of the range
+    with the smaller error. `symmetric`: a range on both sides of 0 is widened so that the zero point is in the middle.
+    """
+    low, high = np.minimum(low, np.float32(0)), np.maximum(high, np.float32(0))
+    steps, both = last - first, symmetric & (low < 0) & (high > 0)
+    largest = np.maximum(abs(low / np.float32(steps // 2 + 1)), abs(high / np.float32(steps // 2))).astype(np.float64)
+    low = np.where(both, -largest * (steps // 2 + 1), low).astype(np.float32)
+    high = np.where(both, largest * (steps // 2), high).astype(np.float32)
+    with np.errstate(all="ignore"):
+        scale = (high.astype(np.float64) - low) / steps
+        empty = (scale.astype(np.float32) == 0) | np.isinf(1 / scale.astype(np.float32))
+        scale = np.where(empty, 0.1, scale)
+        is_small, factor = scale < _SMALL_SCALE, np.float32(_SMALL_SCALE) / scale.astype(np.float32)
+        wide = np.float32(_SMALL_SCALE) * np.float32(steps)
         low, high = (
-            (low, _SMALL_SCALE * (last - first))
-            if low == 0
-            else (-_SMALL_SCALE * (last - first), high)
-            if high == 0
-            else (low * factor, high * factor)
+            np.where(is_small, np.where(high == 0, -wide, np.where(low == 0, low, low * factor)), low),
+            np.where(is_small, np.where(low == 0, wide, np.where(high == 0, high, high * factor)), high),
         )
-    if not math.isfinite(scale):
-        return scale, first
-    from_low, from_high = first - low / scale, last - high / scale
-    exact = from_low if abs(first) - abs(low / scale) < abs(last) - abs(high / scale) else from_high
-    return scale, int(min(max(round(exact), first), last))
+        scale = np.where(is_small, np.float64(np.float32(_SMALL_SCALE)), scale)
+        from_low, from_high = first - low / scale, last - high / scale
+        closer = abs(first) - abs(low / scale) < abs(last) - abs(high / scale)
+        zero_point = np.where(both, (first + last) / 2, np.where(closer, from_low, from_high))
+        return scale, np.clip(np.rint(np.nan_to_num(zero_point)), first, last).astype(np.int64)
 
 
 def _check_input(input: Tensor, dtype: QuantizedDtype) -> None:
@@ -246,10 +257,10 @@ def _scaled_gradient(source: Tensor, factor: float) -> Tensor:
 
 
 def _detached(value: float | Tensor) -> float | Tensor:
-    if isinstance(value, Tensor):
-        value = value.detach()
-        return value if value.dtype is dtypes.float32 else value.float()
-    return value
+    """A copy in float32: observers write their buffers before the backward pass reads the scale."""
+    if not isinstance(value, Tensor):
+        return value
+    return value.detach().clone() if value.dtype is dtypes.float32 else value.detach().float()
 
 
 def _check_range(name: str, quant_min: int, quant_max: int) -> None:

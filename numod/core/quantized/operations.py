@@ -13,6 +13,7 @@ from ... import dtypes
 from .. import overrides
 from ..create.creation import full
 from ..tensor import Tensor
+from .products import dynamic_linear
 from .schemes import per_tensor_affine
 from .tensor import QuantizedTensor, Quantizer, moved, refuse, wrap_integers
 
@@ -199,6 +200,14 @@ def _to_numpy(func: Callable, name: str, args: tuple, kwargs: dict) -> None:
     raise TypeError(f"Got unsupported ScalarType {dtype.short}; convert dequantize() or int_repr() to NumPy")
 
 
+def _linear(func: Callable, name: str, args: tuple, kwargs: dict) -> Tensor:
+    """A float input times a quantized weight."""
+    x, weight, *bias = (*args, *kwargs.values())
+    if isinstance(x, QuantizedTensor) or not isinstance(weight, QuantizedTensor):
+        refuse("linear")
+    return dynamic_linear(x, weight, *bias)
+
+
 _RULES: dict[str, Callable] = {
     **dict.fromkeys(_ASKING, _ask),
     **dict.fromkeys(_MOVING, _move),
@@ -208,6 +217,7 @@ _RULES: dict[str, Callable] = {
     **dict.fromkeys(("cat", "stack", "concat", "concatenate", "hstack", "vstack"), _join),
     **dict.fromkeys(("float", "double", "half", "int", "long", "char", "byte", "bfloat16", "type"), _to_float),
     **dict.fromkeys(("numpy", "__array__"), _to_numpy),
+    "linear": _linear,
     "relu": _relu,
     "equal": _equal,
     "copy_": _copy,

@@ -89,8 +89,9 @@ def geometric_rise(x, y):
 
 @wide_scalar
 def geometric_divergence(x, y):
-    """The divergence of geometric distributions with logits x and y: that of Bernoulli distributions over the
-    probability of success.
+    """The divergence of geometric distributions with logits x and y.
+
+    It is the divergence of Bernoulli distributions over the probability of success.
     """
     if x >= -40.0:
         return logit_divergence(x, y) * (1.0 + exp(-x))

@@ -31,8 +31,9 @@ def reciprocal32(y):
 
 @scalar
 def quotient_by(x, reciprocal):
-    """x // y of a number from 0 to 2^31 - 1, where `reciprocal` is that of y: the upper word of a product, as it is
-    less than x / y + 2^-32 and x / y + 1 / y.
+    """x // y for x from 0 to 2^31 - 1, with `reciprocal` = reciprocal32(y).
+
+    It is the upper word of a product, which is less than both x / y + 2^-32 and x / y + 1 / y.
     """
     twice, mask = uint64(uint32(x)) << uint64(1), uint64(4294967295)
     return int32((twice * (reciprocal >> uint64(32)) + (twice * (reciprocal & mask) >> uint64(32))) >> uint64(32))

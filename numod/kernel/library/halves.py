@@ -21,8 +21,9 @@ def from_float16(bits):
 
 @scalar
 def to_float16(x):
-    """The IEEE binary16 bits nearest to a float32, halves to even; subnormals are rounded by adding 0.5, whose last
-    place is theirs.
+    """The IEEE binary16 bits nearest to a float32, halves to even.
+
+    Subnormals are rounded by adding 0.5, which has the same last place.
     """
     bits = bits32(float32(x))
     sign = bits & uint32(0x80000000)

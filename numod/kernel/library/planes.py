@@ -89,8 +89,9 @@ def load_transposed(x, base, step, plane_count, n, tile, tile_at, lanes):
 
 @scalar
 def load_weights_transposed(weight, channel, plane_count, channels, taps, weights, weights_at, lanes):
-    """weights[weights_at:] (taps, lanes) = the weights of `plane_count` planes, the first of which belongs to
-    `channel`. Channels wrap around.
+    """weights[weights_at:] (taps, lanes) = the weights of `plane_count` planes, from `channel` on.
+
+    Channels wrap around.
     """
     whole = (taps + lanes - 1) // lanes * lanes
     if channel + plane_count <= channels and (channel + plane_count - 1) * taps + whole <= weight.size:

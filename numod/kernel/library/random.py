@@ -57,8 +57,9 @@ def word(seed, offset, index, group):
 
 @inlined_scalar
 def draw_words(words, seed, offset, start, end, group):
-    """Words of the elements `start` to `end` - 1, from that of element `start` // 4 * 4 on: what a loop over these
-    elements reads, for a quarter of the blocks that `word` would compute.
+    """Words of elements `start` // 4 * 4 to `end` - 1, for a loop that reads them.
+
+    It computes a quarter of the blocks that calls of `word` would compute.
     """
     first = start >> 2
     for k in range(((end + 3) >> 2) - first):
@@ -102,8 +103,9 @@ def normal_of(a, b, c, d):
 
 @inlined_scalar
 def below(high, low, bound):
-    """An integer in [0, bound): 64 random bits times bound / 2^64 for a bound of 32 bits, modulo one of more (bias
-    below bound / 2^63). A negative bound stands for 2^64 more.
+    """An integer in [0, bound) from 64 random bits; a negative bound means bound + 2^64.
+
+    The bits times bound / 2^64 for a bound of 32 bits, modulo a larger bound (bias below bound / 2^63).
     """
     if uint64(int64(bound)) >> uint64(32) == 0:
         return int64((uint64(high) * uint64(bound) + (uint64(low) * uint64(bound) >> uint64(32))) >> uint64(32))

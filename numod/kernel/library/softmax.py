@@ -44,8 +44,9 @@ def write_softmax(x, out, base, n, step, weight):
 
 @scalar
 def first_column(task, tiles, n, inner, columns):
-    """The columns of a task, for x (outer, n, inner) and results (outer, inner): (first index in a result, first index
-    in x, number of columns).
+    """The columns of a task: (first index in a result, first index in x, number of columns).
+
+    x is (outer, n, inner), results are (outer, inner).
     """
     first = task % tiles * columns
     return task // tiles * inner + first, task // tiles * n * inner + first, min(columns, inner - first)
@@ -59,8 +60,10 @@ def strips(outer, inner, columns):
 
 @scalar
 def strip(x, rows, task, outer, n, inner, columns, lanes):
-    """A strip of x (outer, n, inner) and results (outer, inner): (first index in a result, first index in x, number of
-    columns, distance of the n elements). If inner is 1, the strip is transposed into rows (of the size of x).
+    """A strip of columns: (first index in a result, first index in x, number of columns, distance of the n elements).
+
+    x is (outer, n, inner), results are (outer, inner). If inner is 1, the strip is transposed into rows (of the size of
+    x).
     """
     if inner != 1:
         column, base, width = first_column(task, (inner + columns - 1) // columns, n, inner, columns)

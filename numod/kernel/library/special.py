@@ -1,5 +1,4 @@
-"""Special functions that `math` lacks, for kernels: plain arithmetic in float64, whatever the kernel's type, so that
-every type gets full precision.
+"""Special functions that `math` lacks, for kernels; all compute in float64 for full precision in every type.
 
 Formulas are named in Abramowitz and Stegun's Handbook (A&S) or the Digital Library of Mathematical Functions (DLMF).
 The rows are in `ops.special`.
@@ -189,8 +188,9 @@ def uniform_gamma(a, x, upper):
 
 @wide_scalar
 def incomplete_gamma(a, x, upper):
-    """Regularised incomplete gamma function, lower or (upper = 1) upper: power series below a + 1, continued fraction
-    above (A&S 6.5.29, 6.5.31).
+    """Regularised incomplete gamma function, lower or (upper = 1) upper.
+
+    Power series below a + 1, continued fraction above (A&S 6.5.29, 6.5.31).
     """
     if (
         not (a >= 0.0 and x >= 0.0)
@@ -235,8 +235,9 @@ def incomplete_gamma(a, x, upper):
 
 @wide_scalar
 def small_upper_gamma(a, x):
-    """The upper incomplete gamma function for a < 1 and a small x: what the power series leaves of 1, without
-    subtracting it (A&S 6.5.29).
+    """The upper incomplete gamma function for a < 1 and a small x (A&S 6.5.29).
+
+    It is 1 minus the power series, computed without the subtraction.
     """
     near = 1.0 + a
     # log gamma(1 + a), corrected for the rounding of 1 + a
@@ -298,8 +299,9 @@ def erfcx(x):
 
 @wide_scalar
 def erfcx_slope(x):
-    """The derivative of erfcx, 2 x erfcx(x) - 2 / sqrt(pi): where that cancels, (1 + 2x)^2 times it is a polynomial in
-    (x - 3.75) / (x + 3.75).
+    """The derivative of erfcx, 2 x erfcx(x) - 2 / sqrt(pi).
+
+    Where that cancels, (1 + 2x)^2 times it is a polynomial in (x - 3.75) / (x + 3.75).
     """
     if x < 0.0:
         return 2.0 * x * erfcx(x) - 1.1283791670955126
@@ -412,7 +414,7 @@ def greatest_divisor(x, y):
 
 @scalar
 def neighbour(x, y):
-    """The next number after x towards y, in the kernel's own type."""
+    """The next number after x towards y, in the kernel's type."""
     if x != x or y != y:
         return x + y
     if x == y:

@@ -1,4 +1,5 @@
 """Device functions of Winograd's F(2x2, 3x3): tiles of 4 x 4 elements, two apart, give 2 x 2 outputs each.
+
 `kernel.registers.winograd` has the transforms.
 
 A transformed tile or kernel has 16 places. At each place the convolution is a matrix product: products (features,
@@ -221,7 +222,8 @@ def transform_products(
     pad_w,
     lanes,
 ):
-    """Write the rows of an output plane (at `target`) from `count` rows of tiles, the first of which is row `top`.
+    """Write the rows of an output plane (at `target`) from `count` rows of tiles, from row `top` on.
+
     Rows that are not finite are computed again by the definition.
 
     A transform mixes 16 elements, so an infinity or an overflow of one element would spread to outputs that do not

@@ -20,6 +20,8 @@ def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, o
 
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """x1 . x2 / (|x1| |x2|) along a dimension after broadcasting, with norms of at least eps."""
+    if eps < 0:
+        raise RuntimeError(f"cosine_similarity: eps must be non-negative, got: {eps}")
     dtype = dtypes.promote_types(x1.dtype, x2.dtype)
     x1, x2 = f.broadcast_tensors(x1.to(dtype), x2.to(dtype))
     # the product of the norms might underflow or overflow

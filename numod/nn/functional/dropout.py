@@ -16,7 +16,8 @@ _ALPHA = -1.7580993408473766  # the value of a dropped element: -scale * alpha o
 
 def _check(p: float) -> None:
     if not 0.0 <= p <= 1.0:
-        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+        error = RuntimeError if p != p else ValueError  # PyTorch finds NaN in C++
+        raise error(f"dropout probability has to be between 0 and 1, but got {p}")
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:

@@ -39,7 +39,7 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, red
     """The distance where target is 1, max(0, margin - distance) where it is -1."""
     zero = input.new_zeros(())
     return reduced(
-        f.where(target != 1, t.clamp_min(margin - input, 0.0), zero) + f.where(target != -1, input, zero), reduction
+        f.where(target != 1, t.clamp_min(+margin - input, 0.0), zero) + f.where(target != -1, input, zero), reduction
     )
 
 

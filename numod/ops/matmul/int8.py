@@ -16,6 +16,7 @@ from ...kernel.specialize import specialized
 from ..op import Op, Plan, single_device
 
 _SMALL = 1 << 12  # multiply-adds up to which packing does not pay
+_FEW = 4  # rows up to which b is read once, without packing
 
 
 def plain_product(a, b, out, rows, columns, inner, a_row, a_column, b_row, b_column):
@@ -27,6 +28,17 @@ def plain_product(a, b, out, rows, columns, inner, a_row, a_column, b_row, b_col
                 b[k * b_row + index % columns * b_column]
             )
         out[index] = int32(total)
+
+
+def row_dots(a, b, out, rows, columns, inner, a_row, b_column):
+    """out (rows, columns) = a (rows, inner; steps a_row, 1) @ b (inner, columns; steps 1, b_column), by dots."""
+    for task in parallel_range(columns):
+        j = int64(task)
+        for i in range(rows):
+            total = int32(0)
+            for k in range(inner):
+                total += int32(a[uintp(i * a_row + k)]) * int32(b[uintp(j * b_column + k)])
+            out[uintp(i * columns + j)] = total
 
 
 def tiled_product(
@@ -96,6 +108,13 @@ class ByteProduct(Op):
         sizes = (*out.shape, a.shape[1], *a.strides, *b.strides)
         if out.size == 0:
             return Plan(out, lambda *_: None)
+        is_row = a.shape[0] <= _FEW and a.strides[1] == b.strides[0] == 1
+        if is_row and a.device.type == "cpu":
+            sizes = (*out.shape, a.shape[1], a.strides[0], b.strides[1])
+            signature = bind.signature(a, "int8", "int32", numbers=len(sizes))
+            work = out.size * a.shape[1] // 8
+            source = specialized(row_dots)
+            return Plan(out, bind.launcher(a.device, "byte_rows", source, signature, dtypes.float32, work), sizes)
         if a.device.type != "cpu" or out.size * a.shape[1] <= _SMALL:
             signature = bind.signature(a, "int8", "int32", numbers=len(sizes))
             return Plan(

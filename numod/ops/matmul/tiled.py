@@ -14,6 +14,7 @@ from ...kernel import bind, emit, writer
 from ...kernel.language import EPILOGUE, int64, parallel_range, uintp
 from ...kernel.library.panels import multiply_run, pack_columns, pack_rows
 from ...kernel.registers import dots, tiles
+from ...kernel.registers.vectors import Registers
 from ...kernel.registers.primitives import copy_line, dot_tile
 from ...kernel.specialize import specialized
 from .epilogue import Epilogue, without_epilogue
@@ -323,7 +324,7 @@ def _with_epilogue(source: str, epilogue: Epilogue | None, has_bias: bool) -> st
     )
 
 
-def _run(host: tiles.Registers) -> int:
+def _run(host: Registers) -> int:
     """Rows that are multiplied by a panel before the next panel: one tile for registers of a cache line, else all rows
     that are packed together.
 

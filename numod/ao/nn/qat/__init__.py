@@ -1,0 +1,130 @@
+"""Float layers whose weight is rounded as quantization will, for training."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....core import Tensor
+from ....nn import Conv1d as _Conv1d, Conv2d as _Conv2d, Conv3d as _Conv3d, Linear as _Linear, Module
+from ....nn import Embedding as _Embedding, EmbeddingBag as _EmbeddingBag, Parameter
+from ....nn import functional as F
+from ..intrinsic import _FusedModule
+
+__all__ = ["Conv1d", "Conv2d", "Conv3d", "Embedding", "EmbeddingBag", "Linear"]
+
+
+class QATModule:
+    """Adds `weight_fake_quant`, the rounding of the weight, to a float layer."""
+
+    _FLOAT_MODULE: type[Module] = Module
+    weight_fake_quant: Module
+
+    @classmethod
+    def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Any:
+        """The layer for training: it has the float layer's parameters."""
+        if type(mod) is not cls._FLOAT_MODULE:
+            raise AssertionError(f"qat.{cls.__name__}.from_float only works for {cls._FLOAT_MODULE.__name__}")
+        if not getattr(mod, "qconfig", None):
+            raise AssertionError("Input float module must have a valid qconfig")
+        return with_rounding(cls, mod[0] if isinstance(mod, _FusedModule) else mod, mod.qconfig)
+
+    def to_float(self) -> Module:
+        """The float layer with this layer's parameters."""
+        kind = next(base for base in type(self).__mro__ if base.__module__.startswith("numod.nn."))
+        result = object.__new__(kind)
+        Module.__init__(result)
+        result.__dict__.update({name: value for name, value in vars(self).items() if not name.startswith("_")})
+        for name, parameter in self._parameters.items():
+            result.register_parameter(name, None if parameter is None else Parameter(parameter.detach()))
+        del result.qconfig
+        return result.train(self.training)
+
+
+def with_rounding(cls: type, mod: Module, qconfig: Any) -> Any:
+    """A layer of class `cls` with the settings and parameters of a float layer, and the QConfig's weight rounding."""
+    result = cls.__new__(cls)
+    Module.__init__(result)
+    settings = {name: value for name, value in vars(mod).items() if name not in vars(result) and name != "qconfig"}
+    result.__dict__.update(settings)
+    for name, parameter in mod._parameters.items():
+        result.register_parameter(name, parameter)
+    result.qconfig = qconfig
+    result.training = mod.training
+    result.weight_fake_quant = qconfig.weight()
+    return result
+
+
+def _with_qconfig(kind: type, self: Any, args: tuple, qconfig: Any, kwargs: dict) -> None:
+    kind.__init__(self, *args, **kwargs)
+    if not qconfig:
+        raise AssertionError("qconfig must be provided for QAT module")
+    self.qconfig, self.weight_fake_quant = qconfig, qconfig.weight()
+
+
+class Linear(QATModule, _Linear):
+    """Linear with a rounded weight."""
+
+    _FLOAT_MODULE = _Linear
+
+    def __init__(self, *args: Any, qconfig: Any = None, **kwargs: Any) -> None:
+        _with_qconfig(_Linear, self, args, qconfig, kwargs)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.linear(input, self.weight_fake_quant(self.weight), self.bias)
+
+
+class _Conv(QATModule):
+    def __init__(self, *args: Any, qconfig: Any = None, **kwargs: Any) -> None:
+        _with_qconfig(self._FLOAT_MODULE, self, args, qconfig, kwargs)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._conv_forward(input, self.weight_fake_quant(self.weight), self.bias)
+
+
+class Conv1d(_Conv, _Conv1d):
+    """Conv1d with a rounded weight."""
+
+    _FLOAT_MODULE = _Conv1d
+
+
+class Conv2d(_Conv, _Conv2d):
+    """Conv2d with a rounded weight."""
+
+    _FLOAT_MODULE = _Conv2d
+
+
+class Conv3d(_Conv, _Conv3d):
+    """Conv3d with a rounded weight."""
+
+    _FLOAT_MODULE = _Conv3d
+
+
+class Embedding(QATModule, _Embedding):
+    """Embedding with a rounded weight."""
+
+    _FLOAT_MODULE = _Embedding
+
+    def __init__(self, *args: Any, qconfig: Any = None, **kwargs: Any) -> None:
+        _with_qconfig(_Embedding, self, args, qconfig, kwargs)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.embedding(
+            input, self.weight_fake_quant(self.weight), self.padding_idx, self.max_norm, self.norm_type,
+            self.scale_grad_by_freq, self.sparse,
+        )  # fmt: skip
+
+
+class EmbeddingBag(QATModule, _EmbeddingBag):
+    """EmbeddingBag with a rounded weight."""
+
+    _FLOAT_MODULE = _EmbeddingBag
+
+    def __init__(self, *args: Any, qconfig: Any = None, **kwargs: Any) -> None:
+        _with_qconfig(_EmbeddingBag, self, args, qconfig, kwargs)
+
+    def forward(self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None) -> Tensor:
+        return F.embedding_bag(
+            input, self.weight_fake_quant(self.weight), offsets, self.max_norm, self.norm_type,
+            self.scale_grad_by_freq, self.mode, self.sparse, per_sample_weights, self.include_last_offset,
+            self.padding_idx,
+        )  # fmt: skip

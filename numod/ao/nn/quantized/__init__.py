@@ -1,0 +1,36 @@
+"""Layers of integers. They take and give quantized tensors; `dynamic` has those that take and give floats."""
+
+from __future__ import annotations
+
+from .convolution import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
+from .functional_modules import FloatFunctional, FXFloatFunctional, QFunctional
+from .layers import (
+    ELU,
+    BatchNorm2d,
+    BatchNorm3d,
+    DeQuantize,
+    Dropout,
+    Embedding,
+    EmbeddingBag,
+    GroupNorm,
+    Hardswish,
+    InstanceNorm1d,
+    InstanceNorm2d,
+    InstanceNorm3d,
+    LayerNorm,
+    LeakyReLU,
+    PReLU,
+    Quantize,
+    ReLU6,
+    Sigmoid,
+    Softmax,
+)
+from .linear import Linear, LinearPackedParams
+from . import dynamic  # noqa: F401  public namespace; it derives from the layers above
+
+__all__ = [
+    "BatchNorm2d", "BatchNorm3d", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d",
+    "ConvTranspose3d", "DeQuantize", "Dropout", "ELU", "Embedding", "EmbeddingBag", "FXFloatFunctional",
+    "FloatFunctional", "GroupNorm", "Hardswish", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "LayerNorm",
+    "LeakyReLU", "Linear", "LinearPackedParams", "PReLU", "QFunctional", "Quantize", "ReLU6", "Sigmoid", "Softmax",
+]  # fmt: skip

@@ -1,0 +1,90 @@
+"""What quantized layers share: the scale of their result, their quantized weight, and how both are found."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .... import dtypes
+from ....core import Tensor, tensor
+from ....core.quantized import (
+    QuantizedTensor,
+    Quantizer,
+    per_channel_affine_float_qparams,
+    per_tensor_affine,
+    quantize_per_channel,
+    quantize_per_tensor,
+)
+from ....nn.module import Module
+
+
+def quantize_weight(weight: Tensor, observer: Any) -> QuantizedTensor:
+    """The weight, quantized with the scale of an observer that has seen it."""
+    scale, zero_point = observer.calculate_qparams()
+    weight = weight.detach()
+    if not observer.qscheme.is_per_channel:
+        return quantize_per_tensor(weight, float(scale), int(zero_point), dtypes.qint8)
+    if observer.qscheme is per_channel_affine_float_qparams:
+        return quantize_per_channel(weight, scale.float(), zero_point.float(), observer.ch_axis, observer.dtype)
+    return quantize_per_channel(weight, scale.double(), zero_point.long(), observer.ch_axis, dtypes.qint8)
+
+
+def weight_observer(mod: Module, qconfig: Any, weight: Tensor, use_precomputed_fake_quant: bool = False) -> Any:
+    """The observer of a layer's weight, which has seen it: the one of training, or a new one of the QConfig."""
+    rounding = getattr(mod, "weight_fake_quant", None)
+    observer = qconfig.weight() if rounding is None else rounding
+    if rounding is None or not use_precomputed_fake_quant:
+        observer(weight)
+    if getattr(observer, "dtype", dtypes.qint8) is not dtypes.qint8:
+        raise AssertionError(f"Weight observer must have dtype numod.qint8, got {observer.dtype}")
+    return observer
+
+
+def observed(mod: Module) -> tuple[float, int]:
+    """Scale and zero point that the observer of a layer's result has found."""
+    observer = getattr(mod, "activation_post_process", None)
+    if observer is None:
+        raise AssertionError("Input float module must have qconfig defined, and prepare() must have seen it")
+    scale, zero_point = observer.calculate_qparams()
+    return float(scale), int(zero_point)
+
+
+class QuantizedOutput(Module):
+    """Base of layers with a quantized result. `scale` and `zero_point` are saved with the state."""
+
+    scale: float
+    zero_point: int
+    _saves_parameters = True
+
+    def set_output(self, scale: float, zero_point: int) -> None:
+        """Set the scale and zero point of the result."""
+        self.scale, self.zero_point = scale, zero_point
+
+    def quantized(self, values: Tensor, like: Tensor) -> QuantizedTensor:
+        """Floats as the layer's quantized result, in the input's dtype."""
+        return Quantizer(like.dtype, per_tensor_affine, self.scale, self.zero_point).quantize(values)
+
+    def _save_to_state_dict(self, destination: dict, prefix: str, keep_vars: bool) -> None:
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        if self._saves_parameters:
+            destination[prefix + "scale"] = tensor(self.scale)
+            destination[prefix + "zero_point"] = tensor(self.zero_point)
+
+    def _load_from_state_dict(
+        self, state_dict: dict, prefix: str, local_metadata: dict, strict: bool, missing: list, *others: Any
+    ) -> None:
+        for name, kind in (("scale", float), ("zero_point", int)) if self._saves_parameters else ():
+            if prefix + name in state_dict:
+                setattr(self, name, kind(state_dict.pop(prefix + name)))
+            elif strict:
+                missing.append(prefix + name)
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, missing, *others)
+
+
+def expect_quantized(weight: Any, key: str) -> QuantizedTensor:
+    """`weight`. Raises RuntimeError for a float one from a float model's checkpoint."""
+    if not isinstance(weight, QuantizedTensor):
+        raise RuntimeError(
+            f"{key} is a float weight, and this layer is quantized: load the checkpoint into the float model, then "
+            "quantize that"
+        )
+    return weight

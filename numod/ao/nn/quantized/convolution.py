@@ -1,0 +1,243 @@
+"""Convolutions of integers. Ungrouped ones of one and two dimensions are products of patches; others go through
+float32, which holds their sums exactly up to 2^24.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .... import dtypes
+from ....core import Tensor, zeros
+from ....core.quantized import (
+    QuantizedTensor,
+    Quantizer,
+    per_tensor_affine,
+    quantize_per_tensor,
+    requantized,
+    static_product,
+    uses_integers,
+)
+from ....core.quantized.products import parts_of
+from ....core.quantized.tensor import wrap_integers
+from ....nn import functional as F
+from ....nn.convolution import (
+    Conv1d as _Conv1d,
+    Conv2d as _Conv2d,
+    Conv3d as _Conv3d,
+    ConvTranspose1d as _ConvTranspose1d,
+    ConvTranspose2d as _ConvTranspose2d,
+    ConvTranspose3d as _ConvTranspose3d,
+)
+from ....nn.module import Module
+from ....nn.settings import unusual
+from ..intrinsic import _FusedModule
+from .base import QuantizedOutput, expect_quantized, observed, quantize_weight, weight_observer
+
+
+class _QuantizedConv(QuantizedOutput):
+    """Base of quantized convolutions: `weight()` is quantized, `bias()` float."""
+
+    _version = 3
+    _float: type[Module]
+    _then_relu = False
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        settings = self._float(*args, **kwargs)
+        super().__init__()
+        self._take_settings(settings)
+        self.set_weight_bias(
+            quantize_per_tensor(zeros(settings.weight.shape), 1.0, 0, dtypes.qint8),
+            None if settings.bias is None else zeros(settings.out_channels),
+        )
+        self.set_output(1.0, 0)
+
+    def _take_settings(self, mod: Module) -> None:
+        for name in (
+            "in_channels", "out_channels", "kernel_size", "stride", "padding", "dilation", "output_padding", "groups",
+            "padding_mode",
+        ):  # fmt: skip
+            setattr(self, name, getattr(mod, name))
+
+    def set_weight_bias(self, w: Tensor, b: Tensor | None) -> None:
+        """Set the quantized weight and the float bias."""
+        self._packed_params = w, b
+
+    def _weight_bias(self) -> tuple[Tensor, Tensor | None]:
+        return self._packed_params
+
+    def weight(self) -> Tensor:
+        """The quantized weight."""
+        return self._packed_params[0]
+
+    def bias(self) -> Tensor | None:
+        """The float bias."""
+        return self._packed_params[1]
+
+    def _get_name(self) -> str:
+        return f"Quantized{type(self).__name__}"
+
+    def extra_repr(self) -> str:
+        zeros_, ones = (0,) * len(self.kernel_size), (1,) * len(self.kernel_size)
+        text = (
+            f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}, "
+            f"scale={self.scale}, zero_point={self.zero_point}"
+        )
+        text += unusual(self, padding=zeros_, dilation=ones, output_padding=zeros_, groups=1)
+        return text + (", bias=False" if self.bias() is None else "")
+
+    def _save_to_state_dict(self, destination: dict, prefix: str, keep_vars: bool) -> None:
+        Module._save_to_state_dict(self, destination, prefix, keep_vars)
+        destination[prefix + "weight"], destination[prefix + "bias"] = self._packed_params
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+
+    def _load_from_state_dict(
+        self, state_dict: dict, prefix: str, metadata: dict, strict: bool, missing: list, *others: Any
+    ) -> None:
+        if prefix + "weight" in state_dict:
+            weight = expect_quantized(state_dict.pop(prefix + "weight"), prefix + "weight")
+            self.set_weight_bias(weight, state_dict.pop(prefix + "bias", None))
+        else:
+            missing.append(prefix + "weight")
+        super()._load_from_state_dict(state_dict, prefix, metadata, strict, missing, *others)
+
+    def forward(self, input: Tensor) -> Tensor:
+        if not isinstance(input, QuantizedTensor):
+            raise NotImplementedError(
+                "Could not run 'quantized::conv' with arguments from the 'CPU' backend: a quantized layer needs a "
+                "quantized input; put a QuantStub before it"
+            )
+        if input.ndim != len(self.kernel_size) + 2:
+            raise ValueError(f"Input shape must be `(N, C, {'L H W'[: 2 * len(self.kernel_size) - 1]})`!")
+        out = Quantizer(input.dtype, per_tensor_affine, self.scale, self.zero_point)
+        weight, bias = self._packed_params
+        if not uses_integers(input, weight) or isinstance(self.padding, str):
+            values = self._float_product(input.dequantize(), weight.dequantize(), bias)
+            return out.quantize(F.relu(values) if self._then_relu else values)
+        if self._is_product_of_patches():
+            return self._patches(input, weight, bias, out)
+        return self._by_float(input, weight, bias, out)
+
+    def _is_product_of_patches(self) -> bool:
+        return self.groups == 1 and len(self.kernel_size) < 3 and self.padding_mode == "zeros"
+
+    def _patches(
+        self, x: QuantizedTensor, weight: QuantizedTensor, bias: Tensor | None, out: Quantizer
+    ) -> QuantizedTensor:
+        """The convolution as a product: a row of the left matrix is a patch of the input."""
+        integers = x._integers
+        if any(self.padding):
+            ends = [end for padding in reversed(self.padding) for end in (padding, padding)]
+            integers = F.pad(integers, ends, value=x.q_zero_point())
+        patches = integers
+        for dim, (size, step, gap) in enumerate(zip(self.kernel_size, self.stride, self.dilation), 2):
+            windows = patches.unfold(dim, (size - 1) * gap + 1, step)
+            patches = windows[..., ::gap] if gap > 1 else windows
+        ndim = len(self.kernel_size)
+        places, taps = range(2, 2 + ndim), range(2 + ndim, 2 + 2 * ndim)
+        sizes = [patches.shape[0], *(patches.shape[place] for place in places)]
+        matrix = patches.permute(0, *places, 1, *taps).reshape(-1, weight._integers[0].numel())
+        result = static_product(matrix, x._quantizer, weight, bias, out, self._then_relu)
+        return wrap_integers(result.reshape(*sizes, -1).movedim(-1, 1), out)
+
+    def _by_float(
+        self, x: QuantizedTensor, weight: QuantizedTensor, bias: Tensor | None, out: Quantizer
+    ) -> QuantizedTensor:
+        """Sums of integers in float32."""
+        centered = x._integers.float() - x.q_zero_point()
+        total = self._float_product(centered, weight._integers.float(), None)
+        steps = parts_of(weight).scale * x.q_scale()
+        shape = (-1, *[1] * len(self.kernel_size))
+        offset = zeros(1) if bias is None else (bias.detach() / steps).round()
+        result = requantized(total, offset.reshape(shape), (steps / out.scale).reshape(shape), out, self._then_relu)
+        return wrap_integers(result, out)
+
+    def _float_product(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        function = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}[len(self.kernel_size)]
+        if self.padding_mode != "zeros":
+            ends = [end for padding in reversed(self.padding) for end in (padding, padding)]
+            x = F.pad(x, ends, mode=self.padding_mode)
+            return function(x, weight, bias, self.stride, 0, self.dilation, self.groups)
+        return function(x, weight, bias, self.stride, self.padding, self.dilation, self.groups)
+
+    @classmethod
+    def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Any:
+        """The quantized layer of a float layer, or of one for training, that observers have seen."""
+        scale, zero_point = observed(mod)
+        qconfig, layer = mod.qconfig, mod[0] if isinstance(mod, _FusedModule) else mod
+        weight, bias = layer.fused_parameters() if hasattr(layer, "fused_parameters") else (layer.weight, layer.bias)
+        observer = weight_observer(layer, qconfig, weight, use_precomputed_fake_quant)
+        result = cls.__new__(cls)
+        Module.__init__(result)
+        result._take_settings(layer)
+        result.set_weight_bias(quantize_weight(weight.float(), observer), bias)
+        result.set_output(scale, zero_point)
+        return result
+
+
+class _QuantizedConvTranspose(_QuantizedConv):
+    def _is_product_of_patches(self) -> bool:
+        return False
+
+    def _by_float(
+        self, x: QuantizedTensor, weight: QuantizedTensor, bias: Tensor | None, out: Quantizer
+    ) -> QuantizedTensor:
+        values = self._float_product(x.dequantize(), weight.dequantize(), bias)
+        return out.quantize(F.relu(values) if self._then_relu else values)
+
+    def _float_product(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        function = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}[len(self.kernel_size)]
+        return function(x, weight, bias, self.stride, self.padding, self.output_padding, self.groups, self.dilation)
+
+
+class Conv1d(_QuantizedConv):
+    """Conv1d of integers."""
+
+    _float = _Conv1d
+
+
+class Conv2d(_QuantizedConv):
+    """Conv2d of integers."""
+
+    _float = _Conv2d
+
+
+class Conv3d(_QuantizedConv):
+    """Conv3d of integers."""
+
+    _float = _Conv3d
+
+
+class ConvTranspose1d(_QuantizedConvTranspose):
+    """ConvTranspose1d of integers."""
+
+    _float = _ConvTranspose1d
+
+
+class ConvTranspose2d(_QuantizedConvTranspose):
+    """ConvTranspose2d of integers."""
+
+    _float = _ConvTranspose2d
+
+
+class ConvTranspose3d(_QuantizedConvTranspose):
+    """ConvTranspose3d of integers."""
+
+    _float = _ConvTranspose3d
+
+
+class ConvReLU1d(Conv1d):
+    """Conv1d and ReLU of integers."""
+
+    _then_relu = True
+
+
+class ConvReLU2d(Conv2d):
+    """Conv2d and ReLU of integers."""
+
+    _then_relu = True
+
+
+class ConvReLU3d(Conv3d):
+    """Conv3d and ReLU of integers."""
+
+    _then_relu = True

@@ -1,0 +1,143 @@
+"""Layers with quantized weights for float inputs, which are quantized at each call with the scale of their range."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..... import dtypes, nn
+from .....core import Tensor
+from .....core.quantized import QuantizedTensor, dynamic_linear
+from .....nn import functional as F
+from .....nn.module import Module
+from ...intrinsic import _FusedModule
+from ..base import expect_quantized, quantize_weight
+from ..linear import _PackedLinear
+
+__all__ = ["GRU", "GRUCell", "LSTM", "LSTMCell", "Linear", "RNNCell"]
+
+
+def _weight_of(weight: Tensor, qconfig: Any) -> Tensor:
+    """The weight as the QConfig wants it: of float16, or quantized."""
+    observer = qconfig.weight()
+    if observer.dtype is dtypes.float16:
+        return weight.detach().half()
+    if observer.dtype is not dtypes.qint8:
+        raise RuntimeError(f"Unsupported dtype {observer.dtype} for dynamic quantization; use numod.qint8 or float16")
+    observer(weight)
+    return quantize_weight(weight.float(), observer)
+
+
+class Linear(_PackedLinear):
+    """x @ weight.T + bias for a float x, (…, in_features) -> (…, out_features)."""
+
+    _version = 4
+    _then_relu = False
+
+    def _get_name(self) -> str:
+        return "DynamicQuantizedLinear"
+
+    def extra_repr(self) -> str:
+        text = f"in_features={self.in_features}, out_features={self.out_features}, dtype={self._packed_params.dtype}"
+        return text + (f", qscheme={self.weight().qscheme()}" if self._packed_params.dtype is dtypes.qint8 else "")
+
+    def forward(self, x: Tensor) -> Tensor:
+        weight, bias = self._packed_params._packed_params
+        if isinstance(weight, QuantizedTensor):
+            result = dynamic_linear(x, weight, bias)
+        else:
+            result = F.linear(x, weight.to(x.dtype), bias)
+        return F.relu(result) if self._then_relu else result
+
+    @classmethod
+    def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Linear:
+        """The layer of a float one."""
+        layer = mod[0] if isinstance(mod, _FusedModule) else mod
+        weight = _weight_of(layer.weight, mod.qconfig)
+        kind = dtypes.float16 if weight.dtype is dtypes.float16 else dtypes.qint8
+        result = cls(layer.in_features, layer.out_features, layer.bias is not None, kind)
+        result.set_weight_bias(weight, layer.bias)
+        return result
+
+
+class LinearReLU(Linear):
+    """Linear and ReLU for a float x."""
+
+    _then_relu = True
+
+    def _get_name(self) -> str:
+        return "DynamicQuantizedLinearReLU"
+
+
+class _Recurrent:
+    """Mixed into recurrent layers and cells: their weights are quantized (or of float16), so that each product
+    `F.linear` in them is a dynamic one.
+    """
+
+    def _get_name(self) -> str:
+        return f"DynamicQuantized{type(self).__name__}"
+
+    @classmethod
+    def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Any:
+        """The layer of a float one."""
+        result = cls.__new__(cls)
+        Module.__init__(result)
+        settings = {name: value for name, value in vars(mod).items() if name not in vars(result)}
+        result.__dict__.update(settings)
+        result.__dict__.pop("qconfig", None)
+        for name, parameter in mod._parameters.items():
+            is_weight = name.startswith("weight") and parameter is not None
+            value = parameter if parameter is None else parameter.detach()
+            result.register_buffer(name, cls._stored(_weight_of(value, mod.qconfig)) if is_weight else value)
+        result.training = mod.training
+        return result
+
+    @staticmethod
+    def _stored(weight: Tensor) -> Tensor:
+        """The weight as a cell holds it: one rounded to float16 as float32, which its products take."""
+        return weight.float() if weight.dtype is dtypes.float16 else weight
+
+    def _load_from_state_dict(self, state_dict: dict, prefix: str, *others: Any) -> None:
+        for name, buffer in self._buffers.items():
+            if isinstance(buffer, QuantizedTensor) and prefix + name in state_dict:
+                self._buffers[name] = expect_quantized(state_dict[prefix + name], prefix + name)
+        super()._load_from_state_dict(state_dict, prefix, *others)
+
+    def _check_dtype(self, x: Tensor) -> None:
+        if x.dtype is not dtypes.float32:
+            raise ValueError(f"RNN input dtype ({x.dtype}) does not match weight dtype (numod.float32). Convert input")
+
+
+class _Layer(_Recurrent):
+    @staticmethod
+    def _stored(weight: Tensor) -> Tensor:
+        return weight
+
+    def _run(self, x: Tensor, sizes: list[int], start: tuple, suffix: str, reverse: bool) -> tuple:
+        return self._run_by_step(x, sizes, start, self._weights(suffix), reverse)
+
+    def _takes(self, sequence: Any) -> bool:
+        return False
+
+    def _weights(self, suffix: str) -> dict[str, Tensor]:
+        weights = super()._weights(suffix)
+        return {name: each.float() if each.dtype is dtypes.float16 else each for name, each in weights.items()}
+
+
+class LSTM(_Layer, nn.LSTM):
+    """LSTM with quantized weights."""
+
+
+class GRU(_Layer, nn.GRU):
+    """GRU with quantized weights."""
+
+
+class LSTMCell(_Recurrent, nn.LSTMCell):
+    """LSTMCell with quantized weights."""
+
+
+class GRUCell(_Recurrent, nn.GRUCell):
+    """GRUCell with quantized weights."""
+
+
+class RNNCell(_Recurrent, nn.RNNCell):
+    """RNNCell with quantized weights."""

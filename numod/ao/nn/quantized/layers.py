@@ -1,0 +1,251 @@
+"""Quantized layers without integer kernels: they compute in float32, and give the result the scale found for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .... import dtypes
+from .... import nn
+from ....core import Tensor, tensor
+from ....core.quantized import QuantizedTensor, quantize_per_channel, quantize_per_tensor
+from ....nn import functional as F
+from ....nn.module import Module
+from ..intrinsic import BNReLU2d as _BNReLU2d, BNReLU3d as _BNReLU3d
+from .base import QuantizedOutput, expect_quantized, observed, quantize_weight
+
+
+class Quantize(Module):
+    """Where floats become integers: what `convert` makes of a QuantStub."""
+
+    scale: Tensor
+    zero_point: Tensor
+
+    def __init__(self, scale: Any, zero_point: Any, dtype: dtypes.dtype, factory_kwargs: dict | None = None) -> None:
+        super().__init__()
+        self.register_buffer("scale", tensor([float(scale)], dtype=dtypes.float32))
+        self.register_buffer("zero_point", tensor([int(zero_point)], dtype=dtypes.int64))
+        self.dtype = dtype
+        self._numbers: tuple[int, float, int] | None = None
+
+    def _parameters_as_numbers(self) -> tuple[float, int]:
+        """Scale and zero point, read again when the buffers were written."""
+        version = self.scale._version + self.zero_point._version
+        if self._numbers is None or self._numbers[0] != version:
+            self._numbers = version, self.scale.item(), int(self.zero_point.item())
+        return self._numbers[1:]
+
+    def forward(self, X: Tensor) -> Tensor:
+        return quantize_per_tensor(X, *self._parameters_as_numbers(), self.dtype)
+
+    def _load_from_state_dict(self, *args: Any) -> None:
+        super()._load_from_state_dict(*args)
+        self._numbers = None
+
+    @staticmethod
+    def from_float(mod: Module, use_precomputed_fake_quant: bool = False) -> Quantize:
+        """The layer with the scale of an observed QuantStub."""
+        result = Quantize(*observed(mod), mod.activation_post_process.dtype)
+        result._parameters_as_numbers()
+        return result
+
+    def extra_repr(self) -> str:
+        return f"scale={self.scale}, zero_point={self.zero_point}, dtype={self.dtype}"
+
+
+class DeQuantize(Module):
+    """Where integers become floats: what `convert` makes of a DeQuantStub."""
+
+    def forward(self, Xq: Tensor) -> Tensor:
+        return Xq.dequantize()
+
+    @staticmethod
+    def from_float(mod: Module, use_precomputed_fake_quant: bool = False) -> DeQuantize:
+        """The layer."""
+        return DeQuantize()
+
+
+class _OfFloat(QuantizedOutput):
+    """Mixed into a float layer: its forward on the values, and a quantized result."""
+
+    def _get_name(self) -> str:
+        return f"Quantized{type(self).__name__}"
+
+    def forward(self, input: Tensor) -> Tensor:
+        values = super().forward(input.dequantize())
+        return self.quantized(F.relu(values) if isinstance(self, (BNReLU2d, BNReLU3d)) else values, input)
+
+    @classmethod
+    def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Any:
+        """The quantized layer, with the settings and parameters of an observed float layer."""
+        scale, zero_point = observed(mod)
+        layer = mod[0] if isinstance(mod, (_BNReLU2d, _BNReLU3d)) else mod
+        result = cls.__new__(cls)
+        Module.__init__(result)
+        result.__dict__.update({name: value for name, value in vars(layer).items() if name not in vars(result)})
+        for name, parameter in layer._parameters.items():
+            result.register_parameter(name, parameter)
+        for name, buffer in layer._buffers.items():
+            result.register_buffer(name, buffer)
+        result.__dict__.pop("qconfig", None)
+        result.training = layer.training
+        result.set_output(scale, zero_point)
+        return result
+
+
+def _quantized(name: str, base: type[Module], **members: Any) -> Any:
+    members = {"__doc__": f"{name} with a quantized result.", "__module__": __name__, **members}
+    return type(name, (_OfFloat, base), members)
+
+
+BatchNorm2d, BatchNorm3d = _quantized("BatchNorm2d", nn.BatchNorm2d), _quantized("BatchNorm3d", nn.BatchNorm3d)
+BNReLU2d, BNReLU3d = _quantized("BNReLU2d", nn.BatchNorm2d), _quantized("BNReLU3d", nn.BatchNorm3d)
+LayerNorm, GroupNorm = _quantized("LayerNorm", nn.LayerNorm), _quantized("GroupNorm", nn.GroupNorm)
+InstanceNorm1d = _quantized("InstanceNorm1d", nn.InstanceNorm1d)
+InstanceNorm2d = _quantized("InstanceNorm2d", nn.InstanceNorm2d)
+InstanceNorm3d = _quantized("InstanceNorm3d", nn.InstanceNorm3d)
+Hardswish, LeakyReLU = _quantized("Hardswish", nn.Hardswish), _quantized("LeakyReLU", nn.LeakyReLU)
+ELU = _quantized("ELU", nn.ELU, _saves_parameters=False)
+PReLU, Sigmoid = _quantized("PReLU", nn.PReLU), _quantized("Sigmoid", nn.Sigmoid)
+Softmax = _quantized("Softmax", nn.Softmax)
+
+
+class ReLU6(nn.ReLU6):
+    """ReLU6, whose result has the scale of its input."""
+
+    def _get_name(self) -> str:
+        return "QuantizedReLU6"
+
+    @staticmethod
+    def from_float(mod: Module, use_precomputed_fake_quant: bool = False) -> ReLU6:
+        """The layer."""
+        return ReLU6(mod.inplace)
+
+
+class Dropout(nn.Dropout):
+    """Dropout, which does nothing after training."""
+
+    def _get_name(self) -> str:
+        return "QuantizedDropout"
+
+    def forward(self, input: Tensor) -> Tensor:
+        return input
+
+    @classmethod
+    def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Dropout:
+        """The layer."""
+        return cls(mod.p, mod.inplace)
+
+
+class EmbeddingPackedParams(Module):
+    """The quantized weight of an embedding, under PyTorch's names in a state dict."""
+
+    def __init__(self, num_embeddings: int, embedding_dim: int, dtype: dtypes.dtype = dtypes.quint8) -> None:
+        super().__init__()
+        self.dtype = dtype
+        ones, zeros = tensor([1.0] * num_embeddings), tensor([0.0] * num_embeddings)
+        values = ones[:, None].expand(num_embeddings, embedding_dim)
+        self._packed_weight = quantize_per_channel(values, ones, zeros, 0, dtype)
+
+    def set_weight(self, weight: QuantizedTensor) -> None:
+        """Set the quantized weight."""
+        self._packed_weight = weight
+
+    def _weight(self) -> QuantizedTensor:
+        return self._packed_weight
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x
+
+    def _save_to_state_dict(self, destination: dict, prefix: str, keep_vars: bool) -> None:
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        destination[prefix + "dtype"], destination[prefix + "_packed_weight"] = self.dtype, self._packed_weight
+
+    def _load_from_state_dict(
+        self, state_dict: dict, prefix: str, metadata: dict, strict: bool, missing: list, *others: Any
+    ) -> None:
+        self.dtype = state_dict.pop(prefix + "dtype", self.dtype)
+        if prefix + "_packed_weight" in state_dict:
+            self.set_weight(expect_quantized(state_dict.pop(prefix + "_packed_weight"), prefix + "_packed_weight"))
+        else:
+            missing.append(prefix + "_packed_weight")
+        super()._load_from_state_dict(state_dict, prefix, metadata, strict, missing, *others)
+
+    def __repr__(self) -> str:
+        return repr(self._packed_weight)
+
+
+class Embedding(Module):
+    """A table of 8-bit rows, each with a scale of its own; the rows that are looked up become floats."""
+
+    def __init__(
+        self, num_embeddings: int, embedding_dim: int, dtype: dtypes.dtype = dtypes.quint8, **settings: Any
+    ) -> None:
+        super().__init__()
+        self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
+        self._packed_params = EmbeddingPackedParams(num_embeddings, embedding_dim, dtype)
+
+    def _get_name(self) -> str:
+        return f"Quantized{type(self).__name__}"
+
+    def extra_repr(self) -> str:
+        return (
+            f"num_embeddings={self.num_embeddings}, embedding_dim={self.embedding_dim}, "
+            f"dtype={self._packed_params.dtype}, qscheme={self.weight().qscheme()}"
+        )
+
+    def __repr__(self) -> str:
+        return f"{self._get_name()}({self.extra_repr()})"
+
+    def weight(self) -> QuantizedTensor:
+        """The quantized table."""
+        return self._packed_params._weight()
+
+    def set_weight(self, w: QuantizedTensor) -> None:
+        """Set the quantized table."""
+        self._packed_params.set_weight(w)
+
+    def _rows(self, indices: Tensor) -> Tensor:
+        """The rows of these indices, as floats."""
+        weight = self.weight()
+        quantizer, flat = weight._quantizer, indices.reshape(-1)
+        values = F.embedding(flat, weight._integers).float()
+        shift, scale = (
+            vector.float().index_select(0, flat)[:, None] for vector in (quantizer.zero_point, quantizer.scale)
+        )
+        return ((values - shift) * scale).reshape(*indices.shape, self.embedding_dim)
+
+    def forward(self, indices: Tensor) -> Tensor:
+        return self._rows(indices)
+
+    @classmethod
+    def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Any:
+        """The quantized table of a float one."""
+        observer = mod.weight_fake_quant if hasattr(mod, "weight_fake_quant") else mod.qconfig.weight()
+        observer(mod.weight)
+        if observer.dtype is not dtypes.quint8:
+            raise AssertionError(
+                f"The only supported weight dtype for nnq.{cls.__name__} is numod.quint8, got {observer.dtype}"
+            )
+        result = cls(mod.num_embeddings, mod.embedding_dim)
+        result.set_weight(quantize_weight(mod.weight.float(), observer))
+        for name in ("mode", "include_last_offset"):
+            if hasattr(mod, name):
+                setattr(result, name, getattr(mod, name))
+        return result
+
+
+class EmbeddingBag(Embedding):
+    """Sums or means of rows of a table of 8-bit rows."""
+
+    mode, include_last_offset = "sum", False
+
+    def forward(
+        self, indices: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None
+    ) -> Tensor:
+        rows = self._rows(indices)
+        flat = rows.reshape(-1, self.embedding_dim)
+        places = tensor(range(len(flat))).reshape(indices.shape)
+        return F.embedding_bag(
+            places, flat, offsets, mode=self.mode, per_sample_weights=per_sample_weights,
+            include_last_offset=self.include_last_offset,
+        )  # fmt: skip

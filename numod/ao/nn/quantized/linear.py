@@ -1,0 +1,135 @@
+"""Linear of integers: an int8 product with the bias, the ReLU and the new scale in one pass after it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .... import dtypes
+from ....core import Tensor, zeros
+from ....core.quantized import quantize_per_tensor, quantized_linear
+from ....nn.module import Module
+from ..intrinsic import _FusedModule
+from .base import QuantizedOutput, expect_quantized, observed, quantize_weight, weight_observer
+
+
+class LinearPackedParams(Module):
+    """Weight and bias of a quantized Linear, under PyTorch's names in a state dict."""
+
+    _version = 3
+
+    def __init__(self, dtype: dtypes.dtype = dtypes.qint8) -> None:
+        super().__init__()
+        self.dtype = dtype
+        empty = zeros(1, 1)
+        weight = empty.half() if dtype is dtypes.float16 else quantize_per_tensor(empty, 1.0, 0, dtypes.qint8)
+        self.set_weight_bias(weight, None)
+
+    def set_weight_bias(self, weight: Tensor, bias: Tensor | None) -> None:
+        """Set both."""
+        self._packed_params = weight, bias
+
+    def _weight_bias(self) -> tuple[Tensor, Tensor | None]:
+        return self._packed_params
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x
+
+    def _save_to_state_dict(self, destination: dict, prefix: str, keep_vars: bool) -> None:
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        destination[prefix + "dtype"] = self.dtype
+        destination[prefix + "_packed_params"] = self._weight_bias()
+
+    def _load_from_state_dict(
+        self, state_dict: dict, prefix: str, metadata: dict, strict: bool, missing: list, *others: Any
+    ) -> None:
+        found = state_dict.pop(prefix + "_packed_params", None)
+        self.dtype = state_dict.pop(prefix + "dtype", self.dtype)
+        if found is not None:
+            weight, bias = found
+            self.set_weight_bias(weight if self.dtype is dtypes.float16 else expect_quantized(weight, prefix), bias)
+        else:
+            float_key = prefix.removesuffix("_packed_params.") + "weight"
+            if float_key in state_dict:
+                expect_quantized(state_dict[float_key], float_key)
+            missing.append(prefix + "_packed_params")
+        super()._load_from_state_dict(state_dict, prefix, metadata, strict, missing, *others)
+
+    def __repr__(self) -> str:
+        return repr(self._weight_bias())
+
+
+class _PackedLinear(QuantizedOutput):
+    """What static and dynamic Linear share: the packed parameters."""
+
+    _version = 3
+
+    def __init__(
+        self, in_features: int, out_features: int, bias_: bool = True, dtype: dtypes.dtype = dtypes.qint8
+    ) -> None:
+        super().__init__()
+        self.in_features, self.out_features = in_features, out_features
+        self.set_output(1.0, 0)
+        self._packed_params = LinearPackedParams(dtype)
+        self._packed_params.set_weight_bias(self._empty_weight(dtype), zeros(out_features) if bias_ else None)
+
+    def _empty_weight(self, dtype: dtypes.dtype) -> Tensor:
+        values = zeros(self.out_features, self.in_features)
+        return values.half() if dtype is dtypes.float16 else quantize_per_tensor(values, 1.0, 0, dtypes.qint8)
+
+    def weight(self) -> Tensor:
+        """The quantized weight (out, in)."""
+        return self._packed_params._weight_bias()[0]
+
+    def bias(self) -> Tensor | None:
+        """The float bias."""
+        return self._packed_params._weight_bias()[1]
+
+    def set_weight_bias(self, w: Tensor, b: Tensor | None) -> None:
+        """Set the quantized weight and the float bias."""
+        self._packed_params.set_weight_bias(w, b)
+
+    def _weight_bias(self) -> tuple[Tensor, Tensor | None]:
+        return self._packed_params._weight_bias()
+
+    def __repr__(self) -> str:
+        return f"{self._get_name()}({self.extra_repr()})"
+
+
+class Linear(_PackedLinear):
+    """x @ weight.T + bias for a quantized x, (…, in_features) -> (…, out_features)."""
+
+    _then_relu = False
+
+    def _get_name(self) -> str:
+        return "QuantizedLinear"
+
+    def extra_repr(self) -> str:
+        return (
+            f"in_features={self.in_features}, out_features={self.out_features}, scale={self.scale}, "
+            f"zero_point={self.zero_point}, qscheme={self.weight().qscheme()}"
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        weight, bias = self._packed_params._packed_params
+        return quantized_linear(x, weight, bias, self.scale, self.zero_point, self._then_relu)
+
+    @classmethod
+    def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Linear:
+        """The quantized layer of a float layer, or of one for training, that observers have seen."""
+        scale, zero_point = observed(mod)
+        qconfig, layer = mod.qconfig, mod[0] if isinstance(mod, _FusedModule) else mod
+        weight, bias = layer.fused_parameters() if hasattr(layer, "fused_parameters") else (layer.weight, layer.bias)
+        observer = weight_observer(layer, qconfig, weight, use_precomputed_fake_quant)
+        result = cls(layer.in_features, layer.out_features, bias is not None)
+        result.set_weight_bias(quantize_weight(weight.float(), observer), bias)
+        result.set_output(scale, zero_point)
+        return result
+
+
+class LinearReLU(Linear):
+    """Linear and ReLU for a quantized x."""
+
+    _then_relu = True
+
+    def _get_name(self) -> str:
+        return "QuantizedLinearReLU"

@@ -1,0 +1,105 @@
+"""Linear layers that torchao's configs make: packed weights for float inputs."""
+
+from __future__ import annotations
+
+from .... import dtypes
+from ....core import Tensor, cat
+from ....core.apply import apply
+from ....core.quantized import dynamic_rows_linear
+from ....nn import functional as F
+from ....nn.module import Module
+from ....ops.matmul.weight_only import weight_only_product
+
+_FEW = 4  # rows up to which the packed product is faster than one with the weight as floats
+
+
+class _Packed(Module):
+    """Base: the sizes, the bias, and the name in the text of a model."""
+
+    bits = 8
+
+    def __init__(self, mod: Module) -> None:
+        super().__init__()
+        self.in_features, self.out_features = mod.in_features, mod.out_features
+        self.training = mod.training
+        self.register_parameter("bias", mod.bias)
+
+    def extra_repr(self) -> str:
+        return (
+            f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}, "
+            f"bits={self.bits}"
+        )
+
+
+class WeightOnlyLinear(_Packed):
+    """x @ w.T + bias for a packed w: int8 with a scale for each row, or 4 bits with a scale for each group of columns.
+
+    A few rows of x read the packed weight once; for more, the weight becomes floats first.
+    """
+
+    packed: Tensor
+    scale: Tensor
+    zero_point: Tensor
+
+    def __init__(self, mod: Module, bits: int = 8, group_size: int | None = None) -> None:
+        super().__init__(mod)
+        self.bits, self.group_size = bits, group_size or mod.in_features
+        if self.in_features % self.group_size or (bits == 4 and self.group_size % 2):
+            raise ValueError(
+                f"group_size {self.group_size} must be even and divide the {self.in_features} input features"
+            )
+        packed, scale, zero_point = (_four_bits if bits == 4 else _eight_bits)(mod.weight.detach(), self.group_size)
+        self.register_buffer("packed", packed)
+        self.register_buffer("scale", scale)
+        self.register_buffer("zero_point", zero_point)
+
+    def dequantize(self) -> Tensor:
+        """The weight (out, in) as floats."""
+        groups = self.packed.reshape(self.out_features, self.scale.shape[1], -1)
+        values = cat([groups & 15, groups >> 4], 2) if self.bits == 4 else groups
+        values = (values.float() - self.zero_point[..., None]) * self.scale[..., None]
+        return values.reshape(self.out_features, self.in_features)
+
+    def forward(self, input: Tensor) -> Tensor:
+        rows = input.numel() // max(self.in_features, 1)
+        if rows > _FEW or input.dtype is not dtypes.float32:
+            return F.linear(input, self.dequantize().to(input.dtype), self.bias)
+        if input.shape[-1] != self.in_features:
+            raise RuntimeError(f"expected {self.in_features} input features, got shape {tuple(input.shape)}")
+        x = input.detach().reshape(-1, self.in_features).contiguous()
+        result = apply(weight_only_product, (x, self.packed, self.scale, self.zero_point), (self.group_size,))
+        result = result.reshape(*input.shape[:-1], self.out_features)
+        return result if self.bias is None else result + self.bias
+
+
+def _eight_bits(weight: Tensor, group: int) -> tuple[Tensor, Tensor, Tensor]:
+    """int8 with the middle at 0, in groups of columns."""
+    groups = weight.reshape(-1, group)
+    scale = (groups.abs().amax(1) / 127).clamp_min(1e-12)
+    integers = (groups / scale[:, None]).round().clamp(-127, 127).to(dtypes.int8)
+    shape = weight.shape[0], weight.shape[1] // group
+    return integers.reshape(weight.shape), scale.reshape(shape), scale.new_zeros(shape)
+
+
+def _four_bits(weight: Tensor, group: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Two 4-bit numbers in a byte, each group of columns with its own range."""
+    groups = weight.reshape(weight.shape[0], -1, group)
+    low, high = groups.amin(2).clamp_max(0), groups.amax(2).clamp_min(0)
+    scale = ((high - low) / 15).clamp_min(1e-12)
+    zero_point = (-low / scale).round()
+    values = ((groups / scale[..., None]).round() + zero_point[..., None]).clamp(0, 15).to(dtypes.uint8)
+    packed = values[..., : group // 2] | values[..., group // 2 :] << 4
+    return packed.reshape(weight.shape[0], -1), scale, zero_point
+
+
+class DynamicActivationLinear(_Packed):
+    """x @ w.T + bias for an int8 w with a scale for each row; each row of x is quantized by its own range."""
+
+    def __init__(self, mod: Module) -> None:
+        super().__init__(mod)
+        integers, scale, _ = _eight_bits(mod.weight.detach(), mod.in_features)
+        self.register_buffer("packed", integers)
+        self.register_buffer("scale", scale[:, 0])
+
+    def forward(self, input: Tensor) -> Tensor:
+        return dynamic_rows_linear(input, self.packed, self.scale, self.bias)

@@ -1,0 +1,262 @@
+"""Modules that round as quantization will, during training: an observer, and a gradient that ignores the rounding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ... import dtypes
+from ...core import Tensor, tensor
+from ...core.quantized import (
+    fake_quantize_per_channel_affine,
+    fake_quantize_per_tensor_affine,
+    per_channel_affine_float_qparams,
+    per_channel_symmetric,
+    per_tensor_affine,
+    per_tensor_symmetric,
+    range_parameters,
+)
+from ...nn.module import Module
+from .observer import (
+    PER_CHANNEL,
+    SYMMETRIC,
+    FixedQParamsObserver,
+    HistogramObserver,
+    MovingAverageMinMaxObserver,
+    MovingAveragePerChannelMinMaxObserver,
+    WithArguments,
+    default_fixed_qparams_range_0to1_observer,
+    default_fixed_qparams_range_neg1to1_observer,
+    moving_average,
+    resize_to_saved,
+)
+
+
+class FakeQuantizeBase(WithArguments, Module):
+    """Base of modules that simulate quantization: two switches, for the observer and for the rounding."""
+
+    fake_quant_enabled: Tensor
+    observer_enabled: Tensor
+    _flags = dtypes.uint8
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("fake_quant_enabled", tensor([1], dtype=self._flags))
+        self.register_buffer("observer_enabled", tensor([1], dtype=self._flags))
+
+    def calculate_qparams(self, **kwargs: Any) -> tuple[Tensor, Tensor]:
+        """Scale and zero point."""
+        raise NotImplementedError(f"{type(self).__name__} is to define calculate_qparams()")
+
+    def enable_fake_quant(self, enabled: bool = True) -> None:
+        """Switch the rounding."""
+        self.fake_quant_enabled[0] = 1 if enabled else 0
+
+    def disable_fake_quant(self) -> None:
+        """Switch the rounding off."""
+        self.enable_fake_quant(False)
+
+    def enable_observer(self, enabled: bool = True) -> None:
+        """Switch the observer."""
+        self.observer_enabled[0] = 1 if enabled else 0
+
+    def disable_observer(self) -> None:
+        """Switch the observer off: the scale stays as it is."""
+        self.enable_observer(False)
+
+
+class FakeQuantize(FakeQuantizeBase):
+    """Observes its input, and rounds it with the scale and zero point found so far."""
+
+    scale: Tensor
+    zero_point: Tensor
+
+    def __init__(
+        self,
+        observer: Any = MovingAverageMinMaxObserver,
+        quant_min: int | None = None,
+        quant_max: int | None = None,
+        is_dynamic: bool = False,
+        **observer_kwargs: Any,
+    ) -> None:
+        super().__init__()
+        if quant_min is not None and quant_max is not None:
+            self._check_range(observer, quant_min, quant_max, observer_kwargs)
+            observer_kwargs |= {"quant_min": quant_min, "quant_max": quant_max}
+        if is_dynamic:
+            observer_kwargs["is_dynamic"] = True
+        self.activation_post_process = inner = observer(**observer_kwargs)
+        self.quant_min, self.quant_max, self.is_dynamic = inner.quant_min, inner.quant_max, inner.is_dynamic
+        is_float = inner.qscheme is per_channel_affine_float_qparams
+        self.register_buffer("scale", tensor([1.0], dtype=dtypes.float32))
+        self.register_buffer("zero_point", tensor([0], dtype=dtypes.float32 if is_float else dtypes.int32))
+        self.dtype, self.qscheme, self.ch_axis = inner.dtype, inner.qscheme, getattr(inner, "ch_axis", -1)
+        self.is_per_channel = inner.qscheme in PER_CHANNEL
+
+    @staticmethod
+    def _check_range(observer: Any, quant_min: int, quant_max: int, observer_kwargs: dict) -> None:
+        if quant_min > quant_max:
+            raise AssertionError("quant_min must be less than or equal to quant_max")
+        given = getattr(getattr(observer, "p", None), "keywords", {}).get("dtype", dtypes.quint8)
+        limits = dtypes.iinfo(observer_kwargs.get("dtype", given))
+        if limits.min > quant_min:
+            raise AssertionError("quant_min out of bound")
+        if quant_max > limits.max:
+            raise AssertionError("quant_max out of bound")
+
+    def calculate_qparams(self) -> tuple[Tensor, Tensor]:
+        """Scale and zero point of the observer."""
+        return self.activation_post_process.calculate_qparams()
+
+    def forward(self, X: Tensor) -> Tensor:
+        if self.observer_enabled[0] == 1:
+            self.activation_post_process(X.detach())
+            self._store(*self.calculate_qparams())
+        return self._rounded(X) if self.fake_quant_enabled[0] == 1 else X
+
+    def _store(self, scale: Tensor, zero_point: Tensor) -> None:
+        if self.scale.shape != scale.shape:
+            self.scale.resize_(scale.shape)
+            self.zero_point.resize_(zero_point.shape)
+        self.scale.copy_(scale)
+        self.zero_point.copy_(zero_point)
+
+    def _rounded(self, x: Tensor) -> Tensor:
+        limits = self.activation_post_process.quant_min, self.activation_post_process.quant_max
+        if self.is_per_channel:
+            return fake_quantize_per_channel_affine(x, self.scale, self.zero_point, self.ch_axis, *limits)
+        return fake_quantize_per_tensor_affine(x, self.scale, self.zero_point, *limits)
+
+    def extra_repr(self) -> str:
+        return (
+            f"fake_quant_enabled={self.fake_quant_enabled}, observer_enabled={self.observer_enabled}, "
+            f"quant_min={self.activation_post_process.quant_min}, "
+            f"quant_max={self.activation_post_process.quant_max}, dtype={self.dtype}, qscheme={self.qscheme}, "
+            f"ch_axis={self.ch_axis}, scale={self.scale}, zero_point={self.zero_point}"
+        )
+
+    def _load_from_state_dict(self, state_dict: dict, prefix: str, *others: Any) -> None:
+        resize_to_saved(self, state_dict, prefix, "scale", "zero_point")
+        super()._load_from_state_dict(state_dict, prefix, *others)
+
+
+class FixedQParamsFakeQuantize(FakeQuantize):
+    """Rounds with a scale and a zero point that no data change."""
+
+    def __init__(self, observer: Any) -> None:
+        super().__init__(observer=observer)
+        inner = self.activation_post_process
+        if type(inner) is not FixedQParamsObserver:
+            raise AssertionError(f"{type(self).__name__}'s observer must be a FixedQParamsObserver")
+        self._observer_ctr, self.scale, self.zero_point = observer, inner.scale, inner.zero_point
+
+    def calculate_qparams(self) -> tuple[Tensor, Tensor]:
+        """The fixed scale and zero point."""
+        return self.scale, self.zero_point
+
+    def extra_repr(self) -> str:
+        return (
+            f"fake_quant_enabled={self.fake_quant_enabled}, observer_enabled={self.observer_enabled}, "
+            f"scale={self.scale}, zero_point={self.zero_point}, dtype={self.dtype}, "
+            f"quant_min={self.activation_post_process.quant_min}, "
+            f"quant_max={self.activation_post_process.quant_max}, qscheme={self.qscheme}"
+        )
+
+
+class FusedMovingAvgObsFakeQuantize(FakeQuantize):
+    """FakeQuantize with a moving average. Scales of training follow FBGEMM's rules, as in PyTorch's fused kernel."""
+
+    _flags = dtypes.int64
+
+    def __init__(
+        self,
+        observer: Any = MovingAverageMinMaxObserver,
+        quant_min: int = 0,
+        quant_max: int = 255,
+        **observer_kwargs: Any,
+    ) -> None:
+        super().__init__(observer, quant_min, quant_max, **observer_kwargs)
+        moving = (MovingAverageMinMaxObserver, MovingAveragePerChannelMinMaxObserver)
+        if not isinstance(self.activation_post_process, moving):
+            raise AssertionError("Fused observer+fake_quant module only works with MovingAverageMinMaxObserver")
+        self.is_symmetric_quant = self.activation_post_process.qscheme in SYMMETRIC
+
+    def forward(self, X: Tensor) -> Tensor:
+        inner = self.activation_post_process
+        if self.observer_enabled[0] == 1:
+            values = X.detach()
+            low, high = inner._ranges(values) if self.is_per_channel else values.aminmax()
+            is_first = inner.min_val.numel() == 0 or inner.min_val.flatten()[0].item() == float("inf")
+            moving_average(inner, low, high, is_first)
+        if self.fake_quant_enabled[0] != 1:
+            return X
+        if self.observer_enabled[0] == 1:
+            ends = (np.atleast_1d(each.numpy()) for each in (inner.min_val, inner.max_val))
+            scale, zero = range_parameters(*ends, inner.quant_min, inner.quant_max, self.is_symmetric_quant)
+            self._store(tensor(scale), tensor(zero))
+        return self._rounded(X)
+
+    def extra_repr(self) -> str:
+        return (
+            f"fake_quant_enabled={self.fake_quant_enabled}, observer_enabled={self.observer_enabled}, "
+            f"scale={self.scale}, zero_point={self.zero_point}, dtype={self.dtype}, "
+            f"quant_min={self.activation_post_process.quant_min}, "
+            f"quant_max={self.activation_post_process.quant_max}, qscheme={self.qscheme}, "
+            f"reduce_range={self.activation_post_process.reduce_range}"
+        )
+
+
+_ACTIVATION = {"observer": MovingAverageMinMaxObserver, "quant_min": 0, "quant_max": 255, "dtype": dtypes.quint8}
+_WEIGHT = {"observer": MovingAverageMinMaxObserver, "quant_min": -128, "quant_max": 127, "dtype": dtypes.qint8}
+_CHANNELS = _WEIGHT | {"observer": MovingAveragePerChannelMinMaxObserver, "qscheme": per_channel_symmetric}
+_WEIGHT |= {"qscheme": per_tensor_symmetric}
+default_fake_quant = FakeQuantize.with_args(**_ACTIVATION, qscheme=per_tensor_affine, reduce_range=True)
+default_weight_fake_quant = FakeQuantize.with_args(**_WEIGHT, reduce_range=False)
+default_dynamic_fake_quant = FakeQuantize.with_args(**_ACTIVATION, is_dynamic=True, averaging_constant=1)
+default_fixed_qparams_range_neg1to1_fake_quant = FixedQParamsFakeQuantize.with_args(
+    observer=default_fixed_qparams_range_neg1to1_observer
+)
+default_fixed_qparams_range_0to1_fake_quant = FixedQParamsFakeQuantize.with_args(
+    observer=default_fixed_qparams_range_0to1_observer
+)
+default_symmetric_fixed_qparams_fake_quant = default_fixed_qparams_range_neg1to1_fake_quant
+default_affine_fixed_qparams_fake_quant = default_fixed_qparams_range_0to1_fake_quant
+default_per_channel_weight_fake_quant = FakeQuantize.with_args(**_CHANNELS, reduce_range=False, ch_axis=0)
+default_embedding_fake_quant = FakeQuantize.with_args(
+    observer=MovingAveragePerChannelMinMaxObserver, qscheme=per_channel_affine_float_qparams, dtype=dtypes.quint8,
+    quant_min=0, quant_max=255, ch_axis=0, averaging_constant=1,
+)  # fmt: skip
+default_histogram_fake_quant = FakeQuantize.with_args(
+    **_ACTIVATION | {"observer": HistogramObserver}, qscheme=per_tensor_affine, reduce_range=True
+)
+default_fused_act_fake_quant = FusedMovingAvgObsFakeQuantize.with_args(**_ACTIVATION)
+default_fused_wt_fake_quant = FusedMovingAvgObsFakeQuantize.with_args(**_WEIGHT)
+default_fused_per_channel_wt_fake_quant = FusedMovingAvgObsFakeQuantize.with_args(**_CHANNELS)
+_NARROW = {"quant_min": -127, "eps": 2**-12}
+fused_wt_fake_quant_range_neg_127_to_127 = default_fused_wt_fake_quant.with_args(**_NARROW)
+fused_per_channel_wt_fake_quant_range_neg_127_to_127 = default_fused_per_channel_wt_fake_quant.with_args(**_NARROW)
+
+
+def disable_fake_quant(mod: Module) -> None:
+    """Switch the rounding off: for `model.apply`."""
+    if isinstance(mod, FakeQuantizeBase):
+        mod.disable_fake_quant()
+
+
+def enable_fake_quant(mod: Module) -> None:
+    """Switch the rounding on: for `model.apply`."""
+    if isinstance(mod, FakeQuantizeBase):
+        mod.enable_fake_quant()
+
+
+def disable_observer(mod: Module) -> None:
+    """Switch the observer off: for `model.apply`."""
+    if isinstance(mod, FakeQuantizeBase):
+        mod.disable_observer()
+
+
+def enable_observer(mod: Module) -> None:
+    """Switch the observer on: for `model.apply`."""
+    if isinstance(mod, FakeQuantizeBase):
+        mod.enable_observer()

@@ -1,0 +1,151 @@
+"""`fuse_modules`: layers that are called one after the other become one, and the others identities."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from functools import partial
+
+from ... import nn
+from ...nn.module import Module
+from ...nn.utils.fusion import fuse_conv_bn_eval, fuse_linear_bn_eval
+from ..nn import intrinsic as nni
+
+_CONVOLUTIONS = {
+    nn.Conv1d: (nni.ConvBn1d, nni.ConvBnReLU1d, nni.ConvReLU1d),
+    nn.Conv2d: (nni.ConvBn2d, nni.ConvBnReLU2d, nni.ConvReLU2d),
+    nn.Conv3d: (nni.ConvBn3d, nni.ConvBnReLU3d, nni.ConvReLU3d),
+}
+
+
+def _check_modes(conv: Module, bn: Module, *others: Module) -> None:
+    if any(module.training is not conv.training for module in (bn, *others)):
+        raise AssertionError("Conv and BN both must be in the same mode (train or eval).")
+
+
+def _check_training(features: int, bn: Module) -> None:
+    if bn.num_features != features:
+        raise AssertionError("Output channel of Conv2d must match num_features of BatchNorm2d.")
+    if not bn.affine:
+        raise AssertionError("Only support fusing BatchNorm2d with affine set to True")
+    if not bn.track_running_stats:
+        raise AssertionError("Only support fusing BatchNorm2d with tracking_running_stats set to True")
+
+
+def fuse_conv_bn(is_qat: bool, conv: Module, bn: Module) -> Module:
+    """The convolution with the batch norm in its weight; for training a pair."""
+    _check_modes(conv, bn)
+    if not is_qat:
+        return fuse_conv_bn_eval(conv, bn)
+    _check_training(conv.out_channels, bn)
+    return _CONVOLUTIONS[type(conv)][0](conv, bn)
+
+
+def fuse_conv_bn_relu(is_qat: bool, conv: Module, bn: Module, relu: Module) -> Module:
+    """The convolution with the batch norm in its weight and the ReLU; for training a triple."""
+    _check_modes(conv, bn, relu)
+    _, triple, pair = _CONVOLUTIONS[type(conv)]
+    if not is_qat:
+        return pair(fuse_conv_bn_eval(conv, bn), relu)
+    _check_training(conv.out_channels, bn)
+    return triple(conv, bn, relu)
+
+
+def fuse_linear_bn(is_qat: bool, linear: Module, bn: Module) -> Module:
+    """The linear layer with the batch norm in its weight; for training a pair."""
+    if linear.training is not bn.training:
+        raise AssertionError("Linear and BN both must be in the same mode (train or eval).")
+    if not is_qat:
+        return fuse_linear_bn_eval(linear, bn)
+    _check_training(linear.out_features, bn)
+    return nni.LinearBn1d(linear, bn)
+
+
+def fuse_convtranspose_bn(is_qat: bool, convt: Module, bn: Module) -> Module:
+    """The transposed convolution with the batch norm in its weight."""
+    _check_modes(convt, bn)
+    if is_qat:
+        raise NotImplementedError("Fusing ConvTranspose+BatchNorm not yet supported in QAT.")
+    return fuse_conv_bn_eval(convt, bn, transpose=True)
+
+
+def _paired(kind: type, is_qat: bool, *layers: Module) -> Module:
+    return kind(*layers)
+
+
+_FUSERS: dict[tuple, Callable] = {
+    **{(conv, getattr(nn, f"BatchNorm{n}d")): fuse_conv_bn for n, conv in enumerate(_CONVOLUTIONS, 1)},
+    **{(conv, getattr(nn, f"BatchNorm{n}d"), nn.ReLU): fuse_conv_bn_relu for n, conv in enumerate(_CONVOLUTIONS, 1)},
+    **{(conv, nn.ReLU): partial(_paired, kinds[2]) for conv, kinds in _CONVOLUTIONS.items()},
+    (nn.Linear, nn.BatchNorm1d): fuse_linear_bn,
+    (nn.Linear, nn.ReLU): partial(_paired, nni.LinearReLU),
+    (nn.BatchNorm2d, nn.ReLU): partial(_paired, nni.BNReLU2d),
+    (nn.BatchNorm3d, nn.ReLU): partial(_paired, nni.BNReLU3d),
+    **{(getattr(nn, f"ConvTranspose{n}d"), getattr(nn, f"BatchNorm{n}d")): fuse_convtranspose_bn for n in (1, 2, 3)},
+}
+
+
+def get_fuser_method(op_list: tuple, additional_fuser_method_mapping: dict | None = None) -> Callable:
+    """The function that fuses layers of these classes."""
+    method = {**_FUSERS, **(additional_fuser_method_mapping or {})}.get(tuple(op_list))
+    if method is None:
+        raise AssertionError(f"did not find fuser method for: {op_list} ")
+    return method
+
+
+def fuse_known_modules(mod_list: list, is_qat: bool, additional_fuser_method_mapping: dict | None = None) -> list:
+    """The fused layer, which takes over the hooks, and an identity for each further layer."""
+    fused = get_fuser_method(tuple(map(type, mod_list)), additional_fuser_method_mapping)(is_qat, *mod_list)
+    first, last = mod_list[0], mod_list[-1]
+    for hook in first._forward_pre_hooks.values():
+        fused.register_forward_pre_hook(hook)
+    first._forward_pre_hooks.clear()
+    for hook in last._forward_hooks.values():
+        fused.register_forward_hook(hook)
+    last._forward_hooks.clear()
+    return [fused, *(nn.Identity().train(first.training) for _ in mod_list[1:])]
+
+
+def _fuse(
+    model: Module,
+    modules_to_fuse: list,
+    is_qat: bool,
+    inplace: bool,
+    fuser_func: Callable,
+    fuse_custom_config_dict: dict | None,
+) -> Module:
+    model = model if inplace else copy.deepcopy(model)
+    further = (fuse_custom_config_dict or {}).get("additional_fuser_method_mapping", {})
+    groups = [modules_to_fuse] if all(isinstance(each, str) for each in modules_to_fuse) else modules_to_fuse
+    for names in groups:
+        layers = fuser_func([model.get_submodule(name) for name in names], is_qat, further)
+        for name, layer in zip(names, layers):
+            parent, _, last = name.rpartition(".")
+            setattr(model.get_submodule(parent), last, layer)
+    return model
+
+
+def fuse_modules(
+    model: Module,
+    modules_to_fuse: list,
+    inplace: bool = False,
+    fuser_func: Callable = fuse_known_modules,
+    fuse_custom_config_dict: dict | None = None,
+) -> Module:
+    """Fuse groups of layers by name, in a model in evaluation mode: [["conv", "bn", "relu"], ...].
+
+    The first layer of a group becomes the fused one, the others identities. Known groups: convolution or linear with
+    batch norm or ReLU or both, batch norm with ReLU.
+    """
+    return _fuse(model, modules_to_fuse, False, inplace, fuser_func, fuse_custom_config_dict)
+
+
+def fuse_modules_qat(
+    model: Module,
+    modules_to_fuse: list,
+    inplace: bool = False,
+    fuser_func: Callable = fuse_known_modules,
+    fuse_custom_config_dict: dict | None = None,
+) -> Module:
+    """As `fuse_modules`, for a model in training mode: batch norms stay layers of their own."""
+    return _fuse(model, modules_to_fuse, True, inplace, fuser_func, fuse_custom_config_dict)

@@ -1,0 +1,142 @@
+"""torchao's one-call interface: `quantize_(model, config)` replaces the linear layers of a model in place."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ...autograd import no_grad
+from ...core import Tensor
+from ...nn.linear import Linear
+from ...nn.module import Module
+from ..nn.quantized.weight_only import DynamicActivationLinear, WeightOnlyLinear
+
+_REPEATS = 5  # timings of a layer, of which the best counts
+
+
+@dataclass(frozen=True)
+class Int8WeightOnlyConfig:
+    """int8 weights with a scale for each row (or group of columns); activations stay floats."""
+
+    group_size: int | None = None
+
+    def layer(self, mod: Linear) -> Module:
+        """The layer that replaces a float one."""
+        return WeightOnlyLinear(mod, 8, self.group_size)
+
+
+@dataclass(frozen=True)
+class Int4WeightOnlyConfig:
+    """4-bit weights with a scale and a zero point for each group of columns; activations stay floats."""
+
+    group_size: int = 128
+
+    def layer(self, mod: Linear) -> Module:
+        """The layer that replaces a float one."""
+        return WeightOnlyLinear(mod, 4, self.group_size)
+
+
+@dataclass(frozen=True)
+class Int8DynamicActivationInt8WeightConfig:
+    """int8 weights with a scale for each row; each row of activations is quantized at the call."""
+
+    def layer(self, mod: Linear) -> Module:
+        """The layer that replaces a float one."""
+        return DynamicActivationLinear(mod)
+
+
+CANDIDATES = (Int8DynamicActivationInt8WeightConfig(), Int8WeightOnlyConfig())
+
+
+def is_linear(module: Module, fqn: str) -> bool:
+    """The default filter: Linear itself, of float weights."""
+    return type(module) is Linear
+
+
+def quantize_(
+    model: Module, config: Any, filter_fn: Callable[[Module, str], bool] | Any = None, device: Any = None
+) -> dict[str, str] | None:
+    """Replace the linear layers for which `filter_fn(module, path)` is true by those of a config, in place.
+
+    With `config="auto"` the third argument is an input of the model: each layer is timed with the shapes it sees, as it
+    is and by each int8 config, and keeps floats where these are not faster. Returns the decisions by path, which are
+    also kept as `model.quantization_decisions`; None for other configs.
+    """
+    if config == "auto":
+        return _quantize_by_time(model, filter_fn)
+    if not hasattr(config, "layer"):
+        raise TypeError(f"quantize_(): expected a config such as Int8WeightOnlyConfig(), or 'auto', got {config!r}")
+    if device is not None:
+        model.to(device)
+    accept = filter_fn or is_linear
+    for path, module in list(model.named_modules()):
+        if accept(module, path):
+            _replace(model, path, config.layer(module))
+    return None
+
+
+def _replace(model: Module, path: str, layer: Module) -> None:
+    if not path:
+        raise ValueError("quantize_() replaces layers in place, and the model is one: wrap it in nn.Sequential")
+    parent, _, name = path.rpartition(".")
+    setattr(model.get_submodule(parent), name, layer)
+
+
+def _quantize_by_time(model: Module, data: Any) -> dict[str, str]:
+    if not isinstance(data, (Tensor, tuple)):
+        raise TypeError(f"quantize_(model, 'auto', data): data is an input of the model, got {type(data).__name__}")
+    seen = _inputs(model, data)
+    decisions = {}
+    for path, module in list(model.named_modules()):
+        if type(module) is not Linear:
+            continue
+        if path not in seen:
+            decisions[path] = "float: not called with this input"
+            continue
+        name, layer = _fastest(module, seen[path])
+        decisions[path] = name
+        if layer is not module:
+            _replace(model, path, layer)
+    model.quantization_decisions = decisions
+    return decisions
+
+
+def _inputs(model: Module, data: Any) -> dict[str, Tensor]:
+    """The first input of each linear layer."""
+    seen: dict[str, Tensor] = {}
+    handles = []
+    for path, module in model.named_modules():
+        if type(module) is Linear:
+            handles.append(module.register_forward_pre_hook(lambda _, inputs, path=path: _note(seen, path, inputs[0])))
+    try:
+        with no_grad():
+            model(*data) if isinstance(data, tuple) else model(data)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return seen
+
+
+def _note(seen: dict[str, Tensor], path: str, x: Tensor) -> None:
+    seen.setdefault(path, x)
+
+
+def _fastest(module: Module, x: Tensor) -> tuple[str, Module]:
+    """(what was decided, the layer) with the least time for this input."""
+    layers = {"float": module, **{type(config).__name__: config.layer(module) for config in CANDIDATES}}
+    seconds = {name: _time(layer, x) for name, layer in layers.items()}
+    best = min(seconds, key=seconds.get)
+    return (best if best != "float" else "float: int8 is not faster"), layers[best]
+
+
+def _time(layer: Module, x: Tensor) -> float:
+    with no_grad():
+        layer(x)
+        best = float("inf")
+        for _ in range(_REPEATS):
+            start = time.perf_counter()
+            layer(x)
+            best = min(best, time.perf_counter() - start)
+    return best

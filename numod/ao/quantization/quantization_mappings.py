@@ -1,0 +1,97 @@
+"""Which layer replaces which, when a model is prepared for training and when it is converted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import nn
+from ...nn.attention import NonDynamicallyQuantizableLinear
+from ...nn.module import Module
+from ..nn import intrinsic as nni
+from ..nn import qat as nnqat
+from ..nn import quantized as nnq
+from ..nn.intrinsic import qat as nniqat
+from ..nn.intrinsic import quantized as nniq
+from ..nn.quantized import dynamic as nnqd
+from .fake_quantize import (
+    default_fixed_qparams_range_0to1_fake_quant,
+    default_fixed_qparams_range_neg1to1_fake_quant,
+)
+from .stubs import DeQuantStub, QuantStub
+
+_SAME_NAME = """BatchNorm2d BatchNorm3d Dropout Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d ELU
+    Embedding EmbeddingBag GroupNorm Hardswish InstanceNorm1d InstanceNorm2d InstanceNorm3d LayerNorm LeakyReLU Linear
+    ReLU6 PReLU""".split()
+DEFAULT_STATIC_QUANT_MODULE_MAPPINGS: dict[type, type] = {
+    QuantStub: nnq.Quantize,
+    DeQuantStub: nnq.DeQuantize,
+    **{getattr(nn, name): getattr(nnq, name) for name in _SAME_NAME},
+    NonDynamicallyQuantizableLinear: nnq.Linear,
+    nnq.FloatFunctional: nnq.QFunctional,
+    **{getattr(nni, name): getattr(nniq, name) for name in nniq.__all__},
+    **{getattr(nniqat, f"ConvBn{n}d"): getattr(nnq, f"Conv{n}d") for n in (1, 2, 3)},
+    **{getattr(nniqat, f"ConvBnReLU{n}d"): getattr(nniq, f"ConvReLU{n}d") for n in (1, 2, 3)},
+    **{getattr(nniqat, f"ConvReLU{n}d"): getattr(nniq, f"ConvReLU{n}d") for n in (1, 2, 3)},
+    nniqat.LinearReLU: nniq.LinearReLU,
+    nniqat.LinearBn1d: nnq.Linear,
+    **{getattr(nnqat, name): getattr(nnq, name) for name in ("Linear", "Conv1d", "Conv2d", "Conv3d")},
+}
+DEFAULT_QAT_MODULE_MAPPINGS: dict[type, type] = {
+    **{getattr(nn, name): getattr(nnqat, name) for name in ("Conv2d", "Conv3d", "Linear")},
+    **{getattr(nni, name): getattr(nniqat, name) for name in nniqat.__all__ if hasattr(nni, name)},
+}
+DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS: dict[type, type] = {
+    **{getattr(nn, name): getattr(nnqd, name) for name in nnqd.__all__},
+    NonDynamicallyQuantizableLinear: nnqd.Linear,
+    nnqat.Linear: nnqd.Linear,
+    nni.LinearReLU: nnqd.LinearReLU,
+    nn.EmbeddingBag: nnq.EmbeddingBag,
+    nn.Embedding: nnq.Embedding,
+}
+DEFAULT_MODULE_TO_ACT_POST_PROCESS: dict[type, Any] = {
+    nn.Hardsigmoid: default_fixed_qparams_range_0to1_fake_quant,
+    nn.Sigmoid: default_fixed_qparams_range_0to1_fake_quant,
+    nn.Softmax: default_fixed_qparams_range_0to1_fake_quant,
+    nn.Tanh: default_fixed_qparams_range_neg1to1_fake_quant,
+}
+
+
+def get_default_static_quant_module_mappings() -> dict[type, type]:
+    """Layers of `convert` after calibration."""
+    return dict(DEFAULT_STATIC_QUANT_MODULE_MAPPINGS)
+
+
+def get_default_qat_module_mappings() -> dict[type, type]:
+    """Layers of `prepare_qat`."""
+    return dict(DEFAULT_QAT_MODULE_MAPPINGS)
+
+
+def get_default_dynamic_quant_module_mappings() -> dict[type, type]:
+    """Layers of `quantize_dynamic`."""
+    return dict(DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS)
+
+
+def get_embedding_qat_module_mappings() -> dict[type, type]:
+    """Layers of `prepare_qat`, with embeddings."""
+    return {**DEFAULT_QAT_MODULE_MAPPINGS, nn.EmbeddingBag: nnqat.EmbeddingBag, nn.Embedding: nnqat.Embedding}
+
+
+def get_embedding_static_quant_module_mappings() -> dict[type, type]:
+    """Layers of `convert` after training with embeddings."""
+    trained = {nnqat.EmbeddingBag: nnq.EmbeddingBag, nnqat.Embedding: nnq.Embedding}
+    return {**DEFAULT_STATIC_QUANT_MODULE_MAPPINGS, **trained}
+
+
+def get_default_qconfig_propagation_list() -> set[type]:
+    """Layers whose results `prepare` observes."""
+    return {
+        *DEFAULT_STATIC_QUANT_MODULE_MAPPINGS,
+        *DEFAULT_QAT_MODULE_MAPPINGS,
+        *DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS,
+        nn.Sequential,
+    }
+
+
+def is_observed_specially(module: Module) -> bool:
+    """Whether a layer's result has a fixed scale in training."""
+    return type(module) in DEFAULT_MODULE_TO_ACT_POST_PROCESS and module.training

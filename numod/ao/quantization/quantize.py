@@ -1,0 +1,265 @@
+"""The eager recipe: `prepare` adds observers, `convert` replaces layers, and what is made of both."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ... import dtypes, nn
+from ...nn.module import Module
+from ..nn.intrinsic import Fused
+from ..nn.quantized import FloatFunctional, QFunctional
+from .fake_quantize import FakeQuantizeBase
+from .observer import ObserverBase, PerChannelMinMaxObserver
+from .qconfig import (
+    default_dynamic_qconfig,
+    float16_dynamic_qconfig,
+    float_qparams_weight_only_qconfig,
+    is_memoryless,
+)
+from .quantization_mappings import (
+    DEFAULT_MODULE_TO_ACT_POST_PROCESS,
+    get_default_dynamic_quant_module_mappings,
+    get_default_qat_module_mappings,
+    get_default_qconfig_propagation_list,
+    get_default_static_quant_module_mappings,
+    is_observed_specially,
+)
+from .stubs import DeQuantStub, QuantWrapper
+
+_TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
+
+
+def _check_qconfig(qconfig: Any, module: Module) -> None:
+    if qconfig is None or not isinstance(module, _TRANSPOSED) or qconfig.weight is None:
+        return
+    if isinstance(qconfig.weight(), PerChannelMinMaxObserver):
+        raise AssertionError("Per channel weight observer is not supported yet for ConvTranspose{n}d.")
+
+
+def propagate_qconfig_(module: Module, qconfig_dict: dict | None = None, _parent: Any = None, _path: str = "") -> None:
+    """Give each submodule a `qconfig`: its own, the one of its path or type in the dict, or its parent's."""
+    specified = qconfig_dict or {}
+    found = specified.get(_path, specified.get(type(module), _parent))
+    qconfig = getattr(module, "qconfig", found)
+    _check_qconfig(qconfig, module)
+    module.qconfig = qconfig
+    for name, child in module.named_children():
+        propagate_qconfig_(child, specified, qconfig, f"{_path}.{name}" if _path else name)
+
+
+def _observer_forward_hook(self: Module, input: Any, output: Any) -> Any:
+    return self.activation_post_process(output)
+
+
+def _observer_forward_pre_hook(self: Module, input: Any) -> Any:
+    return self.activation_post_process(input[0])
+
+
+def _observe(module: Module, make: Callable | None = None) -> None:
+    """Add an observer of the module's result."""
+    qconfig = getattr(module, "qconfig", None)
+    if qconfig is None or isinstance(module, DeQuantStub):
+        return
+    observer = (make or qconfig.activation)()
+    device = next((parameter.device for parameter in module.parameters()), None)
+    module.add_module("activation_post_process", observer if device is None else observer.to(device))
+    if is_memoryless(qconfig):
+        module.register_forward_pre_hook(_observer_forward_pre_hook, prepend=True)
+    else:
+        module.register_forward_hook(_observer_forward_hook, prepend=True)
+
+
+def _add_observers(module: Module, kinds: set, non_leaf: Iterable, custom: dict) -> None:
+    for name, child in module.named_children():
+        if type(child) is nn.Dropout:
+            continue
+        if isinstance(child, (FloatFunctional, QFunctional)):
+            if getattr(child, "qconfig", None) is not None:
+                child.activation_post_process = child.qconfig.activation()
+        elif isinstance(child, Fused) or type(child) in non_leaf:
+            _observe(child)
+        elif is_observed_specially(child):
+            _observe(child, DEFAULT_MODULE_TO_ACT_POST_PROCESS[type(child)])
+        elif getattr(child, "qconfig", None) is not None and type(child) in custom:
+            seen = custom[type(child)].from_float(child)
+            setattr(module, name, seen)
+            _observe(seen)
+        else:
+            _add_observers(child, kinds, non_leaf, custom)
+    is_leaf = not module._modules and not isinstance(module, nn.Sequential)
+    if (is_leaf or hasattr(module, "weight_fake_quant")) and type(module) in kinds:
+        _observe(module)
+
+
+def prepare(
+    model: Module,
+    inplace: bool = False,
+    allow_list: set | None = None,
+    observer_non_leaf_module_list: Iterable | None = None,
+    prepare_custom_config_dict: dict | None = None,
+) -> Module:
+    """Add observers to the layers that have a `qconfig`, of their own or of a module above them.
+
+    Then call the model with typical inputs, and `convert` it.
+    """
+    model = model if inplace else copy.deepcopy(model)
+    propagate_qconfig_(model)
+    if not any(getattr(module, "qconfig", None) for module in model.modules()):
+        warnings.warn(
+            "None of the submodule got qconfig applied. Make sure you passed correct configuration through "
+            "`qconfig_dict` or by assigning the `.qconfig` attribute directly on submodules",
+            stacklevel=2,
+        )
+    custom = (prepare_custom_config_dict or {}).get("float_to_observed_custom_module_class", {})
+    kinds = get_default_qconfig_propagation_list() if allow_list is None else allow_list
+    _add_observers(model, kinds, set(observer_non_leaf_module_list or ()), custom)
+    return model
+
+
+def prepare_qat(model: Module, mapping: dict | None = None, inplace: bool = False) -> Module:
+    """Replace layers by those for training, which round their weights, and add observers that round activations.
+
+    The model must be in training mode. Train it, then `convert` it.
+    """
+    if not model.training:
+        raise AssertionError("prepare_qat only works on models in training mode")
+    mapping = get_default_qat_module_mappings() if mapping is None else mapping
+    model = model if inplace else copy.deepcopy(model)
+    propagate_qconfig_(model)
+    convert(model, mapping, inplace=True, remove_qconfig=False)
+    return prepare(model, inplace=True, observer_non_leaf_module_list=set(mapping.values()))
+
+
+def convert(
+    module: Module,
+    mapping: dict | None = None,
+    inplace: bool = False,
+    remove_qconfig: bool = True,
+    is_reference: bool = False,
+    convert_custom_config_dict: dict | None = None,
+    use_precomputed_fake_quant: bool = False,
+) -> Module:
+    """Replace observed layers by quantized ones, with the scales that their observers have found."""
+    if is_reference:
+        raise NotImplementedError("convert(is_reference=True): numod has no reference layers; convert without it")
+    module = module if inplace else copy.deepcopy(module)
+    mapping = get_default_static_quant_module_mappings() if mapping is None else mapping
+    custom = (convert_custom_config_dict or {}).get("observed_to_quantized_custom_module_class", {})
+    _convert(module, mapping, custom, use_precomputed_fake_quant)
+    if remove_qconfig:
+        _remove_qconfig(module)
+    return module
+
+
+def _convert(module: Module, mapping: dict, custom: dict, precomputed: bool) -> None:
+    for name, child in module.named_children():
+        if not isinstance(child, Fused) and type(child) not in custom:
+            _convert(child, mapping, custom, precomputed)
+        module._modules[name] = swap_module(child, mapping, custom, precomputed)
+
+
+def swap_module(
+    mod: Module, mapping: dict, custom_module_class_mapping: dict, use_precomputed_fake_quant: bool = False
+) -> Module:
+    """The layer that replaces this one, with its hooks; the module itself where nothing does."""
+    if getattr(mod, "qconfig", None) is None:
+        return mod
+    custom = custom_module_class_mapping.get(type(mod))
+    if custom is None and type(mod) not in mapping:
+        return mod
+    if custom is not None:
+        result = custom.from_observed(mod)
+    else:
+        kind = mapping[type(mod)]
+        result = (
+            kind.from_float(mod, use_precomputed_fake_quant) if use_precomputed_fake_quant else kind.from_float(mod)
+        )
+    for hook in mod._forward_pre_hooks.values():
+        if hook is not _observer_forward_pre_hook:
+            result.register_forward_pre_hook(hook)
+    for hook in mod._forward_hooks.values():
+        if hook is not _observer_forward_hook:
+            result.register_forward_hook(hook)
+    return result
+
+
+def _remove_qconfig(module: Module) -> None:
+    for child in module.children():
+        _remove_qconfig(child)
+    if hasattr(module, "qconfig"):
+        del module.qconfig
+    if isinstance(getattr(module, "activation_post_process", None), (ObserverBase, FakeQuantizeBase)):
+        del module.activation_post_process
+    for hooks, hook in (
+        (module._forward_pre_hooks, _observer_forward_pre_hook),
+        (module._forward_hooks, _observer_forward_hook),
+    ):
+        for key in [key for key, each in hooks.items() if each is hook]:
+            del hooks[key]
+
+
+def quantize(
+    model: Module, run_fn: Callable, run_args: Iterable, mapping: dict | None = None, inplace: bool = False
+) -> Module:
+    """`prepare`, calibrate by `run_fn(model, *run_args)`, and `convert`."""
+    model = model if inplace else copy.deepcopy(model)
+    model.eval()
+    prepare(model, inplace=True)
+    run_fn(model, *run_args)
+    return convert(model, mapping, inplace=True)
+
+
+def quantize_qat(model: Module, run_fn: Callable, run_args: Iterable, inplace: bool = False) -> Module:
+    """`prepare_qat`, train by `run_fn(model, *run_args)`, and `convert`."""
+    model = model if inplace else copy.deepcopy(model)
+    model.train()
+    prepare_qat(model, inplace=True)
+    run_fn(model, *run_args)
+    return convert(model, inplace=True)
+
+
+def quantize_dynamic(
+    model: Module,
+    qconfig_spec: Any = None,
+    dtype: dtypes.dtype = dtypes.qint8,
+    mapping: dict | None = None,
+    inplace: bool = False,
+) -> Module:
+    """Quantize the weights of layers; their inputs are quantized at each call with the scale of their range.
+
+    `qconfig_spec` is a set of layer classes or names, or a dict from these to QConfigs; by default Linear, LSTM, GRU
+    and the cells, with `dtype` qint8 or float16, or embeddings with quint8.
+    """
+    by_dtype = {
+        dtypes.qint8: default_dynamic_qconfig,
+        dtypes.float16: float16_dynamic_qconfig,
+        dtypes.quint8: float_qparams_weight_only_qconfig,
+    }
+    if not isinstance(qconfig_spec, dict):
+        if dtype not in by_dtype:
+            raise (ValueError if qconfig_spec is None else RuntimeError)(
+                f"Don't know how to quantize with default settings for {dtype}. Provide full qconfig please"
+            )
+        qconfig_spec = dict.fromkeys(_default_layers(dtype) if qconfig_spec is None else qconfig_spec, by_dtype[dtype])
+    model = model if inplace else copy.deepcopy(model)
+    model.eval()
+    propagate_qconfig_(model, qconfig_spec)
+    return convert(model, mapping or get_default_dynamic_quant_module_mappings(), inplace=True)
+
+
+def _default_layers(dtype: dtypes.dtype) -> tuple[type, ...]:
+    if dtype is dtypes.quint8:
+        return nn.EmbeddingBag, nn.Embedding
+    return nn.Linear, nn.LSTM, nn.GRU, nn.LSTMCell, nn.RNNCell, nn.GRUCell
+
+
+def add_quant_dequant(module: Module) -> Module:
+    """Wrap each leaf with a `qconfig` in a QuantWrapper."""
+    if not module._modules and getattr(module, "qconfig", None):
+        return QuantWrapper(module)
+    for name, child in module.named_children():
+        module._modules[name] = add_quant_dequant(child)
+    return module

@@ -1,0 +1,92 @@
+"""torchao's `quantize_`: results against float models, the choice of layers, and what is refused."""
+
+import copy
+
+import pytest
+
+import numod as torch
+from numod import nn
+from numod.ao.quantization import (
+    Int4WeightOnlyConfig,
+    Int8DynamicActivationInt8WeightConfig,
+    Int8WeightOnlyConfig,
+    quantize_,
+)
+
+CONFIGS = {
+    "int8": (Int8WeightOnlyConfig(), 0.02, 0.28),
+    "int8 groups": (Int8WeightOnlyConfig(group_size=16), 0.02, 0.45),
+    "dynamic": (Int8DynamicActivationInt8WeightConfig(), 0.05, 0.27),
+    "int4": (Int4WeightOnlyConfig(group_size=32), 0.3, 0.25),
+}
+
+
+def network():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(64, 96), nn.ReLU(), nn.Sequential(nn.Linear(96, 32, bias=False)))
+
+
+def bytes_of_weights(model):
+    state = model.state_dict()
+    return sum(value.nbytes for name, value in state.items() if not name.endswith("bias"))
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_layers_are_replaced_in_place(name):
+    config, tolerance, share = CONFIGS[name]
+    reference, model = network(), network()
+    assert torch.ao.quantize_(model, config) is None
+    for rows in (1, 9):
+        x = torch.randn(rows, 64)
+        assert (model(x) - reference(x)).abs().max() < tolerance
+    assert bytes_of_weights(model) <= share * bytes_of_weights(reference)
+    fresh = network()
+    quantize_(fresh, config)
+    with torch.no_grad():
+        fresh[0].packed.zero_()
+    fresh.load_state_dict(model.state_dict())
+    assert fresh(x).equal(model(x))
+
+
+@pytest.mark.parametrize("name", ["int8", "dynamic", "int4"])
+def test_they_compile(name):
+    model, x = network(), torch.randn(1, 64)
+    quantize_(model, CONFIGS[name][0])
+    assert torch.allclose(torch.compile(model, fullgraph=True)(x), model(x), atol=1e-5)
+
+
+def test_a_filter_chooses_by_path():
+    model = network()
+    quantize_(model, Int8WeightOnlyConfig(), lambda module, path: path == "2.0")
+    assert type(model[0]) is nn.Linear and "bits=8" in repr(model[2][0])
+
+
+def test_auto_keeps_floats_where_they_are_faster(monkeypatch):
+    from numod.ao.quantization import quant_api
+
+    names = iter(["a", "b", "c"] * 2)
+    seconds = {"a": 1.0, "b": 2.0, "c": 3.0}
+    monkeypatch.setattr(quant_api, "_time", lambda layer, x: seconds[next(names)])
+    model = network()
+    model.unused = nn.Linear(2, 2)
+    model.forward = lambda x: model[2](model[1](model[0](x)))
+    decisions = quantize_(model, "auto", torch.randn(4, 64))
+    assert decisions["0"] == decisions["2.0"] == "float: int8 is not faster"
+    assert "not called" in decisions["unused"] and type(model[0]) is nn.Linear
+    assert copy.deepcopy(model.quantization_decisions) == decisions
+    monkeypatch.setattr(quant_api, "_time", lambda layer, x: 1.0 if type(layer) is nn.Linear else 0.5)
+    assert quantize_(network(), "auto", torch.randn(4, 64))["0"] == "Int8DynamicActivationInt8WeightConfig"
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: quantize_(network(), "int8"), TypeError, "expected a config"),
+        (lambda: quantize_(network(), Int4WeightOnlyConfig(group_size=48)), ValueError, "divide the 64"),
+        (lambda: quantize_(nn.Linear(4, 4), Int8WeightOnlyConfig()), ValueError, "wrap it in nn.Sequential"),
+        (lambda: quantize_(network(), "auto"), TypeError, "data is an input"),
+    ],
+)
+def test_refusals(call, error, message):
+    with pytest.raises(error, match=message):
+        call()

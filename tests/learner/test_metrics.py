@@ -1,0 +1,137 @@
+"""Metrics over batches of different sizes against formulas over all samples in NumPy."""
+
+from __future__ import annotations
+
+import types
+
+import numpy as np
+import pytest
+
+import numod
+from numod.learner import (
+    AvgMetric,
+    ConfusionMatrix,
+    F1Score,
+    FBeta,
+    Metric,
+    Perplexity,
+    Precision,
+    R2Score,
+    Recall,
+    RocAuc,
+    RocAucBinary,
+    accuracy,
+    accuracy_multi,
+    error_rate,
+    mae,
+    mse,
+    rmse,
+    top_k_accuracy,
+)
+from numod.learner.metrics import as_metric, read
+from numod.nn import functional as F
+
+GENERATOR = numod.Generator().manual_seed(4)
+SCORES = numod.randn(11, 4, generator=GENERATOR)
+CLASSES = numod.tensor([0, 3, 1, 2, 2, 0, 1, 3, 0, 1, 1])
+VALUES, TARGETS = numod.randn(11, generator=GENERATOR), numod.randn(11, generator=GENERATOR)
+
+
+def over_batches(metric: object, preds: numod.Tensor, targets: numod.Tensor, loss: object = None) -> float:
+    metric = as_metric(metric)
+    metric.reset()
+    for part in (slice(0, 4), slice(4, 8), slice(8, 11)):
+        batch = types.SimpleNamespace(pred=preds[part], yb=(targets[part],), xb=(preds[part],))
+        batch.loss = loss(preds[part], targets[part]) if loss else None
+        metric.accumulate(batch)
+    return read([metric.value])[0]
+
+
+def counts() -> np.ndarray:
+    matrix = np.zeros((4, 4))
+    np.add.at(matrix, (CLASSES.numpy(), SCORES.argmax(1).numpy()), 1)
+    return matrix
+
+
+def test_averages_weigh_batches_by_their_size() -> None:
+    right = (SCORES.argmax(1) == CLASSES).float().mean().item()
+    assert over_batches(accuracy, SCORES, CLASSES) == pytest.approx(right)
+    assert over_batches(error_rate, SCORES, CLASSES) == pytest.approx(1 - right)
+    top = (SCORES.topk(2, 1).indices == CLASSES[:, None]).any(1).float().mean().item()
+    assert over_batches(lambda pred, target: top_k_accuracy(pred, target, k=2), SCORES, CLASSES) == pytest.approx(top)
+    assert over_batches(lambda pred, target: 2.0, SCORES, CLASSES) == 2.0
+    yes = SCORES > 0.3
+    assert over_batches(accuracy_multi, SCORES, yes) == pytest.approx(
+        ((SCORES.sigmoid() > 0.5) == yes).float().mean().item()
+    )
+
+
+def test_errors_of_numbers() -> None:
+    difference = VALUES.double().numpy() - TARGETS.double().numpy()
+    assert over_batches(mse, VALUES, TARGETS) == pytest.approx((difference**2).mean())
+    assert over_batches(mse, VALUES[:, None], TARGETS) == pytest.approx((difference**2).mean())  # not broadcast
+    assert over_batches(mae, VALUES, TARGETS) == pytest.approx(np.abs(difference).mean())
+    assert over_batches(rmse, VALUES, TARGETS) == pytest.approx(np.sqrt((difference**2).mean()))
+    spread = (TARGETS.double().numpy() - TARGETS.double().numpy().mean()) ** 2
+    assert over_batches(R2Score(), VALUES, TARGETS) == pytest.approx(1 - (difference**2).sum() / spread.sum())
+
+
+def test_perplexity_is_of_the_whole_loss() -> None:
+    whole = F.cross_entropy(SCORES, CLASSES).exp().item()
+    assert over_batches(Perplexity(), SCORES, CLASSES, F.cross_entropy) == pytest.approx(whole, rel=1e-5)
+
+
+@pytest.mark.parametrize("average", ["binary", "macro", "weighted", "micro"])
+def test_precision_recall_and_f1(average: str) -> None:
+    matrix = counts()
+    hits, predicted, actual = matrix.diagonal(), matrix.sum(0), matrix.sum(1)
+    if average == "micro":
+        hits, predicted, actual = hits.sum(), predicted.sum(), actual.sum()
+    with np.errstate(invalid="ignore"):
+        expected = [
+            hits / predicted,
+            hits / actual,
+            2 * hits / (predicted + actual),
+            5 * hits / (4 * actual + predicted),
+        ]
+    for metric, values in zip((Precision, Recall, F1Score, lambda **o: FBeta(beta=2.0, **o)), expected):
+        values = np.nan_to_num(values)
+        chosen = values[1] if average == "binary" else values
+        chosen = np.average(values, weights=actual if average == "weighted" else None) if average[0] in "mw" else chosen
+        assert over_batches(metric(average=average), SCORES, CLASSES) == pytest.approx(float(chosen))
+
+
+def test_confusion_matrix_and_logits_of_two_classes() -> None:
+    metric = ConfusionMatrix()
+    over_batches(metric, SCORES, CLASSES)
+    assert metric.matrix.tolist() == counts().tolist()
+    truth = CLASSES % 2
+    hits = ((VALUES > 0) & (truth == 1)).sum().item()
+    assert over_batches(Recall(), VALUES, truth) == pytest.approx(hits / (truth == 1).sum().item())
+
+
+def area(scores: np.ndarray, positive: np.ndarray) -> float:
+    above, below = scores[positive][:, None], scores[~positive]
+    return float(((above > below) + 0.5 * (above == below)).mean())
+
+
+def test_area_under_the_curve_with_equal_scores() -> None:
+    scores, truth = (VALUES * 2).round(), CLASSES % 2
+    expected = area(scores.numpy(), truth.numpy() == 1)
+    assert over_batches(RocAucBinary(), scores, truth) == pytest.approx(expected)
+    chances = SCORES.softmax(1).numpy()
+    expected = np.mean([area(chances[:, k], CLASSES.numpy() == k) for k in range(4)])
+    assert over_batches(RocAuc(), SCORES, CLASSES) == pytest.approx(expected)
+
+
+def test_names_and_what_is_no_metric() -> None:
+    assert (
+        as_metric(accuracy).name == "accuracy" and F1Score().name == "f1_score" and as_metric(Recall).name == "recall"
+    )
+    assert AvgMetric(lambda *_: 0.0, "mine").name == "mine" and Precision().value is None
+    with pytest.raises(TypeError, match="expected a Metric or a function"):
+        as_metric(3)
+    with pytest.raises(ValueError, match="average must be"):
+        F1Score(average="mean")
+    with pytest.raises(NotImplementedError):
+        _ = Metric().value
