@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -57,17 +58,119 @@ FREE = {
 }  # fmt: skip
 GROUND = {"errors", "config", "dtypes", "formats"}  # top-level files below all folders
 MODULES = sorted(PACKAGE.rglob("*.py"))
+# names that the field does not use: where (everywhere for ""), and the term to write instead; underscores around a name
+# do not count
+RETIRED = {
+    "": {
+        "Average": "AvgPool",
+        "Begins": "RunStarts",
+        "Bounded": "CheckedIndex",
+        "Closing": "a fused map-reduce",
+        "Disagreement": "DataDependentError",
+        "Examples": "BatchedTensor",
+        "FLAT": "is_gpu",
+        "Finish": "Epilogue",
+        "Finished": "WithEpilogue",
+        "Greatest": "MaxPoolValues",
+        "Later": "LazyScalar",
+        "Look": "StateVisitor",
+        "Picture": "Snapshot",
+        "Read": "Gather",
+        "Recipe": "BackwardPlan",
+        "Stretch": "RepeatedRun",
+        "Walk": "GuardBuilder",
+        "Witness": "Capture",
+        "asks_for": "argument names",
+        "bring": "load_tile",
+        "bring_turned": "load_tile_transposed",
+        "chances": "attention weights, probabilities",
+        "door": "trampoline",
+        "elsewhere": "common_device",
+        "for_examples": "a batching rule",
+        "gifts": "a tile of d_out",
+        "give_tile": "store_tile",
+        "loose": "dynamic_places",
+        "near_query": "q_tile",
+        "pass_on": "accumulate",
+        "patient": "has_fallback",
+        "planned_for_examples": "a batching rule",
+        "quick": "build_guards",
+        "reads_halves": "supports_half",
+        "spots": "number_places",
+        "stands": "is_symbolic",
+        "steering": "specialised_on",
+        "telling": "write_partials",
+        "turn_in": "load_transposed",
+        "turner": "a transpose copy",
+        "waist": "dispatch",
+        "weigh_line": "filter_row",
+        "weighing": "depthwise_fma",
+        "widens": "upcasts_half",
+    },
+    "autograd": {"foreign": "is_custom_function", "hidden": "what they index", "uses": "what they index"},
+    "core": {"Reading": "ViewAsDtype"},
+    "graph": {
+        "Reading": "ScalarExpression",
+        "behind": "original",
+        "door": "trampoline",
+        "free": "dynamic_variant",
+        "reach": "build_guards",
+        "recode": "replace `__code__`",
+        "told": "a partial result",
+        "which": "dynamic_paths",
+        "within": "is_inner",
+    },
+    "kernel": {
+        "board": "a tile buffer",
+        "leave": "store_transposed",
+        "slopes": "d_scores",
+        "team": "a thread block",
+        "told": "a partial result",
+        "turning": "a transpose copy",
+    },
+    "ops": {
+        "Part": "ComplexPart",
+        "Reading": "ViewAsDtype",
+        "Write": "Scatter",
+        "leave": "store_transposed",
+        "levels": "delta",
+        "near": "shared memory",
+        "slopes": "d_scores",
+        "team": "a thread block",
+        "told": "a partial result",
+        "turned": "transposed",
+        "turning": "a transpose copy",
+    },
+}
+# names that do not say what a variable holds, and the folders that are free of them
+VAGUE = {
+    "each": "amp autograd backends cuda distributions func ops paths profiler serialization testing",
+    "found": "autograd distributions func graph nn ops optim paths profiler serialization testing utils",
+    "given": "amp autograd backends cuda device distributions func kernel nn optim paths profiler testing utils",
+    "held": "amp autograd backends core cuda device distributions func nn ops optim paths profiler testing utils",
+    "kept": "amp autograd backends core cuda device distributions func graph kernel nn ops optim paths profiler utils",
+    "legacy": "amp autograd backends cuda device distributions func graph kernel nn ops optim paths profiler utils",
+    "named": "amp autograd backends cuda device distributions func graph kernel ops optim profiler testing utils",
+    "older": "amp autograd backends cuda device distributions func graph kernel nn ops optim paths profiler utils",
+    "own": "amp backends device distributions graph kernel paths profiler serialization testing utils",
+    "place": "amp autograd backends cuda distributions func nn optim paths profiler serialization testing utils",
+}
 
 
 def _name(path: Path) -> str:
     return str(path.relative_to(PACKAGE))
 
 
+@cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
 def _imported(path: Path) -> set[str]:
     """Top-level parts of numod that a module imports, wherever in it."""
     parts = path.relative_to(PACKAGE).with_suffix("").parts
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(_tree(path)):
         if isinstance(node, ast.ImportFrom) and node.level:
             base = list(parts[:-1])[: len(parts) - node.level]
             target = base + (node.module.split(".") if node.module else [])
@@ -88,13 +191,34 @@ def test_a_folder_imports_only_from_folders_above(path: Path) -> None:
 
 @pytest.mark.parametrize("path", MODULES, ids=_name)
 def test_every_module_says_what_it_is(path: Path) -> None:
-    text = ast.get_docstring(ast.parse(path.read_text()))
+    text = ast.get_docstring(_tree(path))
     assert text and len(text) > 20
+
+
+def _identifiers(path: Path) -> dict[str, int]:
+    """All names of a module, without the underscores around them, with a line where each occurs."""
+    names = {}
+    for node in ast.walk(_tree(path)):
+        occurring = [getattr(node, field, None) for field in ("id", "attr", "arg", "name", "asname")]
+        occurring += getattr(node, "names", []) if isinstance(node, (ast.Global, ast.Nonlocal)) else []
+        for name in occurring:
+            if isinstance(name, str):
+                names |= {part.strip("_"): node.lineno for part in name.split(".")}
+    return names
+
+
+@pytest.mark.parametrize("path", MODULES, ids=_name)
+def test_names_are_terms_of_the_field(path: Path) -> None:
+    folder = path.relative_to(PACKAGE).parts[0]
+    terms = RETIRED[""] | RETIRED.get(folder, {})
+    terms |= {name: "what the variable holds" for name, folders in VAGUE.items() if folder in folders.split()}
+    lines = _identifiers(path)
+    assert [f"line {lines[name]}: {name}, write {terms[name]}" for name in sorted(lines.keys() & terms.keys())] == []
 
 
 @pytest.mark.parametrize("path", MODULES, ids=_name)
 def test_compilers_stand_in_device_only(path: Path) -> None:
-    nodes = list(ast.walk(ast.parse(path.read_text())))
+    nodes = list(ast.walk(_tree(path)))
     names = {
         node.attr if isinstance(node, ast.Attribute) else node.id
         for node in nodes
@@ -193,7 +317,7 @@ TEXT_IS_EDITED = {"ops/pointwise.py"}
 def test_no_op_edits_the_source_of_a_kernel(path: Path) -> None:
     nodes = [
         node.func
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(_tree(path))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
     ]
     edits = {(getattr(node.value, "id", ""), node.attr) for node in nodes} & {("re", "sub"), ("re", "subn")}

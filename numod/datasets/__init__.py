@@ -1,6 +1,6 @@
-"""Datasets that travel inside the package or are made on the spot, readers of files, and transforms of images.
+"""Datasets in the package or generated, readers of files, and transforms of images.
 
-Nothing here downloads anything: see `ATTRIBUTION.md` for where the digits come from.
+Nothing is downloaded; `ATTRIBUTION.md` has the source of the digits.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ __all__ = ["conv1d", "conv2d", "conv3d", "conv_tbc", "conv_transpose1d", "conv_t
 
 
 def spread(name: str, value: int | Sequence[int], ndim: int) -> tuple[int, ...]:
-    """A number, or one for each dimension, as a tuple of `ndim`."""
+    """A number, or one per dimension, as a tuple of `ndim` numbers."""
     values = plain_sizes(name, value)
     if isinstance(values, int):
         return (values,) * ndim

@@ -81,8 +81,13 @@ def _windows(
 ) -> tuple:
     """The op's attributes, after checks."""
     numbers = [
-        None if sizes is None and what == "stride" else plain_sizes(what, sizes)
-        for what, sizes in (("kernel_size", kernel), ("stride", stride), ("padding", padding), ("dilation", dilation))
+        None if sizes is None and argument == "stride" else plain_sizes(argument, sizes)
+        for argument, sizes in (
+            ("kernel_size", kernel),
+            ("stride", stride),
+            ("padding", padding),
+            ("dilation", dilation),
+        )
     ]
     return _checked(name, tuple(x.shape), *numbers, ceil_mode, ndim)
 
@@ -131,7 +136,7 @@ def _checked(
 
 
 def _adaptive(name: str, x: Tensor, output_size: Size | Sequence[int | None], ndim: int) -> tuple:
-    """The op's parameters for adaptive windows: regular ones if the sizes divide, else with stride 0."""
+    """The op's attributes for adaptive windows: regular windows if the sizes divide, otherwise with stride 0."""
     output_size = plain_sizes("output_size", output_size, optional=ndim > 1)
     wanted = (output_size,) * ndim if isinstance(output_size, int) else output_size
     if len(wanted) != ndim:
