@@ -41,7 +41,11 @@ CASES = [
     (TypeError, "'dilation'", lambda: F.conv1d(ONE, torch.zeros(1, 1, 2), dilation=(1.0,))),
     (RuntimeError, "Expected 3D or 4D tensor", lambda: F.fractional_max_pool2d(torch.zeros(3, 4), 2, 2)),
     (RuntimeError, "non-zero size", lambda: F.fractional_max_pool2d(torch.zeros(2, 0, 3, 4), 2, 2)),
-    (RuntimeError, "sizes must be greater than zero", lambda: F.fractional_max_pool2d(torch.zeros(1, 2, 3, 4), (0, 1), 2)),
+    (
+        RuntimeError,
+        "sizes must be greater than zero",
+        lambda: F.fractional_max_pool2d(torch.zeros(1, 2, 3, 4), (0, 1), 2),
+    ),
     (ValueError, "None is not a valid value for reduction", lambda: F.l1_loss(ONE, ONE, reduction=None)),
     (ValueError, "3 is not a valid value for reduction", lambda: F.binary_cross_entropy(ONE, ONE, reduction=3)),
     (RuntimeError, "non-positive values for delta", lambda: F.huber_loss(ONE, ONE, delta=float("nan"))),
