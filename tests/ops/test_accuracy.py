@@ -45,7 +45,7 @@ def test_digits_near_roots(name):
     found = rows[name](numod.tensor(points, dtype=numod.float64)).tolist()
     with mp.workdps(60):
         off = {x: ulps(number, UNARY[name].exact(mp.mpf(x)), np.float64) for x, number in zip(points, found)}
-    assert max(off.values()) <= 6, max(off.items(), key=lambda item: item[1])
+    assert max(off.values()) <= 8, max(off.items(), key=lambda item: item[1])
 
 
 def test_digamma_near_roots_below_zero():

@@ -312,3 +312,19 @@ def test_log_softmax_keeps_its_digits_beside_large_numbers(dim: int) -> None:
     x = numod.tensor([[1e5, 1e5 + 1], [1e5 - 3, 1e5 + 0.5]])
     exact = x.double() - x.double().logsumexp(dim, keepdim=True)
     np.testing.assert_allclose(numod.log_softmax(x, dim).numpy(), exact.numpy(), rtol=3e-7, atol=1e-7)
+
+
+@pytest.mark.cpu_only
+@pytest.mark.parametrize(("shape", "dim"), [((5,), 0), ((50, 3), 1), ((20, 100), 1), ((4, 3, 2), 1), ((4, 3, 50), 1)])
+def test_confident_predictions_keep_their_digits_in_float64(shape, dim):
+    """The maximum is subtracted first: 20 + log(1 + 1e-6) would lose 1e-15 of the loss."""
+    rng = np.random.default_rng(0)
+    x = np.moveaxis(rng.uniform(-2, 2, shape), dim, 0)
+    x[0] += 20
+    expected = -np.log1p(np.exp(x[1:] - x[0]).sum(0))
+    x = numod.tensor(np.ascontiguousarray(np.moveaxis(x, 0, dim)))
+    np.testing.assert_allclose(numod.log_softmax(x, dim).select(dim, 0).numpy(), expected, atol=3e-16)
+    if len(shape) > 1:
+        target = numod.zeros((shape[0], *shape[2:]), dtype=numod.int64)
+        loss = numod.nn.functional.cross_entropy(x, target, reduction="none")
+        np.testing.assert_allclose(loss.numpy(), -expected, atol=3e-16)
