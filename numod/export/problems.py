@@ -28,8 +28,8 @@ def problems(program: Program) -> list[str]:
     found = [*_of_steps(program), *unsaveable(program), *_of_memory(program)]
     if not found:
         found = [
-            f"{_place(call.step)}: {call.step.op.name} is computed by NumPy (LAPACK, FFT); compute it outside, and "
-            "pass the result in"
+            f"{_place(call.step)}: {call.step.op.name} is computed by NumPy (LAPACK, or a transform with a large prime "
+            "factor); compute it outside, and pass the result in"
             for call in lower(optimise(program)[0]).calls
             if isinstance(call, Call) and call.kernel is None
         ]
