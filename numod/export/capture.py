@@ -172,7 +172,7 @@ class _Recording:
                 program.gradients = {}
             adding = problems.adding_up(program, gradients)
             if adding:
-                raise ExportError([*adding, *problems.problems(program)], "export")
+                raise ExportError([*adding, *problems.of_calls(program)], "export")
             if state.optimizers:
                 rewind()
             self.known, self.about = state.names, state.description()
