@@ -17,6 +17,7 @@ from typing import Any
 
 from ..device import helpers
 from . import browser, header, libraries, loader, targets
+from .fourier import prepared
 from .interface import VERSION, Arena
 from .job import Job, bytes_of, header_of
 from .problems import ExportError, problems
@@ -79,7 +80,7 @@ def aot_compile(
     Raises ExportError, before anything is written, with a list of all that cannot be exported.
     """
     rows = _checked(program, name, targets, weights, optimize)
-    programs = {entry: getattr(each, "_exported", each) for entry, each in _programs(program).items()}
+    programs = {entry: prepared(getattr(each, "_exported", each)) for entry, each in _programs(program).items()}
     wrong = [
         f"{entry}: {line}" if entry else line
         for entry, each in programs.items()

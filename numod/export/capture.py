@@ -168,11 +168,12 @@ class _Recording:
                     rewind()
                 gradients = {id(each._grad) for each in state.parameters if each._grad is not None}
                 program = trace(self.run, *inputs)
-            adding = problems.adding_up(program, gradients)
-            if adding:
-                raise ExportError([*adding, *problems.problems(program)], "export")
             if state.optimizers:
                 program.gradients = {}
+            adding = problems.adding_up(program, gradients)
+            if adding:
+                raise ExportError([*adding, *problems.of_calls(program)], "export")
+            if state.optimizers:
                 rewind()
             self.known, self.about = state.names, state.description()
             return with_own_outputs(with_numbers(program, state, self.known))

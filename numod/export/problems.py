@@ -8,6 +8,7 @@ from ..core.convert.transfer import Move
 from ..graph.backend.lower import Call, lower
 from ..graph.passes.pipeline import optimise
 from ..graph.ir.program import Program, Step, Value
+from ..ops.update import Update
 from ..optim import Optimizer
 from ..serialization.program import unsaveable
 
@@ -26,14 +27,17 @@ class ExportError(RuntimeError):
 def problems(program: Program) -> list[str]:
     """A line for each step that native code cannot have: where, what, and what to do instead."""
     found = [*_of_steps(program), *unsaveable(program), *_of_memory(program)]
-    if not found:
-        found = [
-            f"{_place(call.step)}: {call.step.op.name} is computed by NumPy (LAPACK, FFT); compute it outside, and "
-            "pass the result in"
-            for call in lower(optimise(program)[0]).calls
-            if isinstance(call, Call) and call.kernel is None
-        ]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(found or of_calls(program)))
+
+
+def of_calls(program: Program) -> list[str]:
+    """A line for each step that only NumPy can do."""
+    return [
+        f"{_place(call.step)}: {call.step.op.name} is computed by NumPy (LAPACK, or a transform with a large prime "
+        "factor); compute it outside, and pass the result in"
+        for call in lower(optimise(program)[0]).calls
+        if isinstance(call, Call) and call.kernel is None
+    ]
 
 
 def of_optimizers(optimizers: dict[str, Optimizer]) -> list[str]:
@@ -48,14 +52,18 @@ def of_optimizers(optimizers: dict[str, Optimizer]) -> list[str]:
 def adding_up(program: Program, gradients: set[int]) -> list[str]:
     """A line for each step that reads a gradient of an earlier call. `gradients`: ids of those tensors."""
     values = {value for value, tensor in program.held.items() if id(tensor) in gradients}
-    return list(
-        dict.fromkeys(
-            f"{_place(step)}: gradients of an earlier call take part, which add up from call to call; call "
-            "optimizer.zero_grad() in the function, before backward()"
-            for step in program.steps
-            if isinstance(step, Step) and any(isinstance(input, Value) and input in values for input in step.inputs)
-        )
-    )
+    steps = [
+        step
+        for step in program.steps
+        if isinstance(step, Step) and any(isinstance(input, Value) and input in values for input in step.inputs)
+    ]
+    adding = [step for step in steps if not isinstance(step.op, Update)] or steps
+    lines = [
+        f"{_place(step)}: gradients of an earlier call take part, which add up from call to call; call "
+        "optimizer.zero_grad() in the function, before backward()"
+        for step in adding
+    ]
+    return list(dict.fromkeys(lines))
 
 
 def _place(step: Step) -> str:

@@ -112,18 +112,23 @@ class Dynamic:
                 raise GuardFailed(f"Guard failed: {place} == {wanted}{values}, got {size}")
         return sizes
 
+    def few_points(self) -> list[tuple[int, ...]]:
+        """Sizes within the ranges that are enough for a fit which is checked, where the ranges have so many."""
+        highs = [symbol.high or symbol.low + max(_SAMPLES) for symbol in self.symbols]
+        return [
+            *product(*[sorted({*range(s.low, min(s.low + 4, high + 1)), high}) for s, high in zip(self.symbols, highs)])
+        ]
+
     def shapes_of_outputs(self) -> list[list[Terms]]:
         """Of each output, the sizes as polynomials of the symbols. Raises Violation where one is none."""
-        highs = [symbol.high or symbol.low + max(_SAMPLES) for symbol in self.symbols]
-        choices = [sorted({*range(s.low, min(s.low + 4, high + 1)), high}) for s, high in zip(self.symbols, highs)]
-        points = [*product(*choices)]
+        points = self.few_points()
         found = []
         for point in points:
             program = self.program(point)
             found.append([program.layouts[value].shape for value in outputs_of(program)])
         if len(points) == 1:  # more are needed for a fit
             points, found = points * 2, found * 2
-        made = _Template([*self.symbols], points)
+        made = Template([*self.symbols], points)
         return [[terms_of(made._terms([*sizes]), len(self.symbols)) for sizes in zip(*same)] for same in zip(*found)]
 
     def source(self, number: int) -> tuple[int, int, int, int]:
@@ -218,7 +223,7 @@ def generalised(
     tensors = recorded[first][2]
     for point, (_, _, held) in recorded.items():
         _compare_tensors(tensors, held, recorded[first][1], _different(symbols, first, point))
-    template = _Template(symbols, [*recorded]).of([fields for _, fields, _ in recorded.values()])
+    template = Template(symbols, [*recorded]).of([fields for _, fields, _ in recorded.values()])
     result = Dynamic(symbols, shapes, template, tensors)
     _settle_ones(result, at, examples)
     own = tuple([symbol.size for symbol in symbols])
@@ -325,7 +330,7 @@ def _equal(one: Tensor, other: Tensor) -> bool:
     )
 
 
-class _Template:
+class Template:
     """Makes a template of recordings at several points."""
 
     def __init__(self, symbols: list[Symbol], points: list[tuple[int, ...]]) -> None:

@@ -1,0 +1,133 @@
+"""Fourier transforms as products, for native code: NumPy, which does them in Python, cannot be exported.
+
+A transform of n = a b elements is transforms of a, factors, and transforms of b (Cooley and Tukey, 1965); one of a
+prime number of elements is a product with the matrix of roots of unity.
+"""
+
+from __future__ import annotations
+
+import copy
+from functools import cache
+from math import isqrt
+
+import numpy as np
+
+from .. import dtypes
+from ..core.create.creation import empty
+from ..core.create.values import tensor
+from ..core.shape.shapes import cat
+from ..core.tensor import Tensor
+from ..graph.capture.recorder import trace
+from ..graph.ir.alias_analysis import copied
+from ..graph.ir.program import Program, Step, Value
+from ..ops.fft.cuda_stages import scale_of
+from ..ops.fft.fft import Transform, complex_transform, from_half, half_spectrum
+from ..serialization.program import described
+from .program import ExportedProgram
+from .sizes import Dynamic, Template
+
+_LARGEST = 512  # elements of a transform that is one product
+
+
+def prepared(exported: ExportedProgram) -> ExportedProgram:
+    """The exported program with products, also for all sizes of its dynamic dimensions."""
+    program = with_products(exported.program)
+    if program is exported.program:
+        return exported
+    made, dynamic = copy.copy(exported), exported.dynamic
+    made.program = program
+    if dynamic is not None:
+        points = dynamic.few_points()
+        described_programs = [described(with_products(dynamic.program(point))) for point in points]
+        template = Template([*dynamic.symbols], points).of([fields for fields, _ in described_programs])
+        made.dynamic = Dynamic(dynamic.symbols, dynamic.shapes, template, described_programs[0][1])
+    return made
+
+
+def with_products(program: Program) -> Program:
+    """The program with products instead of Fourier transforms, but for lengths with a large prime factor."""
+    if not any(_replaced(program, step) for step in program.steps):
+        return program
+    result = copied(program, [])
+    result.held = dict(program.held)
+    number = 1 + max(value.number for value in program.layouts)
+    for step in program.steps:
+        if not _replaced(program, step):
+            result.steps.append(step)
+            continue
+        layout = program.layouts[step.inputs[0]]
+        example = empty((layout.extent,), dtype=layout.dtype).as_strided(layout.shape, layout.strides)
+        _transformed(example, step.op, *step.parameters)  # makes the roots, which nothing may make in a recording
+        part = trace(lambda x, step=step: _transformed(x, step.op, *step.parameters), example)
+        names = {part.inputs[0]: step.inputs[0], part.outputs: step.results[0]}
+        for value in part.layouts:
+            if value not in names:
+                names[value], number = Value(number), number + 1
+                result.layouts[names[value]] = part.layouts[value]
+        result.held |= {names[value]: held for value, held in part.held.items()}
+        for inner in part.steps:
+            inputs = tuple([names[each] if isinstance(each, Value) else each for each in inner.inputs])
+            results = tuple([names[each] for each in inner.results])
+            result.steps.append(Step(inner.op, inputs, inner.parameters, results, inner.in_place, step.where))
+    return result
+
+
+def _replaced(program: Program, step: object) -> bool:
+    if not isinstance(step, Step) or not isinstance(step.op, Transform):
+        return False
+    shape, (dims, _, *rest) = program.layouts[step.inputs[0]].shape, step.parameters
+    lengths = [rest[0] if step.op is from_half and d == dims[-1] else shape[d] for d in dims]
+    return all(0 < n and max(_factors(n)) <= _LARGEST for n in lengths) and 0 not in shape
+
+
+def _transformed(x: Tensor, op: Transform, dims: tuple, norm: str, *rest: int) -> Tensor:
+    """What the op computes, as a dense tensor."""
+    inverse = bool(rest[0]) if op is complex_transform else op is from_half
+    scale = 1.0
+    if op is half_spectrum:
+        x = x.to(x.dtype.to_complex())
+    for d in reversed(dims) if op is not from_half else dims:
+        n = x.shape[d]
+        if op is from_half and d == dims[-1]:
+            n = rest[0]
+            mirrored = x.narrow(d, 1, (n - 1) // 2).flip(d).conj()
+            x = cat([x.narrow(d, 0, n // 2 + 1), mirrored], d)
+        x = _along_last(x.movedim(d, -1), inverse).movedim(-1, d)
+        if op is half_spectrum and d == dims[-1]:
+            x = x.narrow(d, 0, n // 2 + 1)
+        scale *= scale_of(n, norm, inverse)
+    x = x.real if op is from_half else x
+    return (x * scale).contiguous().clone()
+
+
+def _along_last(x: Tensor, inverse: bool) -> Tensor:
+    n = x.shape[-1]
+    first = _first_factor(n)
+    if first == n:
+        return x @ _roots(n, n, n, inverse, x.dtype)
+    second = n // first
+    x = x.reshape((*x.shape[:-1], first, second))
+    x = (x.transpose(-1, -2) @ _roots(first, first, first, inverse, x.dtype)).transpose(-1, -2)
+    x = _along_last(x * _roots(n, first, second, inverse, x.dtype), inverse)
+    return x.transpose(-1, -2).reshape((*x.shape[:-2], n))
+
+
+@cache
+def _roots(n: int, rows: int, columns: int, inverse: bool, dtype: dtypes.dtype) -> Tensor:
+    """exp(-+2 pi i j k / n). One tensor, however often it is asked for."""
+    turns = np.outer(np.arange(rows), np.arange(columns)) % n / n
+    roots = np.exp((2j if inverse else -2j) * np.pi * turns)
+    return tensor(roots.astype(dtype.name), dtype=dtype)
+
+
+def _first_factor(n: int) -> int:
+    """n, if one product is best, or the factor of it that is nearest to its root."""
+    if n <= 16:
+        return n
+    return next((k for k in range(isqrt(n), 1, -1) if n % k == 0), n)
+
+
+def _factors(n: int) -> list[int]:
+    """The sizes of the products."""
+    first = _first_factor(n)
+    return [first] if first == n else [first, *_factors(n // first)]
