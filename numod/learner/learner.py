@@ -254,7 +254,7 @@ class Learner(Loop):
         frozen = [parameter.requires_grad for parameter in model.parameters()]
         with self._probing([recorder, finder]), keeping_random_state(*self.dls.loaders):
             try:
-                self.model, self.opt = deepcopy(model), None
+                self.model, self.opt, self.compile = deepcopy(model), None, False
                 self.create_opt()
                 for parameter, wanted in zip(self.model.parameters(), frozen):
                     parameter.requires_grad_(wanted)
