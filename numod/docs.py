@@ -22,8 +22,8 @@ from .version import release
 GUIDE = Path(__file__).parent / "guide"
 # the guide's pages, in reading order
 PAGES = (
-    "getting-started", "from-pytorch", "compile", "profiling", "devices", "saving", "export", "performance", "limits",
-    "architecture", "extending", "glossary",
+    "getting-started", "from-pytorch", "compile", "learner", "profiling", "devices", "saving", "export",
+    "performance", "limits", "architecture", "extending", "glossary",
 )  # fmt: skip
 NAMESPACES = (
     "numod", "numod.nn", "numod.nn.functional", "numod.nn.init", "numod.nn.utils", "numod.optim",

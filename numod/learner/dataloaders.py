@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ..core.tensor import Tensor
 from ..device.device import Device
+from ..nn import CrossEntropyLoss, MSELoss
 from ..utils.data import DataLoader, Dataset, IterableDataset
 
 
@@ -123,3 +124,32 @@ def moved_to(batch: Any, device: Any) -> Any:
         moved = [moved_to(each, device) for each in batch]
         return type(batch)(*moved) if hasattr(batch, "_fields") else type(batch)(moved)
     return batch
+
+
+def as_dataloaders(dls: Any) -> DataLoaders:
+    """DataLoaders, also of (train, valid), or of another object with these attributes."""
+    if isinstance(dls, DataLoaders):
+        return dls
+    if isinstance(dls, (tuple, list)):
+        return DataLoaders(*dls)
+    if not hasattr(dls, "train"):
+        raise TypeError(f"Learner: expected DataLoaders(train, valid), got {type(dls).__name__}")
+    found = DataLoaders(dls.train, *([dls.valid] if getattr(dls, "valid", None) is not None else []))
+    found.device, found.n_inp = getattr(dls, "device", None), getattr(dls, "n_inp", None)
+    return found
+
+
+def default_loss(dls: DataLoaders) -> Callable:
+    """The loss that fits the targets."""
+    known = getattr(dls.train_ds, "loss_func", None)
+    if known is not None:
+        return known
+    try:
+        target = dls.train_ds[0][-1]
+    except (TypeError, IndexError, KeyError, NotImplementedError):
+        target = None
+    if isinstance(target, int) or (isinstance(target, Tensor) and not target.is_floating_point()):
+        return CrossEntropyLoss()
+    if isinstance(target, (float, Tensor)):
+        return MSELoss()
+    raise ValueError("Learner: could not infer a loss function from the data; pass loss_func")

@@ -152,8 +152,10 @@ class TrainEvalCallback(Callback):
     order = -10
 
     def before_fit(self) -> None:
-        """Counters start at 0; a model with a method `reset` is reset."""
+        """Counters start at 0. The model goes to the data's device; one with a method `reset` is reset."""
         learn = self.learn
+        if learn.dls.device is not None:
+            learn.model.to(learn.dls.device)
         learn.epoch, learn.train_iter, learn.pct_train = learn.start_epoch, 0, 0.0
         if hasattr(learn.model, "reset"):
             learn.model.reset()

@@ -8,25 +8,21 @@ from __future__ import annotations
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-from ..autograd import no_grad
-from ..core.tensor import Tensor
-from ..nn import CrossEntropyLoss, Module, MSELoss
+from ..nn import Module
 from ..nn.normalization import _BatchNorm
 from ..optim import Adam
 from ..utils import summary
-from ..utils.data import default_collate
 from . import saving
-from .dataloaders import DataLoaders, in_order, moved_to
+from .dataloaders import as_dataloaders, default_loss, in_order
 from .events import EVENTS, Callback, TrainEvalCallback
-from .loop import Loop, as_list
+from .callbacks import as_list
+from .loop import Loop
 from .metrics import Metric, as_metric
-from .preds import GatherPredsCallback, activation_of, decoder_of, sample_losses
+from .preds import GatherPredsCallback, activation_of, decoder_of, predict, sample_losses
 from .progress import ProgressCallback
-from .randomness import keeping_random_state
 from .recorder import Recorder
 from .schedule import (
     LRFinder,
@@ -34,11 +30,10 @@ from .schedule import (
     SchedCos,
     combine_scheds,
     combined_cos,
+    find_rates,
     has_hyper,
-    named,
     per_group,
     set_hyper,
-    usable,
     valley,
 )
 
@@ -79,7 +74,7 @@ class Learner(Loop):
         super().__init__()
         self.dls = as_dataloaders(dls)
         self.model, self.opt_func, self.lr, self.splitter = model, opt_func, lr, splitter
-        self.loss_func = _default_loss(self.dls) if loss_func is None else loss_func
+        self.loss_func = default_loss(self.dls) if loss_func is None else loss_func
         self.path, self.model_dir, self.compile = Path(path), model_dir, compile
         self.wd, self.moms, self.train_bn, self.logger = wd, moms, train_bn, print
         self.metrics = metrics
@@ -249,24 +244,9 @@ class Learner(Loop):
         The model, the optimizer and the random state stay as they are. The losses are in `lr_finder`, a
         Recorder; `show_plot` draws them with matplotlib.
         """
-        finder, recorder = LRFinder(start_lr, end_lr, num_it, stop_div), Recorder()
-        model, opt = self.model, self.opt
-        frozen = [parameter.requires_grad for parameter in model.parameters()]
-        with self._probing([recorder, finder]), keeping_random_state(*self.dls.loaders):
-            try:
-                self.model, self.opt = deepcopy(model), None
-                self.create_opt()
-                for parameter, wanted in zip(self.model.parameters(), frozen):
-                    parameter.requires_grad_(wanted)
-                self.n_epoch, self.start_epoch, self.resume = finder.num_it, 0, False
-                self._run_fit(self._fit)
-            finally:
-                self.model, self.opt = model, opt
+        with self._probing([recorder := Recorder()]):
+            found = find_rates(self, recorder, LRFinder(start_lr, end_lr, num_it, stop_div), suggest_funcs)
         self.lr_finder = recorder
-        lrs, losses = usable(recorder.lrs, recorder.losses, num_it)
-        if not losses:
-            raise RuntimeError(f"lr_find: the loss was not finite from the start; try a start_lr below {start_lr}")
-        found = {name: function(lrs, losses, num_it) for name, function in named(suggest_funcs)}
         if show_plot:
             self.plot_lr_find(found)
         return namedtuple("SuggestedLRs", found)(*(rate for rate, _ in found.values()))
@@ -339,20 +319,7 @@ class Learner(Loop):
 
     def predict(self, item: Any, with_input: bool = False) -> tuple:
         """(class or value, its number as a tensor, the prediction) of one input, or of a sample of the dataset."""
-        inputs = self.dls.n_inp or 1
-        sample = tuple(item[:inputs]) if isinstance(item, (tuple, list)) else (item,)
-        was = [(module, module.training) for module in self.model.modules()]
-        try:
-            with no_grad():
-                batch = moved_to(tuple([default_collate([each]) for each in sample]), self._model_device() or "cpu")
-                preds = activation_of(self.loss_func)(self.model.eval()(*batch))
-        finally:
-            for module, training in was:
-                module.training = training
-        decoded = decoder_of(self.loss_func)(preds)[0]
-        known = self.dls.vocab is not None and decoded.dim() == 0 and not decoded.is_floating_point()
-        found = (self.dls.vocab[int(decoded)] if known else decoded, decoded, preds[0])
-        return (item, *found) if with_input else found
+        return predict(self, item, with_input)
 
     def show_results(self, ds_idx: int = 1, max_n: int = 9, ax: Any = None) -> Any:
         """Draw some inputs with their targets and predictions; needs matplotlib. Gives the axes."""
@@ -420,35 +387,6 @@ class Learner(Loop):
         return (
             f"{type(self).__name__}({type(self.model).__name__}, callbacks: {', '.join(map(repr, self.ordered_cbs()))})"
         )
-
-
-def as_dataloaders(dls: Any) -> DataLoaders:
-    """DataLoaders, also of (train, valid), or of another object with these attributes."""
-    if isinstance(dls, DataLoaders):
-        return dls
-    if isinstance(dls, (tuple, list)):
-        return DataLoaders(*dls)
-    if not hasattr(dls, "train"):
-        raise TypeError(f"Learner: expected DataLoaders(train, valid), got {type(dls).__name__}")
-    found = DataLoaders(dls.train, *([dls.valid] if getattr(dls, "valid", None) is not None else []))
-    found.device, found.n_inp = getattr(dls, "device", None), getattr(dls, "n_inp", None)
-    return found
-
-
-def _default_loss(dls: DataLoaders) -> Callable:
-    """The loss that fits the targets."""
-    known = getattr(dls.train_ds, "loss_func", None)
-    if known is not None:
-        return known
-    try:
-        target = dls.train_ds[0][-1]
-    except (TypeError, IndexError, KeyError, NotImplementedError):
-        target = None
-    if isinstance(target, int) or (isinstance(target, Tensor) and not target.is_floating_point()):
-        return CrossEntropyLoss()
-    if isinstance(target, (float, Tensor)):
-        return MSELoss()
-    raise ValueError("Learner: could not infer a loss function from the data; pass loss_func")
 
 
 def _no_logger(row: Any) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from ..autograd import no_grad
 from ..core.tensor import Tensor
+from .callbacks import Callbacks
 from .compiled import compiled_steps
 from .dataloaders import moved_to
 from .events import (
@@ -34,7 +35,7 @@ _AROUND = {
 }
 
 
-class Loop:
+class Loop(Callbacks):
     """Epochs of training and validation with events. `Learner` adds the rest.
 
     While it runs, callbacks see `epoch`, `n_epoch`, `iter` and `n_iter` (batch and number of batches of this pass, None
@@ -227,69 +228,6 @@ class Loop:
         """The batch's target; a tuple if there are several."""
         return self.yb[0] if len(self.yb) == 1 else self.yb
 
-    # ---- callbacks
-
-    def ordered_cbs(self, event: str | None = None) -> list[Callback]:
-        """The callbacks in the order in which they run; of an event, if one is given."""
-        ordered = sorted(self.cbs, key=operator.attrgetter("order"))
-        return ordered if event is None else [callback for callback in ordered if hasattr(callback, event)]
-
-    def add_cbs(self, cbs: Iterable | Callback | type | None) -> Loop:
-        """Add callbacks, or one; classes are called without arguments."""
-        for callback in as_list(cbs):
-            self.add_cb(callback)
-        return self
-
-    def add_cb(self, cb: Callback | type) -> Loop:
-        """Add a callback. It becomes an attribute named by its `name`."""
-        callback = cb() if isinstance(cb, type) else cb
-        if not isinstance(callback, Callback):
-            raise TypeError(f"add_cb: expected a Callback, got {type(callback).__name__}")
-        callback.learn = self
-        setattr(self, callback.name, callback)
-        self.cbs.append(callback)
-        return self
-
-    def remove_cbs(self, cbs: Iterable | Callback | type | None) -> Loop:
-        """Remove callbacks, or one, or all of a class."""
-        for callback in as_list(cbs):
-            self.remove_cb(callback)
-        return self
-
-    def remove_cb(self, cb: Callback | type) -> Loop:
-        """Remove a callback, or all of a class."""
-        for callback in [each for each in self.cbs if each is cb or (isinstance(cb, type) and isinstance(each, cb))]:
-            self.cbs.remove(callback)
-            callback.learn = None
-            if self.__dict__.get(callback.name) is callback:
-                delattr(self, callback.name)
-        return self
-
-    @contextmanager
-    def added_cbs(self, cbs: Iterable | Callback | type | None) -> Iterator[Loop]:
-        """Context with further callbacks."""
-        added = [each() if isinstance(each, type) else each for each in as_list(cbs)]
-        self.add_cbs(added)
-        try:
-            yield self
-        finally:
-            self.remove_cbs(added)
-
-    @contextmanager
-    def removed_cbs(self, cbs: Iterable | Callback | type | None) -> Iterator[Loop]:
-        """Context without some callbacks, or without all of a class."""
-        wanted = as_list(cbs)
-        removed = [
-            each
-            for each in self.cbs
-            if any(isinstance(each, cb) if isinstance(cb, type) else each is cb for cb in wanted)
-        ]
-        self.remove_cbs(removed)
-        try:
-            yield self
-        finally:
-            self.add_cbs(removed)
-
 
 @contextmanager
 def _ended(iterator: Iterator) -> Iterator[Iterator]:
@@ -299,10 +237,3 @@ def _ended(iterator: Iterator) -> Iterator[Iterator]:
     finally:
         if isinstance(iterator, Generator):
             iterator.close()
-
-
-def as_list(value: Any) -> list:
-    """None as an empty list, one thing as a list of it."""
-    if value is None:
-        return []
-    return list(value) if isinstance(value, (list, tuple, set)) else [value]

@@ -8,8 +8,11 @@ from functools import partial
 from typing import Any
 
 from .. import nn
+from ..autograd import no_grad
 from ..core.shape.shapes import cat
 from ..nn import functional as F
+from ..utils.data import default_collate
+from .dataloaders import moved_to
 from .events import Callback
 
 
@@ -129,3 +132,21 @@ def predicted(learn: Any, tensor: Any) -> Any:
     """A class's name, or the number itself."""
     vocab = learn.dls.vocab
     return vocab[int(tensor)] if vocab is not None and not tensor.is_floating_point() else tensor.item()
+
+
+def predict(learn: Any, item: Any, with_input: bool) -> tuple:
+    """`Learner.predict`."""
+    inputs = learn.dls.n_inp or 1
+    sample = tuple(item[:inputs]) if isinstance(item, (tuple, list)) else (item,)
+    was = [(module, module.training) for module in learn.model.modules()]
+    try:
+        with no_grad():
+            batch = moved_to(tuple([default_collate([each]) for each in sample]), learn._model_device() or "cpu")
+            preds = activation_of(learn.loss_func)(learn.model.eval()(*batch))
+    finally:
+        for module, training in was:
+            module.training = training
+    decoded = decoder_of(learn.loss_func)(preds)[0]
+    known = learn.dls.vocab is not None and decoded.dim() == 0 and not decoded.is_floating_point()
+    found = (learn.dls.vocab[int(decoded)] if known else decoded, decoded, preds[0])
+    return (item, *found) if with_input else found

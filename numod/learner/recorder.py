@@ -110,14 +110,15 @@ class Recorder(Callback):
     def after_batch(self) -> None:
         """Keep the loss and the learning rate, or add the batch to the metrics."""
         learn = self.learn
-        if not learn.yb or learn.loss is None:
+        loss = learn.loss
+        if loss is None or not learn.yb:
             return
         if learn.training:
             self.lrs.append(learn.opt.param_groups[-1]["lr"])
-            if learn._device is None and not learn.loss.dim():
-                self._raw.append(learn.loss.item())
+            if learn._device is None and loss.numel() == 1:
+                self._raw.append(loss.item())
             else:
-                self._wait(learn.loss)
+                self._wait(loss)
             if self.train_metrics:
                 _accumulate(learn.metrics, learn)
         elif self.valid_metrics:

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from copy import deepcopy
 from typing import Any
 
 from .events import Callback, CancelFitException, CancelValidException
+from .randomness import keeping_random_state
 
 Schedule = Callable[[float], Any]
 
@@ -242,3 +244,23 @@ def named(functions: Callable | Iterable[Callable]) -> list[tuple[str, Callable]
     """Suggestion functions with their names."""
     functions = [functions] if callable(functions) else list(functions)
     return [(getattr(each, "func", each).__name__, each) for each in functions]
+
+
+def find_rates(learn: Any, recorder: Any, finder: LRFinder, suggest_funcs: Any) -> dict[str, tuple]:
+    """Train a copy of the model with the finder, and give the suggestions by name."""
+    model, opt = learn.model, learn.opt
+    trained = [parameter.requires_grad for parameter in model.parameters()]
+    with learn.added_cbs(finder), keeping_random_state(*learn.dls.loaders):
+        try:
+            learn.model, learn.opt, learn.compile = deepcopy(model), None, False
+            learn.create_opt()
+            for parameter, wanted in zip(learn.model.parameters(), trained):
+                parameter.requires_grad_(wanted)
+            learn.n_epoch, learn.start_epoch, learn.resume = finder.num_it, 0, False
+            learn._run_fit(learn._fit)
+        finally:
+            learn.model, learn.opt = model, opt
+    lrs, losses = usable(recorder.lrs, recorder.losses, finder.num_it)
+    if not losses:
+        raise RuntimeError("lr_find: the loss was not finite from the start; try a smaller start_lr")
+    return {name: function(lrs, losses, finder.num_it) for name, function in named(suggest_funcs)}

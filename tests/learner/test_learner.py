@@ -88,6 +88,18 @@ def test_fine_tune_trains_the_last_group_first() -> None:
     assert [group["lr"] for group in learn.opt.param_groups][1] == pytest.approx(100 * learn.opt.param_groups[0]["lr"])
 
 
+def test_a_compiled_step_follows_what_is_frozen() -> None:
+    learn = learner(splitter=two_groups, compile=True)
+    learn.fit(1)
+    before = learn.model[0].weight.detach().clone()
+    learn.freeze()
+    learn.fit(1)
+    assert numod.equal(learn.model[0].weight, before)
+    learn.unfreeze()
+    learn.fit(1)
+    assert not numod.equal(learn.model[0].weight, before)
+
+
 def test_lr_find_leaves_everything_as_it_was(tmp_path: Path) -> None:
     generator = numod.Generator().manual_seed(2)
     dls = DataLoaders(DataLoader(TensorDataset(X, Y), 4, shuffle=True, generator=generator))

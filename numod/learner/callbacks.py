@@ -1,0 +1,84 @@
+"""The callbacks of a Learner: added, removed, in order. What a callback is stands in `events`."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from .events import Callback
+
+
+class Callbacks:
+    """What has callbacks, in `cbs`."""
+
+    cbs: list[Callback]
+
+    def ordered_cbs(self, event: str | None = None) -> list[Callback]:
+        """The callbacks in the order in which they run; of an event, if one is given."""
+        ordered = sorted(self.cbs, key=operator.attrgetter("order"))
+        return ordered if event is None else [callback for callback in ordered if hasattr(callback, event)]
+
+    def add_cbs(self, cbs: Iterable | Callback | type | None) -> Callbacks:
+        """Add callbacks, or one; classes are called without arguments."""
+        for callback in as_list(cbs):
+            self.add_cb(callback)
+        return self
+
+    def add_cb(self, cb: Callback | type) -> Callbacks:
+        """Add a callback. It becomes an attribute named by its `name`."""
+        callback = cb() if isinstance(cb, type) else cb
+        if not isinstance(callback, Callback):
+            raise TypeError(f"add_cb: expected a Callback, got {type(callback).__name__}")
+        callback.learn = self
+        setattr(self, callback.name, callback)
+        self.cbs.append(callback)
+        return self
+
+    def remove_cbs(self, cbs: Iterable | Callback | type | None) -> Callbacks:
+        """Remove callbacks, or one, or all of a class."""
+        for callback in as_list(cbs):
+            self.remove_cb(callback)
+        return self
+
+    def remove_cb(self, cb: Callback | type) -> Callbacks:
+        """Remove a callback, or all of a class."""
+        for callback in [each for each in self.cbs if each is cb or (isinstance(cb, type) and isinstance(each, cb))]:
+            self.cbs.remove(callback)
+            callback.learn = None
+            if self.__dict__.get(callback.name) is callback:
+                delattr(self, callback.name)
+        return self
+
+    @contextmanager
+    def added_cbs(self, cbs: Iterable | Callback | type | None) -> Iterator[Callbacks]:
+        """Context with further callbacks."""
+        added = [each() if isinstance(each, type) else each for each in as_list(cbs)]
+        self.add_cbs(added)
+        try:
+            yield self
+        finally:
+            self.remove_cbs(added)
+
+    @contextmanager
+    def removed_cbs(self, cbs: Iterable | Callback | type | None) -> Iterator[Callbacks]:
+        """Context without some callbacks, or without all of a class."""
+        wanted = as_list(cbs)
+        removed = [
+            each
+            for each in self.cbs
+            if any(isinstance(each, cb) if isinstance(cb, type) else each is cb for cb in wanted)
+        ]
+        self.remove_cbs(removed)
+        try:
+            yield self
+        finally:
+            self.add_cbs(removed)
+
+
+def as_list(value: Any) -> list:
+    """None as an empty list, one thing as a list of it."""
+    if value is None:
+        return []
+    return list(value) if isinstance(value, (list, tuple, set)) else [value]
