@@ -37,7 +37,7 @@ _REASONS = (  # a reason, and the parts of names it explains
         ),
     ),
     (
-        "no quantized dtypes here",
+        "quantization is part of numod.ao; no dtypes below 8 bits",
         (
             "quant",
             "qint",

@@ -10,6 +10,7 @@ from functools import partial
 
 import numpy as np
 
+from . import quantized
 from .networks import draw
 from .peers import expression, network
 from .row import Bar, Row, Timed
@@ -195,4 +196,4 @@ def layers() -> list[Row]:
     ]  # fmt: skip
 
 
-OPERATIONS = (*pointwise(), *reductions(), *products(), *convolutions(), *layers())
+OPERATIONS = (*pointwise(), *reductions(), *products(), *quantized.rows(), *convolutions(), *layers())

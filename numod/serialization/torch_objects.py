@@ -270,6 +270,8 @@ def quantized_tensor(
         scale, zero_point = (scale.float(), zero_point.float()) if shifted else (scale.double(), zero_point.long())
     elif type(scale) is not float or type(zero_point) is not int:
         raise ValueError("a quantized tensor whose scale is no float, or zero point no int")
+    elif not dtypes.RANGES[dtype.integers][0] <= zero_point <= dtypes.RANGES[dtype.integers][1]:
+        raise ValueError(f"a quantized tensor whose zero point, {zero_point}, is no number of its dtype")
     return wrap_integers(integers, Quantizer(dtype, SCHEMES[scheme], scale, zero_point, axis))
 
 

@@ -132,6 +132,9 @@ from .quant_api import (
     Int8WeightOnlyConfig,
     quantize_,
 )
+from .report import (
+    report,
+)
 
 __all__ = [
     "DeQuantStub", "FakeQuantize", "FakeQuantizeBase", "FixedQParamsFakeQuantize", "FixedQParamsObserver",
@@ -165,6 +168,6 @@ __all__ = [
     "get_embedding_qat_module_mappings", "get_embedding_static_quant_module_mappings", "get_fuser_method",
     "get_observer_state_dict", "load_observer_state_dict", "per_channel_dynamic_qconfig",
     "per_channel_weight_observer_range_neg_127_to_127", "prepare", "prepare_qat", "propagate_qconfig_",
-    "qconfig_equals", "quantize", "quantize_", "quantize_dynamic", "quantize_qat", "swap_module",
+    "qconfig_equals", "quantize", "quantize_", "quantize_dynamic", "quantize_qat", "report", "swap_module",
     "weight_observer_range_neg_127_to_127",
 ]  # fmt: skip

@@ -17,14 +17,16 @@ from .tensor import QuantizedTensor, Quantizer, wrap_integers
 
 
 class WeightParts:
-    """What products need of a quantized weight (out, ...): integers as a matrix (in, out), their sums, the scales.
+    """What products need of a quantized weight (out, in, ...): integers as a matrix, their sums, the scales.
+
+    The matrix is (in, out); of a convolution's weight its rows are ordered by tap, then by channel.
 
     `requantizers` has the constants of static products by input and output scale.
     """
 
     def __init__(self, weight: QuantizedTensor) -> None:
         integers = weight._integers
-        self.matrix = integers.reshape(integers.shape[0], -1).t()
+        self.matrix = integers.movedim(1, -1).reshape(integers.shape[0], -1).t()
         self.sums = self.matrix.sum(0, dtype=dtypes.int32)
         scale, zero_point = weight._quantizer.scale, weight._quantizer.zero_point
         self.is_symmetric = not _has_nonzero(zero_point)

@@ -178,3 +178,22 @@ def test_scale_and_zero_point_can_be_learned():
     )
     assert scale.grad.item() == pytest.approx(2 * (-3 + 10 * 0.4 + 100 * 12), rel=1e-5)
     assert zero.grad.item() == pytest.approx(2 * -0.1 * 101, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"dtype": torch.int8}, {"scheme": "none"}, {"zero_point": 300}, {"zero_point": 1.5}, {"scale": 1},
+        {"integers": X}, {"scheme": "per_channel_affine"}, {"scheme": "per_channel_affine", "axis": 9},
+        {"scheme": "per_channel_affine", "scale": SCALES, "zero_point": ZEROS[:1]}, {"integers": 3},
+    ],
+    ids=lambda changed: "-".join(changed),
+)  # fmt: skip
+def test_parts_of_a_file_that_do_not_fit_are_refused(changed):
+    from numod.serialization.torch_objects import quantized_tensor
+
+    parts = {"integers": torch.zeros(2, 4, dtype=torch.uint8), "dtype": torch.quint8, "scheme": "per_tensor_affine"}
+    parts |= {"scale": 0.1, "zero_point": 3, "axis": 0}
+    assert quantized_tensor(**parts).q_zero_point() == 3
+    with pytest.raises(ValueError, match="a quantized tensor"):
+        quantized_tensor(**parts | changed)

@@ -123,19 +123,17 @@ class _QuantizedConv(QuantizedOutput):
     def _patches(
         self, x: QuantizedTensor, weight: QuantizedTensor, bias: Tensor | None, out: Quantizer
     ) -> QuantizedTensor:
-        """The convolution as a product: a row of the left matrix is a patch of the input."""
-        integers = x._integers
+        """The convolution as a product: a row of the left matrix is a patch of the input, its channels innermost."""
+        integers, ndim = x._integers.movedim(1, -1).contiguous(), len(self.kernel_size)
         if any(self.padding):
-            ends = [end for padding in reversed(self.padding) for end in (padding, padding)]
+            ends = [0, 0, *(end for padding in reversed(self.padding) for end in (padding, padding))]
             integers = F.pad(integers, ends, value=x.q_zero_point())
         patches = integers
-        for dim, (size, step, gap) in enumerate(zip(self.kernel_size, self.stride, self.dilation), 2):
+        for dim, (size, step, gap) in enumerate(zip(self.kernel_size, self.stride, self.dilation), 1):
             windows = patches.unfold(dim, (size - 1) * gap + 1, step)
             patches = windows[..., ::gap] if gap > 1 else windows
-        ndim = len(self.kernel_size)
-        places, taps = range(2, 2 + ndim), range(2 + ndim, 2 + 2 * ndim)
-        sizes = [patches.shape[0], *(patches.shape[place] for place in places)]
-        matrix = patches.permute(0, *places, 1, *taps).reshape(-1, weight._integers[0].numel())
+        sizes, channels, taps = patches.shape[: ndim + 1], ndim + 1, range(ndim + 2, 2 * ndim + 2)
+        matrix = patches.permute(*range(ndim + 1), *taps, channels).reshape(-1, weight._integers[0].numel())
         result = static_product(matrix, x._quantizer, weight, bias, out, self._then_relu)
         return wrap_integers(result.reshape(*sizes, -1).movedim(-1, 1), out)
 

@@ -1,0 +1,142 @@
+"""`report`: what each layer of a quantized model holds, how long it takes, and how far it is from the float model."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ...autograd import no_grad
+from ...core import Tensor
+from ...nn.module import Module
+from .fake_quantize import FakeQuantizeBase
+from .observer import ObserverBase
+
+
+@dataclass
+class LayerReport:
+    """One layer: its weights' dtype and bytes, seconds of a call, SQNR in dB against the float model, and a note."""
+
+    path: str
+    kind: str
+    dtype: str
+    nbytes: int
+    seconds: float | None = None
+    sqnr: float | None = None
+    note: str = ""
+
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the table."""
+        seconds = "-" if self.seconds is None else f"{self.seconds * 1e3:.3f}"
+        sqnr = "-" if self.sqnr is None else f"{self.sqnr:.1f}"
+        return self.path, self.kind, self.dtype, str(self.nbytes), seconds, sqnr, self.note
+
+
+_TITLES = ("layer", "kind", "weights", "bytes", "ms", "SQNR dB", "note")
+
+
+def report(model: Module, data: Any, reference: Module | None = None) -> list[LayerReport]:
+    """Run the model on `data` (an input, or a tuple of inputs), print a table of its layers, and return its rows.
+
+    `reference` is the float model: with it, the signal-to-noise ratio of each layer's result is shown. Notes name
+    observers that have seen no data, layers that were not called, and why a layer stayed float (`quantize_`'s "auto").
+    """
+    decisions = getattr(model, "quantization_decisions", {})
+    results, seconds = _run(model, data)
+    expected = {} if reference is None else _run(reference, data)[0]
+    found = []
+    for path, layer in _layers(model):
+        dtype, nbytes = _weights(layer)
+        row = LayerReport(path, layer._get_name(), dtype, nbytes, seconds.get(path))
+        row.sqnr = _sqnr(results.get(path), expected.get(path))
+        notes = ["not called"] if path not in results else []
+        notes += [decisions[path]] if decisions.get(path, "").startswith("float") else []
+        notes += ["observer has seen no data"] if any(map(_is_uncalibrated, layer.modules())) else []
+        row.note = ", ".join(notes)
+        found.append(row)
+    print(_table([_TITLES, *(row.columns() for row in found)]))
+    return found
+
+
+def _layers(model: Module) -> Iterator[tuple[str, Module]]:
+    """The layers that have no layers in them; observers and packed parameters belong to theirs."""
+
+    def is_part(module: Module) -> bool:
+        return isinstance(module, (ObserverBase, FakeQuantizeBase)) or type(module).__name__.endswith("PackedParams")
+
+    for path, module in model.named_modules():
+        inside = any(is_part(each) for each in _above(model, path))
+        if path and not inside and all(map(is_part, module.children())):
+            yield path, module
+
+
+def _above(model: Module, path: str) -> list[Module]:
+    """The modules along a path, below the model."""
+    names = path.split(".")
+    return [model.get_submodule(".".join(names[: k + 1])) for k in range(len(names))]
+
+
+def _weights(layer: Module) -> tuple[str, int]:
+    """(dtype of the largest tensor, bytes of all) of a layer's state."""
+    tensors = [each for value in layer.state_dict().values() for each in (value if type(value) is tuple else (value,))]
+    tensors = [each for each in tensors if isinstance(each, Tensor)]
+    if not tensors:
+        return "-", 0
+    largest = max(tensors, key=lambda each: each.numel())
+    return largest.dtype.name, sum(each.numel() * each.element_size() for each in tensors)
+
+
+def _run(model: Module, data: Any) -> tuple[dict[str, Tensor], dict[str, float]]:
+    """The first result of each layer, and the seconds of its call."""
+    results: dict[str, Tensor] = {}
+    seconds: dict[str, float] = {}
+    starts: dict[str, float] = {}
+
+    def before(path: str) -> Any:
+        return lambda *_: starts.__setitem__(path, time.perf_counter())
+
+    def after(path: str) -> Any:
+        def keep(module: Module, inputs: Any, output: Any) -> None:
+            seconds.setdefault(path, time.perf_counter() - starts[path])
+            first = output[0] if isinstance(output, tuple) else output
+            if isinstance(first, Tensor):
+                results.setdefault(path, first.dequantize().detach())
+
+        return keep
+
+    inputs = data if isinstance(data, tuple) else (data,)
+    with no_grad():
+        model(*inputs)  # compiles kernels
+        handles = [
+            handle
+            for path, module in model.named_modules()
+            if path
+            for handle in (module.register_forward_pre_hook(before(path)), module.register_forward_hook(after(path)))
+        ]
+        try:
+            model(*inputs)
+        finally:
+            for handle in handles:
+                handle.remove()
+    return results, seconds
+
+
+def _sqnr(result: Tensor | None, expected: Tensor | None) -> float | None:
+    """The ratio of signal to noise in dB; None where there is nothing to compare."""
+    if result is None or expected is None or result.shape != expected.shape:
+        return None
+    noise, signal = float((result - expected).square().sum()), float(expected.square().sum())
+    return math.inf if noise == 0 else 10 * math.log10(signal / noise) if signal else -math.inf
+
+
+def _is_uncalibrated(module: Module) -> bool:
+    low = getattr(module, "min_val", None)
+    return isinstance(low, Tensor) and (low.numel() == 0 or float(low.flatten()[0]) == math.inf)
+
+
+def _table(rows: list[tuple[str, ...]]) -> str:
+    widths = [max(len(row[k]) for row in rows) for k in range(len(_TITLES))]
+    lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths)).rstrip() for row in rows]
+    return "\n".join(lines)
