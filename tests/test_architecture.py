@@ -106,7 +106,7 @@ def test_lapack_is_called_in_one_place() -> None:
 
 
 def test_dependencies_are_numba_numpy_llvmlite() -> None:
-    optional = {"mpi4py"}  # imported where it is first needed
+    optional = {"mpi4py", "PIL", "pyarrow"}  # imported where it is first needed
     allowed = set(sys.stdlib_module_names) | {"numba", "numpy", "llvmlite", "numod"} | optional
     for path in MODULES:
         for node in ast.walk(ast.parse(path.read_text())):

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from collections.abc import Sequence
 from threading import Lock
 from typing import Any
@@ -73,6 +74,13 @@ class ExportedProgram:
         """A Module that runs the program, with the same parameters and state_dict. It runs without gradients."""
         return ExportedModule(self)
 
+    def __reduce__(self) -> tuple:
+        """An exported program is pickled as the bytes of its file."""
+        with tempfile.TemporaryDirectory() as folder:
+            save(self, path := os.path.join(folder, "program"))
+            with open(path, "rb") as file:
+                return _from_bytes, (file.read(),)
+
     def __str__(self) -> str:
         return f"ExportedProgram {self.title}({', '.join(self.input_names)}):\n{self.program}"
 
@@ -119,6 +127,10 @@ class ExportedModule(Module):
             if each._layout is not expected and each.shape == expected.shape and each.dtype is expected.dtype:
                 found[number] = each.contiguous()
         return found
+
+    def __reduce__(self) -> tuple:
+        """It is pickled as its exported program."""
+        return ExportedModule, (self._exported,)
 
     def __deepcopy__(self, memo: dict) -> ExportedModule:
         raise NotImplementedError("an exported module cannot be copied; save and load it")
@@ -189,6 +201,14 @@ def load(f: str | os.PathLike) -> ExportedProgram:
         return _loaded(program, about, tensors)
     except (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError) as problem:
         raise ValueError(f"load: {f} is not an exported program, or damaged: {problem}") from problem
+
+
+def _from_bytes(data: bytes) -> ExportedProgram:
+    """The exported program in a file's bytes."""
+    with tempfile.TemporaryDirectory() as folder:
+        with open(path := os.path.join(folder, "program"), "wb") as file:
+            file.write(data)
+        return load(path)
 
 
 def _loaded(program: Program, about: Any, tensors: dict[str, Tensor]) -> ExportedProgram:
