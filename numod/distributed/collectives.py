@@ -17,7 +17,7 @@ from ..core.shape.shapes import cat
 from ..core.tensor import Tensor
 from .arguments import check_parts, check_same_dtype, check_tensor, check_tensors, member_group, root_of, sizes
 from .calls import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, BARRIER, BROADCAST, GATHER, REDUCE, REDUCE_SCATTER, SCATTER
-from .collective_op import run
+from .collective_op import remember, repeat, run
 from .group import ProcessGroup
 from .reduce_op import ReduceOp, checked
 from .work import Work
@@ -29,11 +29,16 @@ def all_reduce(
     tensor: Tensor, op: ReduceOp = SUM, group: ProcessGroup | None = None, async_op: bool = False
 ) -> Work | None:
     """Combine the tensors of all ranks in place: each rank has the result."""
+    if not async_op and repeat(ALL_REDUCE, tensor, op, group):
+        return None
     check_tensor(tensor, "tensor")
     checked(op, tensor.dtype, "all_reduce")
     if (group := member_group(group, "all_reduce")) is None:
         return None
-    return run(ALL_REDUCE, (), (tensor,), group, (op,), async_op, _averaging(op, tensor, group))
+    average = _averaging(op, tensor, group)
+    if average is None:
+        remember(ALL_REDUCE, tensor, op, group)
+    return run(ALL_REDUCE, (), (tensor,), group, (op,), async_op, average)
 
 
 def _averaging(op: ReduceOp, tensor: Tensor, group: ProcessGroup) -> Callable[[], object] | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
@@ -155,8 +156,9 @@ def abort_on_error() -> None:
 
 
 def abort(code: int) -> None:
-    """End all ranks."""
+    """End all ranks, after mpiexec has had time to read what they printed: it drops the rest."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):  # a closed pipe
             stream.flush()
+    time.sleep(0.2)
     load().COMM_WORLD.Abort(code)

@@ -45,6 +45,7 @@ class ProcessGroup:
         self.in_place = engine.in_place(communicator)
         self.slot = 1 + min(slot, SLOTS - 1)
         self.counts = board.counts
+        self.remembered: dict[tuple, Any] = {}  # calls that need no checks: see `collective_op.repeat`
 
     def rank(self) -> int:
         """This process's rank in the group."""
@@ -77,7 +78,7 @@ class _WorldMeta(type):
     @property
     def WORLD(cls) -> ProcessGroup | None:
         """The default group, None without one."""
-        return _state.world
+        return current.world
 
 
 class group(metaclass=_WorldMeta):
@@ -99,7 +100,7 @@ class _State:
     hooked = False  # whether errors end all ranks
 
 
-_state = _State()
+current = _State()
 
 
 def is_available() -> bool:
@@ -122,7 +123,7 @@ is_nccl_available = is_ucc_available = is_xccl_available = is_gloo_available
 
 def is_initialized() -> bool:
     """Whether there is a default group."""
-    return _state.world is not None
+    return current.world is not None
 
 
 def is_torchelastic_launched() -> bool:
@@ -148,7 +149,7 @@ def init_process_group(
     Raises ValueError if there is a default group, or if numbers disagree, and RuntimeError if more ranks are asked for
     than were started, or without mpi4py.
     """
-    if _state.world is not None:
+    if current.world is not None:
         raise ValueError("trying to initialize the default process group twice!")
     timeout = _checked_timeout(timeout)
     backend = _checked_backend(backend)
@@ -167,12 +168,12 @@ def init_process_group(
             )
     if backend != "mpi" and communicator.rank == 0:
         warnings.warn(f"init_process_group: the backend is MPI, in the place of {str(backend)!r}", stacklevel=2)
-    _state.groups, _state.made = [], 1
+    current.groups, current.made = [], 1
     board = Board(communicator)
-    _state.world = ProcessGroup(communicator, list(range(communicator.size)), timeout, board, "0", backend, 0)
-    _state.groups.append(_state.world)
-    if communicator.size > 1 and not _state.hooked:
-        _state.hooked = True
+    current.world = ProcessGroup(communicator, list(range(communicator.size)), timeout, board, "0", backend, 0)
+    current.groups.append(current.world)
+    if communicator.size > 1 and not current.hooked:
+        current.hooked = True
         engine.abort_on_error()
 
 
@@ -209,18 +210,18 @@ def _from_environment(given: int, name: str) -> int:
 
 def destroy_process_group(group: ProcessGroup | None = None) -> None:
     """Remove a group; without one, or for the default group, all groups."""
-    if _state.world is None:
+    if current.world is None:
         raise AssertionError("Process group cannot be None")
     if group == GroupMember.NON_GROUP_MEMBER:
         return
-    removed = list(_state.groups) if group is None or group is _state.world else [group]
-    if removed[0] not in _state.groups:
+    removed = list(current.groups) if group is None or group is current.world else [group]
+    if removed[0] not in current.groups:
         raise RuntimeError("Invalid process group specified")
     for each in removed:
         each.communicator.Free() if each.single else each.communicator.mpi.Free()
-        _state.groups.remove(each)
-    if group is None or group is _state.world:
-        _state.world = None
+        current.groups.remove(each)
+    if group is None or group is current.world:
+        current.world = None
 
 
 def new_group(
@@ -247,27 +248,27 @@ def new_group(
     for rank in ranks:
         if not 0 <= rank < world.size():
             raise ValueError("The new group's rank should be within the world_size set by init_process_group")
-    number, _state.made = _state.made, _state.made + 1
+    number, current.made = current.made, current.made + 1
     if world.own not in ranks:
         return GroupMember.NON_GROUP_MEMBER
     communicator = world.communicator.split(ranks)
     name = group_desc or str(number)
     made = ProcessGroup(communicator, ranks, timeout, world.board, name, backend or world.backend, number)
-    _state.groups.append(made)
+    current.groups.append(made)
     return made
 
 
 def default_group(group: ProcessGroup | int | None = None) -> ProcessGroup | int:
     """`group`, or the default group. Raises ValueError without one."""
     if group is None:
-        if _state.world is None:
+        if current.world is None:
             raise ValueError(NOT_INITIALIZED)
-        return _state.world
+        return current.world
     return group
 
 
 def _group_of(ranks: tuple[int, ...]) -> ProcessGroup:
-    found = next((each for each in _state.groups if tuple(each.ranks) == ranks), None)
+    found = next((each for each in current.groups if tuple(each.ranks) == ranks), None)
     if found is None:
         raise RuntimeError(f"a process group of the ranks {list(ranks)} was pickled, and none exists here")
     return found

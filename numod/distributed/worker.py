@@ -11,6 +11,7 @@ import traceback
 from collections.abc import Callable
 from multiprocessing import spawn
 
+from .engine import abort
 from .environment import set_up
 
 _FRAMES = ("<frozen runpy>", __file__)  # are left out of tracebacks
@@ -36,11 +37,11 @@ def guarded(function: Callable[[], object]) -> None:
 
 def end_all(code: int) -> None:
     """End all ranks: by MPI where it runs, else by a signal to this process, after which mpiexec ends the others."""
-    sys.stdout.flush()
-    sys.stderr.flush()
     mpi = sys.modules.get("mpi4py.MPI")
     if mpi is not None and mpi.Is_initialized() and not mpi.Is_finalized():
-        mpi.COMM_WORLD.Abort(code)
+        abort(code)
+    sys.stdout.flush()
+    sys.stderr.flush()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.kill(os.getpid(), signal.SIGTERM)
 

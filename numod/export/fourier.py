@@ -17,7 +17,7 @@ from ..core.create.creation import empty
 from ..core.create.values import tensor
 from ..core.shape.shapes import cat
 from ..core.tensor import Tensor
-from ..graph.capture.recorder import trace
+from ..graph.capture.trace import trace
 from ..graph.ir.alias_analysis import copied
 from ..graph.ir.program import Program, Step, Value
 from ..ops.fft.cuda_stages import scale_of

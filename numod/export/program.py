@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from collections.abc import Sequence
 from threading import Lock
 from typing import Any
@@ -105,6 +106,13 @@ class ExportedProgram:
             program, self.spec, self.input_names, names, parameters, self.examples, self.title, self.state, dynamic
         )
 
+    def __reduce__(self) -> tuple:
+        """An exported program is pickled as the bytes of its file."""
+        with tempfile.TemporaryDirectory() as folder:
+            save(self, path := os.path.join(folder, "program"))
+            with open(path, "rb") as file:
+                return _from_bytes, (file.read(),)
+
     def __str__(self) -> str:
         return f"ExportedProgram {self.title}({', '.join(self.input_names)}):\n{self.program}"
 
@@ -175,6 +183,10 @@ class ExportedModule(Module):
         found: list[Tensor] = []
         _match(self._exported.spec, arguments, found, "args")
         return [each if each.is_contiguous() else each.contiguous() for each in found]
+
+    def __reduce__(self) -> tuple:
+        """It is pickled as its exported program."""
+        return ExportedModule, (self._exported,)
 
     def __deepcopy__(self, memo: dict) -> ExportedModule:
         raise NotImplementedError("an exported module cannot be copied; save and load it")
@@ -273,6 +285,14 @@ def load(f: str | os.PathLike) -> ExportedProgram:
         return _loaded(program, about, tensors)
     except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as problem:
         raise ValueError(f"load: {f} is not an exported program, or damaged: {problem}") from problem
+
+
+def _from_bytes(data: bytes) -> ExportedProgram:
+    """The exported program in a file's bytes."""
+    with tempfile.TemporaryDirectory() as folder:
+        with open(path := os.path.join(folder, "program"), "wb") as file:
+            file.write(data)
+        return load(path)
 
 
 def _loaded(program: Program, about: Any, tensors: dict[str, Tensor]) -> ExportedProgram:

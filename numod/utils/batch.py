@@ -1,0 +1,184 @@
+"""Batch inference: `predict` runs a program over an array, a data frame or files, in this process or on Dask's workers.
+
+Results come in order and equal those of one process. Examples stream through: at most a few batches per worker are in
+memory at once. Dask, pandas, PyArrow and Pillow (the extra `dask`) are imported where a source needs them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ..autograd import no_grad
+from ..core.create.values import from_numpy
+from ..core.shape.shapes import cat
+from ..core.tensor import Tensor
+from .progress import progress as progress_line
+
+__all__ = ["predict", "stream"]
+_IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".webp")
+_RETRIES = 3  # of a batch whose worker was lost or whose computation failed
+_AHEAD = 2  # batches under way per thread of the workers
+
+
+def predict(
+    program: Callable, source: Any, client: Any = None, batch_size: int = 64, progress: bool = False
+) -> Tensor | tuple[Tensor, ...]:
+    """The results of `program` for all examples of the source, concatenated along the first dimension.
+
+    `stream` has the arguments, and gives the batches one by one where the results do not fit in memory.
+    """
+    batches = list(stream(program, source, client, batch_size, progress))
+    if not batches:
+        raise ValueError("predict: the source has no examples")
+    if isinstance(batches[0], tuple):
+        return tuple(cat(list(parts)) for parts in zip(*batches))
+    return cat(batches)
+
+
+def stream(
+    program: Callable, source: Any, client: Any = None, batch_size: int = 64, progress: bool = False
+) -> Iterator[Tensor | tuple[Tensor, ...]]:
+    """Yield `program(batch)` for each batch of the source, in order.
+
+    `program` is a module, a compiled function, an exported program's module or a function; modules should be in
+    evaluation mode. `source` is an array or tensor of examples, (N, ...), a Dask array or data frame, a pandas data
+    frame, a Parquet file or a folder of them, or a folder with one example per .npy or image file, by name; images
+    become float32 (3, H, W) in [0, 1]. With `client`, a `dask.distributed.Client`, batches are computed by its workers:
+    the program is sent to each once, and a batch whose worker is lost is computed again.
+    """
+    if not callable(program):
+        raise TypeError(f"predict: expected a module or a function, got {type(program).__name__}")
+    if batch_size < 1:
+        raise ValueError(f"predict: batch_size is at least 1, got {batch_size}")
+    pieces = _pieces(source, batch_size)
+    results = _in_process(program, pieces) if client is None else _on_workers(program, pieces, client)
+    results = progress_line(results, file=sys.stderr) if progress else results
+    for arrays in results:
+        tensors = tuple(map(from_numpy, arrays))
+        yield tensors[0] if len(tensors) == 1 else tensors
+
+
+def _in_process(program: Callable, pieces: Iterable[tuple]) -> Iterator[tuple]:
+    """Compute one piece after the other here."""
+    for load, *arguments in pieces:
+        arguments = [each.compute() if hasattr(each, "compute") else each for each in arguments]
+        yield from _compute(program, load, *arguments)
+
+
+def _on_workers(program: Callable, pieces: Iterable[tuple], client: Any) -> Iterator[tuple]:
+    """Compute pieces on Dask's workers, some ahead of what is read."""
+    sent = client.scatter(program, broadcast=True, hash=False)
+    waiting: deque = deque()
+    pieces = iter(pieces)
+    while True:
+        limit = max(_AHEAD * sum(client.nthreads().values()), 1)
+        for load, *arguments in itertools.islice(pieces, max(limit - len(waiting), 0)):
+            arguments = [client.compute(each) if hasattr(each, "compute") else each for each in arguments]
+            waiting.append(client.submit(_compute, sent, load, *arguments, retries=_RETRIES, pure=False))
+        if not waiting:
+            return
+        yield from waiting.popleft().result()
+
+
+def _compute(program: Callable, load: Callable, *arguments: Any) -> list[tuple[np.ndarray, ...]]:
+    """The results of a piece, one per batch: what runs on a worker."""
+    results = []
+    for batch in load(*arguments):
+        with no_grad():
+            result = program(from_numpy(np.require(batch, requirements="CW")))
+        tensors = result if isinstance(result, (tuple, list)) else (result,)
+        if not all(isinstance(each, Tensor) for each in tensors):
+            raise TypeError(
+                f"predict: the program returned {type(result).__name__}; expected a tensor or a tuple of them"
+            )
+        results.append(tuple(each.detach().cpu().numpy() for each in tensors))
+    return results
+
+
+# ---- sources: pieces are (function, arguments), where function(*arguments) yields batches, on the worker
+
+
+def _pieces(source: Any, batch_size: int) -> Iterator[tuple]:
+    """The pieces of a source. Raises TypeError for other sources and ValueError for folders without examples."""
+    kind = type(source).__module__.partition(".")[0]
+    if isinstance(source, Tensor):
+        source = source.detach().cpu().numpy()
+    if isinstance(source, (str, os.PathLike)):
+        yield from _files(os.fspath(source), batch_size)
+    elif kind.startswith("dask"):
+        yield from _blocks(source, batch_size)
+    elif kind == "pandas":
+        for start in range(0, len(source), batch_size):
+            yield _split, source.iloc[start : start + batch_size], batch_size
+    elif isinstance(source, np.ndarray):
+        for start in range(0, len(source), batch_size):
+            yield _split, source[start : start + batch_size], batch_size
+    else:
+        raise TypeError(
+            f"predict: expected an array, a tensor, a Dask array, a data frame or a path, got {type(source).__name__}"
+        )
+
+
+def _blocks(source: Any, batch_size: int) -> Iterator[tuple]:
+    """A Dask array's blocks of rows, or a Dask data frame's partitions, which stay on the workers."""
+    if not hasattr(source, "rechunk"):
+        blocks = [source.partitions[k] for k in range(source.npartitions)]
+    else:
+        source = source.rechunk({dim: -1 for dim in range(1, source.ndim)})
+        blocks = [source.blocks[k] for k in range(source.numblocks[0])]
+    for block in blocks:
+        yield _split, block, batch_size
+
+
+def _split(values: Any, batch_size: int) -> Iterator[np.ndarray]:
+    """Batches of an array; a data frame's numbers as float32."""
+    values = values if isinstance(values, np.ndarray) else values.to_numpy(np.float32)
+    for start in range(0, len(values), batch_size):
+        yield values[start : start + batch_size]
+
+
+def _files(path: str, batch_size: int) -> Iterator[tuple]:
+    """The files of a folder, or a Parquet file's groups of rows."""
+    names = sorted(os.path.join(path, name) for name in os.listdir(path)) if os.path.isdir(path) else [path]
+    for parquet in (name for name in names if name.endswith(".parquet")):
+        import pyarrow.parquet
+
+        for group in range(pyarrow.parquet.ParquetFile(parquet).num_row_groups):
+            yield _read_rows, parquet, group, batch_size
+    examples = [name for name in names if name.lower().endswith((".npy", *_IMAGES))]
+    if not examples and not any(name.endswith(".parquet") for name in names):
+        raise ValueError(f"predict: {path} has no .npy, .parquet or image files ({', '.join(_IMAGES)})")
+    for start in range(0, len(examples), batch_size):
+        yield _read_examples, examples[start : start + batch_size]
+
+
+def _read_rows(path: str, group: int, batch_size: int) -> Iterator[np.ndarray]:
+    """The rows of one group of a Parquet file, by batches."""
+    import pyarrow.parquet
+
+    yield from _split(pyarrow.parquet.ParquetFile(path).read_row_group(group).to_pandas(), batch_size)
+
+
+def _read_examples(paths: list[str]) -> Iterator[np.ndarray]:
+    """One batch of files. Raises ValueError, with the file's name, if their shapes differ."""
+    examples = [_read_example(path) for path in paths]
+    for path, example in zip(paths, examples):
+        if example.shape != examples[0].shape:
+            raise ValueError(f"predict: {path} has the shape {example.shape}, {paths[0]} has {examples[0].shape}")
+    yield np.stack(examples)
+
+
+def _read_example(path: str) -> np.ndarray:
+    if path.endswith(".npy"):
+        return np.load(path, allow_pickle=False)
+    from PIL import Image
+
+    with Image.open(path) as image:
+        return np.asarray(image.convert("RGB"), np.float32).transpose(2, 0, 1) / 255

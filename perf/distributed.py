@@ -1,0 +1,160 @@
+"""Several processes: all-reduce beside mpi4py's own call and PyTorch's gloo, data parallel LeNet, batch inference.
+
+    python -m numod.distributed.run --nproc_per_node=2 -m perf.distributed   # the extra `mpi`; torch for gloo
+    python -m perf.distributed predict   # the extra `dask`
+
+Alternatives are timed in turns in one run; the first program ends with the time of an all-reduce on more machines,
+modelled from the latency and bandwidth that it measured.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+import numod
+import numod.distributed as dist
+from numod import nn
+from numod.nn import functional as F
+from numod.nn.parallel import DistributedDataParallel
+
+
+def best_of(calls: dict[str, Callable], count: int, rounds: int = 7) -> dict[str, float]:
+    """Seconds per call of each, the best of several rounds in turns."""
+    best = dict.fromkeys(calls, math.inf)
+    for _ in range(rounds):
+        for name, call in calls.items():
+            call()
+            dist.barrier()
+            start = time.perf_counter()
+            for _ in range(count):
+                call()
+            best[name] = min(best[name], (time.perf_counter() - start) / count)
+    return best
+
+
+def all_reduce(size: int, count: int) -> dict[str, float]:
+    """The time of one all-reduce of `size` floats by numod, by mpi4py and by gloo."""
+    from mpi4py import MPI
+
+    x, array = numod.ones(size), np.ones(size, np.float32)
+    calls = {
+        "numod": lambda: dist.all_reduce(x),
+        "mpi4py": lambda: MPI.COMM_WORLD.Allreduce(MPI.IN_PLACE, array),
+    }
+    try:
+        import torch.distributed as reference
+        import torch
+    except ImportError:
+        return best_of(calls, count)
+    if not reference.is_initialized():
+        reference.init_process_group("gloo", rank=dist.get_rank(), world_size=dist.get_world_size())
+    y = torch.ones(size)
+    calls["gloo"] = lambda: reference.all_reduce(y)
+    return best_of(calls, count)
+
+
+class LeNet(nn.Module):
+    """LeNet-5 of (N, 1, 28, 28) digits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv1, self.conv2 = nn.Conv2d(1, 6, 5, padding=2), nn.Conv2d(6, 16, 5)
+        self.linears = nn.Sequential(nn.Linear(400, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, 10))
+
+    def forward(self, x: numod.Tensor) -> numod.Tensor:
+        x = F.max_pool2d(F.relu(self.conv1(x)), 2)
+        x = F.max_pool2d(F.relu(self.conv2(x)), 2)
+        return self.linears(x.flatten(1))
+
+
+def training_step(model: nn.Module, batch: int) -> Callable:
+    """A compiled step on random digits."""
+    optimizer = numod.optim.SGD(model.parameters(), lr=0.01)
+    x, y = numod.randn(batch, 1, 28, 28), numod.randint(0, 10, (batch,))
+
+    @numod.compile
+    def step() -> None:
+        optimizer.zero_grad()
+        F.cross_entropy(model(x), y).backward()
+        optimizer.step()
+
+    for _ in range(3):
+        step()
+    return step
+
+
+def scaling(batch: int = 64) -> float:
+    """Examples per second of all ranks together by those of one rank alone, each with one thread."""
+    alone, together = training_step(LeNet(), batch), training_step(DistributedDataParallel(LeNet()), batch)
+    rates = []
+    for _ in range(7):
+        dist.barrier()
+        start = time.perf_counter()
+        if dist.get_rank() == 0:
+            for _ in range(50):
+                alone()
+        first = time.perf_counter() - start
+        dist.barrier()
+        start = time.perf_counter()
+        for _ in range(50):
+            together()
+        rates.append(dist.get_world_size() * first / (time.perf_counter() - start))
+    return float(np.median(rates))
+
+
+def modelled(latency: float, bandwidth: float, nbytes: int, ranks: int) -> tuple[float, float]:
+    """Seconds of an all-reduce by a ring and by recursive doubling (Thakur et al., 2005), without the arithmetic."""
+    ring = 2 * (ranks - 1) * latency + 2 * (ranks - 1) / ranks * nbytes / bandwidth
+    tree = math.ceil(math.log2(ranks)) * (latency + nbytes / bandwidth)
+    return ring, tree
+
+
+def inference() -> float:
+    """Batches per second of two Dask workers by those of one, each a process with one thread."""
+    from dask.distributed import Client, LocalCluster
+
+    from numod.utils.batch import predict
+
+    os.environ["NUMOD_NUM_THREADS"] = "1"
+    model, x, rates = LeNet().eval(), np.random.default_rng(0).normal(size=(20_000, 1, 28, 28)).astype(np.float32), []
+    for workers in (1, 2):
+        with LocalCluster(workers, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster) as client:
+            predict(model, x[:2000], client, batch_size=500)
+            best = math.inf
+            for _ in range(3):
+                start = time.perf_counter()
+                predict(model, x, client, batch_size=500)
+                best = min(best, time.perf_counter() - start)
+            rates.append(1 / best)
+    return rates[1] / rates[0]
+
+
+def main() -> None:
+    """Print the table, on rank 0."""
+    numod.set_num_threads(1)
+    dist.init_process_group("mpi")
+    small, large, speedup = all_reduce(1000, 1000), all_reduce(1 << 20, 20), scaling()
+    if dist.get_rank():
+        return
+    for name, times in (("1,000 floats", small), ("4 MB", large)):
+        others = ", ".join(f"{times['numod'] / value:.2f} x {peer}" for peer, value in times.items() if peer != "numod")
+        print(f"all_reduce of {name}: {times['numod'] * 1e6:.1f} us, {others}")
+    print(f"LeNet, batch 64 per rank: {speedup:.2f} x the examples per second of one process")
+    latency, bandwidth = small["numod"], (4 << 20) / large["numod"]
+    for ranks in (8, 64, 512):
+        for nbytes in (4000, 4 << 20):
+            ring, tree = modelled(latency, bandwidth, nbytes, ranks)
+            print(f"model, {ranks} ranks, {nbytes} bytes: ring {ring * 1e6:.0f} us, tree {tree * 1e6:.0f} us")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["predict"]:
+        print(f"batch inference: {inference():.2f} x the batches per second of one worker")
+    else:
+        main()

@@ -1,0 +1,147 @@
+"""Batch inference in one process, on Dask's workers (marker `mpi`, since it starts processes) and in Python's pools."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import multiprocessing
+import os
+import pickle
+
+import numpy as np
+import pytest
+
+import numod
+from numod import nn
+from numod.utils.batch import predict, stream
+
+
+def network() -> nn.Module:
+    numod.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3)).eval()
+
+
+def examples(count: int = 150) -> np.ndarray:
+    return np.random.default_rng(0).normal(size=(count, 4)).astype(np.float32)
+
+
+def test_arrays_and_folders(tmp_path) -> None:
+    model, x = network(), examples()
+    expected = model(numod.from_numpy(x)).detach()
+    assert numod.allclose(predict(model, x, batch_size=40), expected)
+    assert numod.allclose(predict(model, numod.from_numpy(x)), expected)
+    assert [len(batch) for batch in stream(model, x, batch_size=64)] == [64, 64, 22]
+    first, second = predict(lambda batch: (batch + 1, batch.sum(1)), x)
+    assert first.shape == (150, 4) and numod.allclose(second, numod.from_numpy(x).sum(1))
+    for k in range(5):
+        np.save(tmp_path / f"{k}.npy", x[k])
+    assert numod.allclose(predict(model, tmp_path, batch_size=2), expected[:5])
+    np.save(tmp_path / "9.npy", x[:2])
+    with pytest.raises(ValueError, match=r"9.npy has the shape \(2, 4\)"):
+        predict(model, str(tmp_path))
+
+
+def test_arguments(tmp_path) -> None:
+    for use, error, message in (
+        (lambda: predict(3, examples()), TypeError, "expected a module or a function"),
+        (lambda: predict(network(), [1]), TypeError, "expected an array, a tensor"),
+        (lambda: predict(network(), examples(), batch_size=0), ValueError, "batch_size is at least 1"),
+        (lambda: predict(network(), examples(0)), ValueError, "no examples"),
+        (lambda: predict(lambda x: 1, examples()), TypeError, "the program returned int"),
+        (lambda: predict(network(), tmp_path), ValueError, "has no .npy, .parquet or image files"),
+    ):
+        with pytest.raises(error, match=message):
+            use()
+
+
+def test_programs_pickle() -> None:
+    model, x = network(), numod.from_numpy(examples(6))
+    exported = numod.export.export(model, (x,))
+    for program in (model, numod.compile(model), exported.module(), pickle.loads(pickle.dumps(exported)).module()):
+        again = pickle.loads(pickle.dumps(program))
+        assert numod.allclose(again(x), model(x)), type(program)
+
+
+def _mean_of(rows: np.ndarray) -> float:
+    return predict(network(), rows).mean().item()
+
+
+@pytest.mark.mpi
+def test_pools() -> None:
+    parts = np.split(examples(), 3)
+    expected = [_mean_of(part) for part in parts]
+    context = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(2, mp_context=context) as pool:
+        assert list(pool.map(_mean_of, parts)) == pytest.approx(expected)
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(_mean_of, parts)) == pytest.approx(expected)
+    joblib = pytest.importorskip("joblib", reason="needs joblib: pip install joblib")
+    model = network()
+    results = joblib.Parallel(2)(joblib.delayed(predict)(model, part) for part in parts)
+    assert [result.mean().item() for result in results] == pytest.approx(expected)
+
+
+@pytest.fixture(scope="module")
+def client():
+    distributed = pytest.importorskip("distributed", reason='needs Dask: pip install -e ".[dask]"')
+    cluster = distributed.LocalCluster(2, threads_per_worker=1, dashboard_address=None)
+    with cluster, distributed.Client(cluster) as made:
+        yield made
+
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+
+
+@pytest.mark.mpi
+def test_sources_on_dask(client, tmp_path) -> None:
+    import dask.array
+    import dask.dataframe
+    import pandas
+
+    model, x = network(), examples()
+    expected = predict(model, x)
+    frame = pandas.DataFrame(x, columns=list("abcd"))
+    frame.to_parquet(tmp_path / "rows.parquet", row_group_size=50)
+    assert numod.equal(predict(model, x, client), expected)
+    assert numod.allclose(predict(numod.compile(model), x, client), expected)
+    for source in (
+        frame,
+        dask.array.from_array(x, chunks=(40, 2)),
+        dask.dataframe.from_pandas(frame, npartitions=3),
+        tmp_path / "rows.parquet",
+        tmp_path,
+    ):
+        assert numod.allclose(predict(model, source, client, batch_size=20), expected), type(source)
+        assert numod.allclose(predict(model, source, batch_size=20), expected), type(source)
+    exported = numod.export.export(model, (numod.ones(50, 4),)).module()
+    assert numod.allclose(predict(exported, x, client, batch_size=50), expected)
+
+
+@pytest.mark.mpi
+def test_images_on_dask(client, tmp_path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    pixels = np.random.default_rng(1).integers(0, 256, (6, 5, 4, 3), dtype=np.uint8)
+    for k in range(6):
+        image.fromarray(pixels[k]).save(tmp_path / f"{k}.png")
+    found = predict(nn.Flatten(), tmp_path, client, batch_size=4)
+    assert numod.allclose(found, numod.from_numpy(pixels).permute(0, 3, 1, 2).reshape(6, -1) / 255)
+
+
+class _EndsItsWorkerOnce:
+    """A program that ends the process of the first worker that calls it."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __call__(self, x: numod.Tensor) -> numod.Tensor:
+        try:
+            os.close(os.open(self.path, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return x * 2
+        os._exit(1)
+
+
+@pytest.mark.mpi
+def test_a_lost_worker_is_replaced(client, tmp_path) -> None:
+    x = examples(40)
+    found = predict(_EndsItsWorkerOnce(str(tmp_path / "ended")), x, client, batch_size=5)
+    assert (tmp_path / "ended").exists() and np.allclose(found.numpy(), x * 2)
