@@ -57,8 +57,8 @@ def with_products(program: Program) -> Program:
             continue
         layout = program.layouts[step.inputs[0]]
         example = empty((layout.extent,), dtype=layout.dtype).as_strided(layout.shape, layout.strides)
-        _transformed(example, step.op, *step.parameters)  # makes the roots, which nothing may make in a recording
-        part = trace(lambda x, step=step: _transformed(x, step.op, *step.parameters), example)
+        _transformed(example, step.op, *step.attributes)  # makes the roots, which nothing may make in a recording
+        part = trace(lambda x, step=step: _transformed(x, step.op, *step.attributes), example)
         names = {part.inputs[0]: step.inputs[0], part.outputs: step.results[0]}
         for value in part.layouts:
             if value not in names:
@@ -68,14 +68,14 @@ def with_products(program: Program) -> Program:
         for inner in part.steps:
             inputs = tuple([names[each] if isinstance(each, Value) else each for each in inner.inputs])
             results = tuple([names[each] for each in inner.results])
-            result.steps.append(Step(inner.op, inputs, inner.parameters, results, inner.in_place, step.where))
+            result.steps.append(Step(inner.op, inputs, inner.attributes, results, inner.in_place, step.location))
     return result
 
 
 def _replaced(program: Program, step: object) -> bool:
     if not isinstance(step, Step) or not isinstance(step.op, Transform):
         return False
-    shape, (dims, _, *rest) = program.layouts[step.inputs[0]].shape, step.parameters
+    shape, (dims, _, *rest) = program.layouts[step.inputs[0]].shape, step.attributes
     lengths = [rest[0] if step.op is from_half and d == dims[-1] else shape[d] for d in dims]
     return all(0 < n and max(_factors(n)) <= _LARGEST for n in lengths) and 0 not in shape
 
