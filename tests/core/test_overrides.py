@@ -171,7 +171,7 @@ def test_copies_and_files_keep_class_and_attributes() -> None:
     file = io.BytesIO()
     numod.save({"x": x}, file)
     file.seek(0)
-    with pytest.raises(RuntimeError, match="the file asks for .*Own"):
+    with pytest.raises(RuntimeError, match="the file refers to .*Own"):
         numod.load(file)
     with numod.serialization.safe_globals([Own]):
         y = numod.load(io.BytesIO(file.getvalue()))["x"]
