@@ -32,6 +32,7 @@ FOLDERS = [
     "serialization",
     "export",
     "datasets",
+    "amp",
     "learner",
 ]  # fmt: skip
 # top-level namespaces above all folders
@@ -46,15 +47,13 @@ FREE = {
     "linalg",
     "fft",
     "cuda",
-    "amp",
     "backends",
-    "version",
     "special",
     "random",
     "paths",
     "__future__",
 }  # fmt: skip
-GROUND = {"errors", "config", "dtypes", "formats"}  # top-level files below all folders
+GROUND = {"errors", "config", "dtypes", "formats", "version"}  # top-level files below all folders
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 
