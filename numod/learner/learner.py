@@ -14,8 +14,7 @@ from typing import Any
 from ..nn import Module
 from ..nn.normalization import _BatchNorm
 from ..optim import Adam
-from ..utils import summary
-from . import saving
+from . import saving, schedule
 from .dataloaders import as_dataloaders, default_loss, in_order
 from .events import EVENTS, Callback, TrainEvalCallback
 from .callbacks import as_list
@@ -24,18 +23,6 @@ from .metrics import Metric, as_metric
 from .preds import GatherPredsCallback, activation_of, decoder_of, predict, sample_losses
 from .progress import ProgressCallback
 from .recorder import Recorder
-from .schedule import (
-    LRFinder,
-    ParamScheduler,
-    SchedCos,
-    combine_scheds,
-    combined_cos,
-    find_rates,
-    has_hyper,
-    per_group,
-    set_hyper,
-    valley,
-)
 
 
 class Learner(Loop):
@@ -100,7 +87,7 @@ class Learner(Loop):
             if self.splitter is None
             else [list(each) for each in self.splitter(self.model)]
         )
-        rates = per_group(self.lr, len(split))
+        rates = schedule.per_group(self.lr, len(split))
         groups = [{"params": parameters, "lr": rate} for parameters, rate in zip(split, rates)]
         self.opt = self.opt_func(groups if len(groups) > 1 else split[0], lr=rates[-1])
 
@@ -108,8 +95,8 @@ class Learner(Loop):
         """Set the learning rates of the groups; gives them."""
         if self.opt is None:
             self.create_opt()
-        rates = per_group(self.lr if lr is None else lr, len(self.opt.param_groups))
-        set_hyper(self.opt, "lr", rates)
+        rates = schedule.per_group(self.lr if lr is None else lr, len(self.opt.param_groups))
+        schedule.set_hyper(self.opt, "lr", rates)
         return rates
 
     def freeze_to(self, n: int) -> None:
@@ -159,7 +146,7 @@ class Learner(Loop):
                 self.create_opt()
             wd = self.wd if wd is None else wd
             if wd is not None:
-                set_hyper(self.opt, "wd", wd)
+                schedule.set_hyper(self.opt, "wd", wd)
             self._set_lr(lr)
             self.n_epoch, self.start_epoch, self.resume = n_epoch, start_epoch, resume
             self._run_fit(self._fit)
@@ -179,10 +166,10 @@ class Learner(Loop):
         `lr_max / div_final`, momentum the other way (Smith, 2018). `options` are those of `fit`.
         """
         top = self._set_lr(lr_max)
-        scheds = {"lr": combined_cos(pct_start, [lr / div for lr in top], top, [lr / div_final for lr in top])}
-        if has_hyper(self.opt, "mom"):
-            scheds["mom"] = combined_cos(pct_start, *(self.moms if moms is None else moms))
-        self.fit(n_epoch, lr_max, cbs=[ParamScheduler(scheds), *as_list(cbs)], **options)
+        scheds = {"lr": schedule.combined_cos(pct_start, [lr / div for lr in top], top, [lr / div_final for lr in top])}
+        if schedule.has_hyper(self.opt, "mom"):
+            scheds["mom"] = schedule.combined_cos(pct_start, *(self.moms if moms is None else moms))
+        self.fit(n_epoch, lr_max, cbs=[schedule.ParamScheduler(scheds), *as_list(cbs)], **options)
 
     def fit_flat_cos(
         self,
@@ -195,8 +182,8 @@ class Learner(Loop):
     ) -> None:
         """Train at a constant learning rate until `pct_start`, then let it fall along a cosine."""
         top = self._set_lr(lr)
-        scheds = {"lr": combined_cos(pct_start, top, top, [lr / div_final for lr in top])}
-        self.fit(n_epoch, lr, cbs=[ParamScheduler(scheds), *as_list(cbs)], **options)
+        scheds = {"lr": schedule.combined_cos(pct_start, top, top, [lr / div_final for lr in top])}
+        self.fit(n_epoch, lr, cbs=[schedule.ParamScheduler(scheds), *as_list(cbs)], **options)
 
     def fit_sgdr(
         self, n_cycles: int, cycle_len: int, lr_max: Any = None, cycle_mult: int = 2, cbs: Any = None, **options: Any
@@ -206,9 +193,9 @@ class Learner(Loop):
         """
         top = self._set_lr(lr_max)
         lengths = [cycle_len * cycle_mult**k for k in range(n_cycles)]
-        down = SchedCos(top, [0.0] * len(top))
-        scheds = {"lr": combine_scheds([each / sum(lengths) for each in lengths], [down] * n_cycles)}
-        self.fit(sum(lengths), lr_max, cbs=[ParamScheduler(scheds), *as_list(cbs)], **options)
+        down = schedule.SchedCos(top, [0.0] * len(top))
+        scheds = {"lr": schedule.combine_scheds([each / sum(lengths) for each in lengths], [down] * n_cycles)}
+        self.fit(sum(lengths), lr_max, cbs=[schedule.ParamScheduler(scheds), *as_list(cbs)], **options)
 
     def fine_tune(
         self,
@@ -236,7 +223,7 @@ class Learner(Loop):
         num_it: int = 100,
         stop_div: bool = True,
         show_plot: bool = False,
-        suggest_funcs: Any = (valley,),
+        suggest_funcs: Any = (schedule.valley,),
     ) -> Any:
         """Train a copy of the model with a growing learning rate, and suggest some: a named tuple with a field for each
         of `suggest_funcs` (`valley`, `slide`, `steep`, `minimum`).
@@ -245,7 +232,8 @@ class Learner(Loop):
         Recorder; `show_plot` draws them with matplotlib.
         """
         with self._probing([recorder := Recorder()]):
-            found = find_rates(self, recorder, LRFinder(start_lr, end_lr, num_it, stop_div), suggest_funcs)
+            finder = schedule.LRFinder(start_lr, end_lr, num_it, stop_div)
+            found = schedule.find_rates(self, recorder, finder, suggest_funcs)
         self.lr_finder = recorder
         if show_plot:
             self.plot_lr_find(found)
@@ -276,7 +264,7 @@ class Learner(Loop):
             if recorder is not None:
                 self.recorder = recorder
 
-    def _validate_only(self, dl: Iterable, cbs: Any) -> None:
+    def _validate_only(self, dl: Iterable) -> None:
         self.n_epoch = 1
         was = [(module, module.training) for module in self.model.modules()]
         try:
@@ -289,7 +277,7 @@ class Learner(Loop):
         """[loss, *metrics] of a loader: `dls[ds_idx]` or `dl`. The recorder keeps what it has."""
         recorder = Recorder()
         with self._probing([recorder, *as_list(cbs)]):
-            self._validate_only(self.dls[ds_idx] if dl is None else dl, cbs)
+            self._validate_only(self.dls[ds_idx] if dl is None else dl)
         return recorder.values[-1][1:]
 
     def get_preds(
@@ -308,10 +296,9 @@ class Learner(Loop):
         logits. Decoded are the classes. Targets are None where batches have none.
         """
         gather = GatherPredsCallback(with_input, with_loss)
-        with self._probing([gather, *as_list(cbs)]):
-            with sample_losses(self, with_loss):
-                self.compile = False
-                self._validate_only(in_order(self.dls[ds_idx]) if dl is None else dl, cbs)
+        with self._probing([gather, *as_list(cbs)]), sample_losses(self, with_loss):
+            self.compile = False
+            self._validate_only(in_order(self.dls[ds_idx]) if dl is None else dl)
         inputs, preds, targets, losses = gather.all_tensors()
         preds = (activation_of(self.loss_func) if act is None else act)(preds)
         found = (inputs,) * with_input + (preds, targets)
@@ -321,7 +308,7 @@ class Learner(Loop):
         """(class or value, its number as a tensor, the prediction) of one input, or of a sample of the dataset."""
         return predict(self, item, with_input)
 
-    def show_results(self, ds_idx: int = 1, max_n: int = 9, ax: Any = None) -> Any:
+    def show_results(self, ds_idx: int = 1, max_n: int = 9) -> Any:
         """Draw some inputs with their targets and predictions; needs matplotlib. Gives the axes."""
         from .plots import show_results
 
@@ -329,16 +316,9 @@ class Learner(Loop):
 
     def summary(self) -> str:
         """The layers, the optimizer, the loss and the callbacks, as text."""
-        self._prepare()
-        self.xb, self.yb = self._split(self.dls.one_batch())
-        layers = summary(
-            self.model, input_data=self.xb, verbose=0, col_names=("output_size", "num_params", "trainable")
-        )
-        self._forget_batch()
-        loss = getattr(self.loss_func, "__name__", None) or repr(self.loss_func)
-        cbs = "\n".join(f"  - {callback!r}" for callback in self.ordered_cbs())
-        optimizer = getattr(self.opt_func, "__name__", self.opt_func)
-        return f"{layers}\nOptimizer: {optimizer}\nLoss: {loss}\nCallbacks:\n{cbs}"
+        from .report import summary_text
+
+        return summary_text(self)
 
     def show_training_loop(self) -> None:
         """Print the events in their order, with the callbacks that listen to them."""

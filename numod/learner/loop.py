@@ -12,22 +12,10 @@ from typing import Any
 
 from ..autograd import no_grad
 from ..core.tensor import Tensor
+from . import events
 from .callbacks import Callbacks
 from .compiled import compiled_steps
 from .dataloaders import moved_to
-from .events import (
-    EVENTS,
-    OF_A_BATCH,
-    Callback,
-    CancelBackwardException,
-    CancelBatchException,
-    CancelEpochException,
-    CancelFitException,
-    CancelStepException,
-    CancelTrainException,
-    CancelValidException,
-    tell_callback,
-)
 
 
 _AROUND = {
@@ -44,7 +32,7 @@ class Loop(Callbacks):
     """
 
     def __init__(self) -> None:
-        self.cbs: list[Callback] = []
+        self.cbs: list[events.Callback] = []
         self.opt: Any = None
         self.training = self.probing = False  # probing: in lr_find, validate and get_preds
         self.epoch = self.start_epoch = self.n_epoch = self.iter = self.train_iter = 0
@@ -54,7 +42,7 @@ class Loop(Callbacks):
         self._forget_batch()
         self._compiled: dict[bool, tuple] = {}
         self._handlers: dict[bool, dict[str, list[Callable]]] = {}
-        self._on: dict[str, list[Callable]] = dict.fromkeys(EVENTS, [])  # the handlers of this phase
+        self._on: dict[str, list[Callable]] = dict.fromkeys(events.EVENTS, [])  # the handlers of this phase
 
     # ---- the loop
 
@@ -64,7 +52,7 @@ class Loop(Callbacks):
             self._with_epoch_events(self._one_epoch)
 
     def _with_epoch_events(self, work: Callable[[], object]) -> None:
-        self._with_events("epoch", work, CancelEpochException)
+        self._with_events("epoch", work, events.CancelEpochException)
 
     def _one_epoch(self) -> None:
         self._train_epoch()
@@ -73,12 +61,12 @@ class Loop(Callbacks):
 
     def _train_epoch(self) -> None:
         self.dl, self._on = self.dls.train, self._handlers[True]
-        self._with_events("train", self._all_batches, CancelTrainException)
+        self._with_events("train", self._all_batches, events.CancelTrainException)
 
     def _validate_epoch(self, dl: Iterable) -> None:
         self.dl, self._on = dl, self._handlers[False]
         with no_grad():
-            self._with_events("validate", self._all_batches, CancelValidException)
+            self._with_events("validate", self._all_batches, events.CancelValidException)
 
     def _all_batches(self) -> None:
         self._count_batches()
@@ -91,7 +79,7 @@ class Loop(Callbacks):
                     for call in self._on["before_batch"]:
                         call()
                     step()
-                except CancelBatchException:
+                except events.CancelBatchException:
                     self("after_cancel_batch")
                 self.train_iter += counted
                 self.pct_train += self.pct_batch
@@ -113,7 +101,7 @@ class Loop(Callbacks):
             for call in on["before_backward"]:
                 call()
             self.loss_grad.backward()
-        except CancelBackwardException:
+        except events.CancelBackwardException:
             self("after_cancel_backward")
         for call in on["after_backward"]:
             call()
@@ -121,7 +109,7 @@ class Loop(Callbacks):
             for call in on["before_step"]:
                 call()
             self.opt.step()
-        except CancelStepException:
+        except events.CancelStepException:
             self("after_cancel_step")
         for call in on["after_step"]:
             call()
@@ -148,9 +136,9 @@ class Loop(Callbacks):
         """`work` between the events of a fit. Afterwards the Learner is usable however it ended."""
         self._prepare()
         try:
-            self._with_events("fit", work, CancelFitException)
+            self._with_events("fit", work, events.CancelFitException)
         except Exception as error:
-            tell_callback(error)
+            events.tell_callback(error)
             raise
         finally:
             for call in self._handlers[True]["cleanup_fit"]:
@@ -184,9 +172,9 @@ class Loop(Callbacks):
                 getattr(each, event)
                 for each in active
                 if hasattr(each, event)
-                and (event not in OF_A_BATCH or (each.run_train if training else each.run_valid))
+                and (event not in events.OF_A_BATCH or (each.run_train if training else each.run_valid))
             ]
-            for event in EVENTS
+            for event in events.EVENTS
         }
 
     def _model_device(self) -> Any:

@@ -114,11 +114,28 @@ def _picture(sample: Tensor) -> dict[str, Any]:
     return {"height": pixels.shape[0], "width": pixels.shape[1], "pixels": pixels.reshape(-1).tolist()}
 
 
-def _layers(learn: Any) -> list[list[Any]]:
+def summary_text(learn: Any) -> str:
+    """`Learner.summary`."""
+    layers = _summarised(learn, col_names=("output_size", "num_params", "trainable"))
+    optimizer, loss = _names(learn)
+    cbs = "\n".join(f"  - {callback!r}" for callback in learn.ordered_cbs())
+    return f"{layers}\nOptimizer: {optimizer}\nLoss: {loss}\nCallbacks:\n{cbs}"
+
+
+def _summarised(learn: Any, **options: Any) -> Any:
     learn._prepare()
-    learn.xb, learn.yb = learn._split(learn.dls.one_batch())
-    layers = summary(learn.model, input_data=learn.xb, verbose=0).summary_list
-    learn._forget_batch()
+    inputs, _ = learn._split(learn.dls.one_batch())
+    return summary(learn.model, input_data=inputs, verbose=0, **options)
+
+
+def _names(learn: Any) -> tuple[str, str]:
+    """(optimizer, loss)."""
+    optimizer = getattr(learn.opt_func, "__name__", None) or repr(learn.opt_func)
+    return optimizer, getattr(learn.loss_func, "__name__", None) or repr(learn.loss_func)
+
+
+def _layers(learn: Any) -> list[list[Any]]:
+    layers = _summarised(learn).summary_list
     return [
         ["\N{NO-BREAK SPACE}" * 4 * each.depth + type(each.module).__name__ + (f" ({each.name})" if each.name else ""),
          each.text("output_size"), each.parameters, each.text("trainable")] for each in layers
@@ -127,8 +144,7 @@ def _layers(learn: Any) -> list[list[Any]]:
 
 def _facts(learn: Any) -> list[list[str]]:
     device = learn._model_device()
-    optimizer = learn.opt_func.__name__ if hasattr(learn.opt_func, "__name__") else repr(learn.opt_func)
-    loss = getattr(learn.loss_func, "__name__", None) or repr(learn.loss_func)
+    optimizer, loss = _names(learn)
     return [
         ["numod", __version__], ["Python", platform.python_version()], ["system", platform.platform()],
         ["device", str(device)], ["threads", str(threads.get_num_threads())], ["processors", str(os.cpu_count())],
