@@ -39,6 +39,10 @@ __all__ = [
     "reduce_scatter_tensor", "scatter", "scatter_object_list", "send", "send_object_list",
 ]  # fmt: skip
 reduce_op = ReduceOp  # PyTorch's older name
+FileStore, HashStore, PrefixStore, Store, TCPStore = (
+    name_only(f"distributed.{_name}", "share values by numod.distributed.broadcast_object_list or all_gather_object")
+    for _name in ("FileStore", "HashStore", "PrefixStore", "Store", "TCPStore")
+)
 init_device_mesh = name_only("distributed.init_device_mesh", "make groups by numod.distributed.new_group")
 
 
