@@ -10,6 +10,10 @@ from .networks import draw
 from .row import Bar, Row, Timed
 
 
+class RoundedRow(Row):
+    """A row whose contenders differ by the rounding of quantization: tests/ao compares the values, within a step."""
+
+
 def _linear(library: str, m: int, k: int, n: int, dynamic: bool) -> Timed:
     torch = importlib.import_module(library)
     layer = torch.nn.Linear(k, n)
@@ -19,7 +23,7 @@ def _linear(library: str, m: int, k: int, n: int, dynamic: bool) -> Timed:
         model = quantization.quantize_dynamic(torch.nn.Sequential(layer))
         return Timed("model(x)", {"model": model, "x": x}, lambda: [model(x).detach().numpy()])
     model = torch.nn.Sequential(quantization.QuantStub(), layer).eval()
-    model.qconfig = quantization.get_default_qconfig("x86")
+    model.qconfig = quantization.get_default_qconfig("onednn")
     prepared = quantization.prepare(model)
     prepared(x)
     quant, product = quantization.convert(prepared)
@@ -53,8 +57,8 @@ def rows() -> list[Row]:
                 name: lambda library=library, m=m, k=k, n=n, dynamic=dynamic: _linear(library, m, k, n, dynamic)
                 for name, library in (("numod", "numod"), ("PyTorch", "torch"))
             }
-            found.append(Row(f"{kind} linear {m}×{k}×{n}", contenders, Bar(0.9, None, "PyTorch")))
+            found.append(RoundedRow(f"{kind} linear {m}×{k}×{n}", contenders, Bar(0.9, None, "PyTorch")))
     for bits, ratio in ((8, 0.3), (4, 0.2)):
         name = f"weight-only int{bits} 1×4096×4096, PyTorch float32"
-        found.append(Row(name, _weight_only(bits, 4096), Bar(ratio, None, "PyTorch")))
+        found.append(RoundedRow(name, _weight_only(bits, 4096), Bar(ratio, None, "PyTorch")))
     return found

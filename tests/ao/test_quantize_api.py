@@ -55,6 +55,13 @@ def test_they_compile(name):
     assert torch.allclose(torch.compile(model, fullgraph=True)(x), model(x), atol=1e-5)
 
 
+def test_inputs_of_packed_weights_have_gradients():
+    model, x = network(), torch.randn(1, 64, requires_grad=True)
+    quantize_(model, Int8WeightOnlyConfig())
+    model(x).sum().backward()
+    assert x.grad.abs().sum() > 0
+
+
 def test_a_filter_chooses_by_path():
     model = network()
     quantize_(model, Int8WeightOnlyConfig(), lambda module, path: path == "2.0")

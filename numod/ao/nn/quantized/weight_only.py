@@ -34,7 +34,7 @@ class _Packed(Module):
 class WeightOnlyLinear(_Packed):
     """x @ w.T + bias for a packed w: int8 with a scale for each row, or 4 bits with a scale for each group of columns.
 
-    A few rows of x read the packed weight once; for more, the weight becomes floats first.
+    A few rows of x read the packed weight once; for more, and for gradients of x, the weight becomes floats first.
     """
 
     packed: Tensor
@@ -62,7 +62,7 @@ class WeightOnlyLinear(_Packed):
 
     def forward(self, input: Tensor) -> Tensor:
         rows = input.numel() // max(self.in_features, 1)
-        if rows > _FEW or input.dtype is not dtypes.float32:
+        if rows > _FEW or input.dtype is not dtypes.float32 or input.requires_grad:
             return F.linear(input, self.dequantize().to(input.dtype), self.bias)
         if input.shape[-1] != self.in_features:
             raise RuntimeError(f"expected {self.in_features} input features, got shape {tuple(input.shape)}")
