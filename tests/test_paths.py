@@ -394,3 +394,25 @@ def test_modules_of_devices():
     assert numod.get_device_module() is (numod.cuda if numod.cuda.is_available() else numod.cpu)
     with pytest.raises(RuntimeError, match="no.*module|not have"):
         numod.get_device_module("meta")
+
+
+def test_under_another_name_numod_is_no_second_copy() -> None:
+    # in a process of its own, as it changes sys.modules
+    code = """
+import sys, numod
+sys.modules["torch"] = numod
+import torch.nn.functional, torch.optim.lr_scheduler, torch.optim.adamw
+from torch.nn.modules.linear import Linear
+from torch.utils.data import DataLoader
+assert torch.nn.functional is numod.nn.functional and torch.nn.functional.__name__ == "numod.nn.functional"
+assert Linear is numod.nn.Linear and DataLoader is numod.utils.data.DataLoader
+assert torch.optim.adamw.AdamW is numod.optim.AdamW
+assert isinstance(torch.nn.Linear(2, 3)(numod.ones(1, 2)), numod.Tensor)
+try:
+    import torch.absent
+except ModuleNotFoundError as error:
+    print(error)
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout == "No module named 'torch.absent'\n"

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
 from types import ModuleType
 
 from . import named
@@ -56,10 +57,13 @@ class Finder:
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:
-        """The spec of `name` if it is in the table, or if it is the backend module of einops."""
+        """The spec of `name` if it is in the table, a part of numod by another name, or the backend module of einops."""
         if name == _EINOPS:
             return import_module("numod.paths.einops").find_spec(name, path)
         root, _, rest = name.partition(".")
+        if root != "numod" and rest and sys.modules.get(root) is sys.modules["numod"]:
+            # after `sys.modules["torch"] = numod`, torch.nn is numod.nn and not a second copy of its file
+            return ModuleSpec(name, _Loader(f"numod.{rest}")) if find_spec(f"numod.{rest}") is not None else None
         if root != "numod" or rest not in HOMES and rest not in named.MODULES:
             return None
         is_package = any(known_path.startswith(f"{rest}.") for known_path in (*HOMES, *named.MODULES))
