@@ -57,7 +57,7 @@ class Finder:
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:
-        """The spec of `name` if it is in the table, a part of numod by another name, or the backend module of einops."""
+        """The spec of a path in the table, of numod by another name, or of the backend module of einops."""
         if name == _EINOPS:
             return import_module("numod.paths.einops").find_spec(name, path)
         root, _, rest = name.partition(".")
