@@ -24,6 +24,7 @@ from references import (
     NAMES,
     NAN,
     POINTS,
+    QUANTIZED,
     RANDOM,
     REFERENCES,
     check,
@@ -41,7 +42,7 @@ SPECIAL = [
 
 
 def test_every_row_has_a_reference():
-    assert set(rows) - set(REFERENCES) == CONSTANT | RANDOM | set(HELPERS)
+    assert set(rows) - set(REFERENCES) == CONSTANT | RANDOM | QUANTIZED | set(HELPERS)
 
 
 def test_every_reference_has_a_row():

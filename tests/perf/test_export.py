@@ -28,7 +28,7 @@ def test_a_row_that_cannot_be_measured_says_why():
 @pytest.mark.parametrize("stateful", [False, True])
 def test_the_timer_calls_with_all_that_the_network_takes(stateful):
     port = {"name": "x", "itemsize": 4}
-    about = {"inputs": [port], "outputs": [port | {"name": "y"}], "stateful": stateful}
+    about = {"inputs": [port], "outputs": [port | {"name": "y"}], "stateful": stateful, "sizes": []}
     text = export._timer(json.loads(json.dumps(about)))
     block = "state" if stateful else "NULL"
     assert f"net_run({block}, arena, sizeof arena, (void *)data0, (void *)data1)" in text

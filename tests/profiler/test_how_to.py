@@ -1,4 +1,4 @@
-"""The README's how-to: its commands find the planted slow spot, and see that it is gone."""
+"""The PAGE's how-to: its commands find the planted slow spot, and see that it is gone."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+import numod
+
+PAGE = (Path(numod.__file__).parent / "guide" / "profiling.md").read_text(encoding="utf-8")
 
 
 def first_rows(folder: Path) -> tuple[list[str], list[str]]:
@@ -24,13 +26,13 @@ def first_rows(folder: Path) -> tuple[list[str], list[str]]:
 def test_the_commands_find_the_slow_spot_and_that_it_is_gone(tmp_path: Path) -> None:
     script = tmp_path / "slow.py"
     script.write_text(
-        re.search(r"^```python\n(# slow\.py\n.*?)^```", README, re.MULTILINE | re.DOTALL)[1], encoding="utf-8"
+        re.search(r"^```python\n(# slow\.py\n.*?)^```", PAGE, re.MULTILINE | re.DOTALL)[1], encoding="utf-8"
     )
     module, line = first_rows(tmp_path)
     assert module[:3] == ["net.1", "RowNorm", "10"]
     assert line[0].endswith("slow.py(9)") and line[1] == "forward"
     _, pattern, replacement = (
-        re.search(r"^\$ sed -i '(s\|.*\|)' slow\.py$", README, re.MULTILINE)[1].strip("|").split("|")
+        re.search(r"^\$ sed -i '(s\|.*\|)' slow\.py$", PAGE, re.MULTILINE)[1].strip("|").split("|")
     )
     script.write_text(re.sub(pattern, replacement, script.read_text(encoding="utf-8")), encoding="utf-8")
     _, after = first_rows(tmp_path)

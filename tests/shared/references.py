@@ -429,6 +429,11 @@ HELPERS = {
 HELPERS |= {f"gamma_{name}": "density of Gamma" for name in "log_density value_slope shape_slope rate_slope".split()}
 HELPERS |= {f"beta_{name}": "density of Beta" for name in "log_density value_slope shape_slope rest_slope".split()}
 HELPERS |= {f"student_{name}": "density of StudentT" for name in ("log_density", "df_slope")}
+# rows with references in tests/ops/test_quantize.py
+QUANTIZED = set(
+    "quantize_int8 quantize_uint8 quantize_int32 requantize_int8 requantize_uint8 fake_quantize range_scale "
+    "range_zero dequantize_product".split()
+)
 FIRST_IS_CONSTANT = {"polygamma", "zeta", "gammainc", "gammaincc"}  # no library has a gradient for their first input
 POINTS = ([-1.3, 0.4, 2.1], [0.7, -0.9, 1.2], [1.6, 0.8, -0.3])
 NAMES = list(REFERENCES)
