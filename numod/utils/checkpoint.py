@@ -245,7 +245,7 @@ def _recorded(call: Callable[[], object]) -> tuple[object, list[Node]]:
 
 
 def _has_saved_tensors(node: Node) -> bool:
-    return bool(getattr(node, "kept", None) or node.out or node.refill is not None)
+    return bool(getattr(node, "saved", None) or node.out or node.refill is not None)
 
 
 def _tensors(value: object) -> Iterator[Tensor]:

@@ -95,7 +95,7 @@ def test_programs_of_packed_weights_are_not_saved(tmp_path: Path) -> None:
     for _ in range(2):
         frozen(numod.randn(16, 40))
     with pytest.raises(
-        ValueError, match="packed_linear has no name that a file could hold; save the program as it was recorded"
+        ValueError, match="packed_linear has no name in the file format; save the program as it was recorded"
     ):
         save_program(frozen.graph, tmp_path / "program")
 

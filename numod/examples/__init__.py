@@ -1,0 +1,1 @@
+"""Scripts to start from. Each runs by itself, and each is a test."""
