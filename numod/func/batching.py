@@ -92,6 +92,12 @@ def vmap(
     dimension per tensor. Keyword arguments are not mapped. `randomness="error"` rejects random ops; with "different" or
     "same" the slices draw different numbers or the same. `chunk_size` is the maximum number of slices per call. Raises
     ValueError for dimensions that do not match, RuntimeError for rejected random ops.
+
+    Example:
+
+        >>> from numod.func import vmap
+        >>> vmap(torch.dot)(torch.ones(2, 3), torch.ones(2, 3))
+        tensor([3., 3.])
     """
     if randomness not in ("error", "different", "same"):
         raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")

@@ -96,7 +96,14 @@ class _Linear:
 
 @inference_mode(False)
 def jvp(func: Callable, primals: tuple, tangents: tuple, *, strict: bool = False, has_aux: bool = False) -> tuple:
-    """(`func(*primals)`, its derivative along `tangents`), both with the output's structure; then aux if `has_aux`."""
+    """(`func(*primals)`, its derivative along `tangents`), both with the output's structure; then aux if `has_aux`.
+
+    Example:
+
+        >>> from numod.func import jvp
+        >>> jvp(lambda x: x**2, (torch.tensor(3.0),), (torch.tensor(1.0),))
+        (tensor(9.), tensor(6.))
+    """
     name = "jvp(f, primals, tangents)"
     if isinstance(primals, tuple) and _skeleton(primals) != _skeleton(tangents):
         raise RuntimeError(
@@ -125,7 +132,15 @@ def linearize(func: Callable, *primals: Any) -> tuple[Any, Callable]:
 
 
 def jacfwd(func: Callable, argnums: Argnums = 0, has_aux: bool = False, *, randomness: str = "error") -> Callable:
-    """`jacrev`, which has the same results. numod has no forward mode that would be faster for few inputs."""
+    """`jacrev`, which has the same results. numod has no forward mode that would be faster for few inputs.
+
+    Example:
+
+        >>> from numod.func import jacfwd
+        >>> jacfwd(lambda x: x**2)(torch.tensor([1.0, 2.0]))
+        tensor([[2., 0.],
+                [0., 4.]])
+    """
 
     @functools.wraps(func)
     def written(*args: Any, **kwargs: Any) -> Any:

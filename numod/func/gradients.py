@@ -145,6 +145,12 @@ def grad_and_value(func: Callable, argnums: Argnums = 0, has_aux: bool = False) 
     `argnums` selects the positional arguments: one, for its gradient, or a tuple, for a tuple of gradients. An argument
     may be a dict, list or tuple of tensors; its gradient has the same structure. With `has_aux`, `func` returns (value,
     aux), where aux is not differentiated, and the result is (gradient, (value, aux)).
+
+    Example:
+
+        >>> from numod.func import grad_and_value
+        >>> grad_and_value(lambda x: x**3)(torch.tensor(2.0))
+        (tensor(12.), tensor(8.))
     """
 
     @functools.wraps(func)
@@ -173,6 +179,12 @@ def grad(func: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Callabl
     """A function of the same arguments that returns the gradient of `func`; with `has_aux`, (gradient, aux).
 
     See `grad_and_value`.
+
+    Example:
+
+        >>> from numod.func import grad
+        >>> grad(lambda x: x**3)(torch.tensor(2.0))
+        tensor(12.)
     """
     both = grad_and_value(func, argnums, has_aux)
 
@@ -199,6 +211,13 @@ def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     """`func(*primals)`, a function from cotangents of its outputs to gradients of the primals, and aux if `has_aux`.
 
     Cotangents have the structure of the output. The gradients are a tuple, even if there is only one.
+
+    Example:
+
+        >>> from numod.func import vjp
+        >>> value, pull = vjp(lambda x: x**2, torch.tensor(3.0))
+        >>> pull(torch.tensor(1.0))
+        (tensor(6.),)
     """
     call = _Call("vjp(f, *primals)", has_aux, list(primals))
     call.run(func, tuple(call.inputs), {})
@@ -229,6 +248,13 @@ def jacrev(
     Each backward pass computes `chunk_size` elements of the outputs, by default all (ValueError below 1). `argnums`,
     trees and `has_aux` are as in `grad`; the outputs may be a tree too. Raises RuntimeError for complex inputs and
     outputs.
+
+    Example:
+
+        >>> from numod.func import jacrev
+        >>> jacrev(lambda x: x**2)(torch.tensor([1.0, 2.0]))
+        tensor([[2., 0.],
+                [0., 4.]])
     """
 
     if chunk_size is not None and chunk_size <= 0:
@@ -284,5 +310,13 @@ def _derivatives(call: _Call, number: int, several: bool, chunk_size: int | None
 
 
 def hessian(func: Callable, argnums: Argnums = 0) -> Callable:
-    """A function of the same arguments that returns the Hessian of `func`: (*argument, *argument) for a scalar."""
+    """A function of the same arguments that returns the Hessian of `func`: (*argument, *argument) for a scalar.
+
+    Example:
+
+        >>> from numod.func import hessian
+        >>> hessian(lambda x: (x**3).sum())(torch.tensor([1.0, 2.0]))
+        tensor([[ 6.,  0.],
+                [ 0., 12.]])
+    """
     return jacrev(jacrev(func, argnums), argnums)

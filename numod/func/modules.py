@@ -40,6 +40,13 @@ def functional_call(
 
     A tensor for one name of a tied parameter is used for all its names unless `tie_weights=False`. With `strict`
     exactly all parameters and buffers must be given. Buffers that the call replaces are stored in the dictionary.
+
+    Example:
+
+        >>> from numod.func import functional_call
+        >>> net = nn.Linear(2, 1, bias=False)
+        >>> functional_call(net, {"weight": torch.ones(1, 2)}, (torch.ones(1, 2),))
+        tensor([[2.]])
     """
     tensors = _as_one(parameter_and_buffer_dicts)
     return call_with(module, tensors, args, kwargs, tie_weights, strict)

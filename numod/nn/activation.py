@@ -40,14 +40,26 @@ class _InPlaceActivation(_Activation):
 
 
 class ReLU(_InPlaceActivation):
-    """max(x, 0)."""
+    """max(x, 0).
+
+    Example:
+
+        >>> nn.ReLU()(torch.tensor([-1.0, 2.0]))
+        tensor([0., 2.])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.relu(input, inplace=self.inplace)
 
 
 class Threshold(_Activation):
-    """x where it is greater than `threshold`, otherwise `value`."""
+    """x where it is greater than `threshold`, otherwise `value`.
+
+    Example:
+
+        >>> nn.Threshold(0.1, 20.0)(torch.tensor([0.0, 1.0]))
+        tensor([20.,  1.])
+    """
 
     _shown = ("threshold", "value")
 
@@ -59,7 +71,13 @@ class Threshold(_Activation):
 
 
 class RReLU(_Activation):
-    """x where positive, otherwise x times a slope: random in [lower, upper] in training, their mean in evaluation."""
+    """x where positive, otherwise x times a slope: random in [lower, upper] in training, their mean in evaluation.
+
+    Example:
+
+        >>> nn.RReLU().eval()(torch.tensor([-1.0, 2.0]))
+        tensor([-0.2292,  2.0000])
+    """
 
     _shown = ("lower", "upper")
 
@@ -71,7 +89,13 @@ class RReLU(_Activation):
 
 
 class Hardtanh(_Activation):
-    """x clamped to [min_val, max_val]."""
+    """x clamped to [min_val, max_val].
+
+    Example:
+
+        >>> nn.Hardtanh()(torch.tensor([-2.0, 0.5, 2.0]))
+        tensor([-1.0000,  0.5000,  1.0000])
+    """
 
     _shown = ("min_val", "max_val")
 
@@ -98,7 +122,13 @@ class Hardtanh(_Activation):
 
 
 class ReLU6(Hardtanh):
-    """x clamped to [0, 6]."""
+    """x clamped to [0, 6].
+
+    Example:
+
+        >>> nn.ReLU6()(torch.tensor([-1.0, 2.0, 8.0]))
+        tensor([0., 2., 6.])
+    """
 
     _shown = ()
 
@@ -107,14 +137,26 @@ class ReLU6(Hardtanh):
 
 
 class Sigmoid(_Activation):
-    """1 / (1 + exp(-x))."""
+    """1 / (1 + exp(-x)).
+
+    Example:
+
+        >>> nn.Sigmoid()(torch.tensor([-1.0, 0.0]))
+        tensor([0.2689, 0.5000])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return input.sigmoid()
 
 
 class Hardsigmoid(_InPlaceActivation):
-    """x / 6 + 1 / 2 clamped to [0, 1]."""
+    """x / 6 + 1 / 2 clamped to [0, 1].
+
+    Example:
+
+        >>> nn.Hardsigmoid()(torch.tensor([-4.0, 0.0, 4.0]))
+        tensor([0.0000, 0.5000, 1.0000])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.hardsigmoid(input, self.inplace)
@@ -124,28 +166,52 @@ class Hardsigmoid(_InPlaceActivation):
 
 
 class Tanh(_Activation):
-    """The hyperbolic tangent of x."""
+    """The hyperbolic tangent of x.
+
+    Example:
+
+        >>> nn.Tanh()(torch.tensor([0.0, 1.0]))
+        tensor([0.0000, 0.7616])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return input.tanh()
 
 
 class SiLU(_InPlaceActivation):
-    """x sigmoid(x), also called swish."""
+    """x sigmoid(x), also called swish.
+
+    Example:
+
+        >>> nn.SiLU()(torch.tensor([-1.0, 2.0]))
+        tensor([-0.2689,  1.7616])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.silu(input, self.inplace)
 
 
 class Mish(_InPlaceActivation):
-    """x tanh(softplus(x))."""
+    """x tanh(softplus(x)).
+
+    Example:
+
+        >>> nn.Mish()(torch.tensor([-1.0, 2.0]))
+        tensor([-0.3034,  1.9440])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.mish(input, self.inplace)
 
 
 class Hardswish(_InPlaceActivation):
-    """x hardsigmoid(x). As in PyTorch, its repr shows no settings."""
+    """x hardsigmoid(x). As in PyTorch, its repr shows no settings.
+
+    Example:
+
+        >>> nn.Hardswish()(torch.tensor([-4.0, 1.5, 4.0]))
+        tensor([-0.0000, 1.1250, 4.0000])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.hardswish(input, self.inplace)
@@ -155,7 +221,13 @@ class Hardswish(_InPlaceActivation):
 
 
 class ELU(_Activation):
-    """x where positive, otherwise alpha (exp(x) - 1)."""
+    """x where positive, otherwise alpha (exp(x) - 1).
+
+    Example:
+
+        >>> nn.ELU()(torch.tensor([-1.0, 2.0]))
+        tensor([-0.6321,  2.0000])
+    """
 
     _shown = ("alpha",)
 
@@ -167,7 +239,13 @@ class ELU(_Activation):
 
 
 class CELU(_Activation):
-    """x where positive, otherwise alpha (exp(x / alpha) - 1)."""
+    """x where positive, otherwise alpha (exp(x / alpha) - 1).
+
+    Example:
+
+        >>> nn.CELU()(torch.tensor([-1.0, 2.0]))
+        tensor([-0.6321,  2.0000])
+    """
 
     _shown = ("alpha",)
 
@@ -179,14 +257,26 @@ class CELU(_Activation):
 
 
 class SELU(_InPlaceActivation):
-    """ELU scaled to preserve mean 0 and variance 1. Klambauer et al., Self-normalizing neural networks, 2017."""
+    """ELU scaled to preserve mean 0 and variance 1. Klambauer et al., Self-normalizing neural networks, 2017.
+
+    Example:
+
+        >>> nn.SELU()(torch.tensor([-1.0, 2.0]))
+        tensor([-1.1113,  2.1014])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.selu(input, self.inplace)
 
 
 class GLU(_Activation):
-    """a sigmoid(b), for the two halves a, b of x along `dim`."""
+    """a sigmoid(b), for the two halves a, b of x along `dim`.
+
+    Example:
+
+        >>> nn.GLU()(torch.tensor([1.0, 2.0, 0.0, 0.0]))
+        tensor([0.5000, 1.0000])
+    """
 
     _shown = ("dim",)
 
@@ -198,7 +288,13 @@ class GLU(_Activation):
 
 
 class GELU(_Activation):
-    """x times the standard normal cumulative distribution function of x, exactly or with `approximate="tanh"`."""
+    """x times the standard normal cumulative distribution function of x, exactly or with `approximate="tanh"`.
+
+    Example:
+
+        >>> nn.GELU()(torch.tensor([-1.0, 0.0, 1.0]))
+        tensor([-0.1587,  0.0000,  0.8413])
+    """
 
     _shown = ("approximate",)
 
@@ -218,21 +314,39 @@ class _Shrink(_Activation):
 
 
 class Hardshrink(_Shrink):
-    """x where |x| > lambd, otherwise 0."""
+    """x where |x| > lambd, otherwise 0.
+
+    Example:
+
+        >>> nn.Hardshrink()(torch.tensor([-1.0, 0.2, 2.0]))
+        tensor([-1.,  0.,  2.])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.hardshrink(input, self.lambd)
 
 
 class Softshrink(_Shrink):
-    """x shrunk towards zero by `lambd`: sign(x) max(|x| - lambd, 0)."""
+    """x shrunk towards zero by `lambd`: sign(x) max(|x| - lambd, 0).
+
+    Example:
+
+        >>> nn.Softshrink()(torch.tensor([-1.0, 0.2, 2.0]))
+        tensor([-0.5000,  0.0000,  1.5000])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.softshrink(input, self.lambd)
 
 
 class LeakyReLU(_Activation):
-    """x where positive, otherwise negative_slope x."""
+    """x where positive, otherwise negative_slope x.
+
+    Example:
+
+        >>> nn.LeakyReLU(0.1)(torch.tensor([-1.0, 2.0]))
+        tensor([-0.1000,  2.0000])
+    """
 
     _shown = ("negative_slope",)
 
@@ -244,7 +358,13 @@ class LeakyReLU(_Activation):
 
 
 class PReLU(_Activation):
-    """x where positive, otherwise weight x, with a learned weight for all channels or for each, (num_parameters)."""
+    """x where positive, otherwise weight x, with a learned weight for all channels or for each, (num_parameters).
+
+    Example:
+
+        >>> nn.PReLU()(torch.tensor([-1.0, 2.0])).detach()
+        tensor([-0.2500,  2.0000])
+    """
 
     _shown = ("num_parameters",)
 
@@ -262,14 +382,26 @@ class PReLU(_Activation):
 
 
 class LogSigmoid(_Activation):
-    """log sigmoid(x)."""
+    """log sigmoid(x).
+
+    Example:
+
+        >>> nn.LogSigmoid()(torch.tensor([0.0, -100.0]))
+        tensor([  -0.6931, -100.0000])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.logsigmoid(input)
 
 
 class Softplus(_Activation):
-    """log(1 + exp(beta x)) / beta, or x itself where beta x is greater than `threshold`."""
+    """log(1 + exp(beta x)) / beta, or x itself where beta x is greater than `threshold`.
+
+    Example:
+
+        >>> nn.Softplus()(torch.tensor([0.0, 30.0]))
+        tensor([ 0.6931, 30.0000])
+    """
 
     _shown = ("beta", "threshold")
 
@@ -281,14 +413,26 @@ class Softplus(_Activation):
 
 
 class Softsign(_Activation):
-    """x / (1 + |x|)."""
+    """x / (1 + |x|).
+
+    Example:
+
+        >>> nn.Softsign()(torch.tensor([-1.0, 3.0]))
+        tensor([-0.5000,  0.7500])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.softsign(input)
 
 
 class Tanhshrink(_Activation):
-    """x - tanh(x)."""
+    """x - tanh(x).
+
+    Example:
+
+        >>> nn.Tanhshrink()(torch.tensor([0.0, 1.0]))
+        tensor([0.0000, 0.2384])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.tanhshrink(input)
@@ -302,28 +446,52 @@ class _AlongDimension(_Activation):
 
 
 class Softmax(_AlongDimension):
-    """exp(x) divided by its sum along `dim`."""
+    """exp(x) divided by its sum along `dim`.
+
+    Example:
+
+        >>> nn.Softmax(dim=1)(torch.tensor([[1.0, 1.0, 1.0, 1.0]]))
+        tensor([[0.2500, 0.2500, 0.2500, 0.2500]])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.softmax(input, self.dim)
 
 
 class LogSoftmax(_AlongDimension):
-    """log softmax(x) along `dim`."""
+    """log softmax(x) along `dim`.
+
+    Example:
+
+        >>> nn.LogSoftmax(dim=1)(torch.zeros(1, 4))
+        tensor([[-1.3863, -1.3863, -1.3863, -1.3863]])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.log_softmax(input, self.dim)
 
 
 class Softmin(_AlongDimension):
-    """softmax(-x) along `dim`."""
+    """softmax(-x) along `dim`.
+
+    Example:
+
+        >>> nn.Softmin(dim=0)(torch.tensor([0.0, 1.0]))
+        tensor([0.7311, 0.2689])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.softmin(input, self.dim)
 
 
 class Softmax2d(_Activation):
-    """Softmax over the channels of (N, C, H, W) or (C, H, W)."""
+    """Softmax over the channels of (N, C, H, W) or (C, H, W).
+
+    Example:
+
+        >>> nn.Softmax2d()(torch.zeros(1, 4, 1, 1)).flatten()
+        tensor([0.2500, 0.2500, 0.2500, 0.2500])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         if input.ndim not in (3, 4):

@@ -26,6 +26,12 @@ class AdaptiveLogSoftmaxWithLoss(Module):
 
     Classes are sorted by decreasing frequency; `cutoffs` (ascending) are the first classes of the tails. Grave et al.,
     Efficient softmax approximation for GPUs, 2017.
+
+    Example:
+
+        >>> m = nn.AdaptiveLogSoftmaxWithLoss(8, 20, cutoffs=[5, 10])
+        >>> m(torch.ones(3, 8), torch.tensor([0, 6, 15])).output.shape
+        numod.Size([3])
     """
 
     def __init__(

@@ -46,6 +46,13 @@ class MultiheadAttention(Module):
 
     Inputs are (L, N, E), (S, N, kdim) and (S, N, vdim), with N first if `batch_first`, or without N. Returns (result,
     weights or None). Vaswani et al., 2017.
+
+    Example:
+
+        >>> x = torch.ones(5, 2, 8)
+        >>> output, weights = nn.MultiheadAttention(8, num_heads=2)(x, x, x)
+        >>> output.shape, weights.shape
+        (numod.Size([5, 2, 8]), numod.Size([2, 5, 5]))
     """
 
     def __init__(

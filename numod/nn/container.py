@@ -81,6 +81,12 @@ class Sequential(_ModuleSequence):
     """Modules called one after the other: each receives the output of the one before.
 
     `Sequential(first, second, ...)` names them by index, `Sequential(OrderedDict(name=module, ...))` by key.
+
+    Example:
+
+        >>> net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+        >>> net(torch.ones(3, 4)).shape
+        numod.Size([3, 2])
     """
 
     def __init__(self, *args: Module | OrderedDict[str, Module]) -> None:
@@ -119,7 +125,14 @@ class Sequential(_ModuleSequence):
 
 
 class ModuleList(_ModuleSequence):
-    """A list of registered modules. It has no `forward`: its owner calls the modules."""
+    """A list of registered modules. It has no `forward`: its owner calls the modules.
+
+    Example:
+
+        >>> layers = nn.ModuleList([nn.Linear(4, 4) for _ in range(3)])
+        >>> len(list(layers.parameters()))
+        6
+    """
 
     def __init__(self, modules: Iterable[Module] | None = None) -> None:
         super().__init__()
@@ -154,7 +167,14 @@ class ModuleList(_ModuleSequence):
 
 
 class ModuleDict(Module):
-    """A dictionary of modules, in order of insertion. Keys are attribute names, so they may not contain a dot."""
+    """A dictionary of modules, in order of insertion. Keys are attribute names, so they may not contain a dot.
+
+    Example:
+
+        >>> layers = nn.ModuleDict({"in": nn.Linear(2, 3), "out": nn.Linear(3, 1)})
+        >>> layers["out"]
+        Linear(in_features=3, out_features=1, bias=True)
+    """
 
     def __init__(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]] | None = None) -> None:
         super().__init__()
@@ -206,7 +226,14 @@ class ModuleDict(Module):
 
 
 class ParameterList(Module):
-    """A list of registered parameters. Tensors become Parameters; other values are stored but not registered."""
+    """A list of registered parameters. Tensors become Parameters; other values are stored but not registered.
+
+    Example:
+
+        >>> parameters = nn.ParameterList([nn.Parameter(torch.ones(2)) for _ in range(3)])
+        >>> len(parameters)
+        3
+    """
 
     def __init__(self, values: Iterable[Any] | None = None) -> None:
         super().__init__()
@@ -284,6 +311,12 @@ class ParameterDict(Module):
 
     Tensors become Parameters; other values are stored but not registered. Keys are attribute names: strings without
     dots. A plain mapping is read in the order of its sorted keys, as in PyTorch.
+
+    Example:
+
+        >>> parameters = nn.ParameterDict({"scale": nn.Parameter(torch.ones(1))})
+        >>> list(parameters)
+        ['scale']
     """
 
     def __init__(self, parameters: Any = None) -> None:

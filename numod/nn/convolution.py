@@ -233,37 +233,73 @@ class _ConvTranspose(_Convolution):
 
 
 class Conv1d(_Conv):
-    """Convolution of (N, C, L)."""
+    """Convolution of (N, C, L).
+
+    Example:
+
+        >>> nn.Conv1d(4, 8, kernel_size=3, padding=1)(torch.ones(2, 4, 10)).shape
+        numod.Size([2, 8, 10])
+    """
 
     ndim = 1
 
 
 class Conv2d(_Conv):
-    """Convolution of (N, C, H, W)."""
+    """Convolution of (N, C, H, W).
+
+    Example:
+
+        >>> nn.Conv2d(3, 8, kernel_size=3, stride=2)(torch.ones(2, 3, 9, 9)).shape
+        numod.Size([2, 8, 4, 4])
+    """
 
     ndim = 2
 
 
 class Conv3d(_Conv):
-    """Convolution of (N, C, D, H, W)."""
+    """Convolution of (N, C, D, H, W).
+
+    Example:
+
+        >>> nn.Conv3d(2, 4, kernel_size=3)(torch.ones(1, 2, 5, 6, 7)).shape
+        numod.Size([1, 4, 3, 4, 5])
+    """
 
     ndim = 3
 
 
 class ConvTranspose1d(_ConvTranspose):
-    """Transposed convolution of (N, C, L)."""
+    """Transposed convolution of (N, C, L).
+
+    Example:
+
+        >>> nn.ConvTranspose1d(4, 2, kernel_size=2, stride=2)(torch.ones(1, 4, 5)).shape
+        numod.Size([1, 2, 10])
+    """
 
     ndim = 1
 
 
 class ConvTranspose2d(_ConvTranspose):
-    """Transposed convolution of (N, C, H, W)."""
+    """Transposed convolution of (N, C, H, W).
+
+    Example:
+
+        >>> nn.ConvTranspose2d(4, 2, kernel_size=2, stride=2)(torch.ones(1, 4, 5, 5)).shape
+        numod.Size([1, 2, 10, 10])
+    """
 
     ndim = 2
 
 
 class ConvTranspose3d(_ConvTranspose):
-    """Transposed convolution of (N, C, D, H, W)."""
+    """Transposed convolution of (N, C, D, H, W).
+
+    Example:
+
+        >>> nn.ConvTranspose3d(4, 2, kernel_size=2, stride=2)(torch.ones(1, 4, 3, 3, 3)).shape
+        numod.Size([1, 2, 6, 6, 6])
+    """
 
     ndim = 3
 

@@ -31,6 +31,12 @@ class Dropout(_Dropout):
 
     In evaluation it is the identity. Hinton et al., Improving neural networks by preventing co-adaptation of feature
     detectors, 2012.
+
+    Example:
+
+        >>> m = nn.Dropout(0.5).eval()
+        >>> m(torch.ones(3))
+        tensor([1., 1., 1.])
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -38,30 +44,61 @@ class Dropout(_Dropout):
 
 
 class Dropout1d(_Dropout):
-    """Dropout of whole channels of (N, C, L) or (C, L)."""
+    """Dropout of whole channels of (N, C, L) or (C, L).
+
+    Example:
+
+        >>> nn.Dropout1d(0.2)(torch.ones(2, 3, 4)).shape
+        numod.Size([2, 3, 4])
+    """
 
     function = "dropout1d"
 
 
 class Dropout2d(_Dropout):
-    """Dropout of whole channels of (N, C, H, W). Tompson et al., 2015."""
+    """Dropout of whole channels of (N, C, H, W). Tompson et al., 2015.
+
+    Example:
+
+        >>> nn.Dropout2d(0.2)(torch.ones(2, 3, 4, 4)).shape
+        numod.Size([2, 3, 4, 4])
+    """
 
     function = "dropout2d"
 
 
 class Dropout3d(_Dropout):
-    """Dropout of whole channels of (N, C, D, H, W) or (C, D, H, W)."""
+    """Dropout of whole channels of (N, C, D, H, W) or (C, D, H, W).
+
+    Example:
+
+        >>> nn.Dropout3d(0.2)(torch.ones(2, 3, 4, 4, 4)).shape
+        numod.Size([2, 3, 4, 4, 4])
+    """
 
     function = "dropout3d"
 
 
 class AlphaDropout(_Dropout):
-    """Dropout that preserves the mean and variance of SELU networks. Klambauer et al., 2017."""
+    """Dropout that preserves the mean and variance of SELU networks. Klambauer et al., 2017.
+
+    Example:
+
+        >>> m = nn.AlphaDropout(0.5).eval()
+        >>> m(torch.ones(3))
+        tensor([1., 1., 1.])
+    """
 
     function = "alpha_dropout"
 
 
 class FeatureAlphaDropout(_Dropout):
-    """Alpha dropout of whole channels."""
+    """Alpha dropout of whole channels.
+
+    Example:
+
+        >>> nn.FeatureAlphaDropout(0.2)(torch.ones(2, 3, 4)).shape
+        numod.Size([2, 3, 4])
+    """
 
     function = "feature_alpha_dropout"

@@ -49,7 +49,13 @@ class _Table(Module):
 
 
 class Embedding(_Table):
-    """Rows of `weight` at indices of any shape -> (..., embedding_dim)."""
+    """Rows of `weight` at indices of any shape -> (..., embedding_dim).
+
+    Example:
+
+        >>> nn.Embedding(10, 3)(torch.tensor([[1, 2, 4], [4, 3, 9]])).shape
+        numod.Size([2, 3, 3])
+    """
 
     def __init__(
         self,
@@ -109,7 +115,13 @@ class Embedding(_Table):
 
 
 class EmbeddingBag(_Table):
-    """The sum, mean or maximum of the rows of each bag -> (bags, embedding_dim)."""
+    """The sum, mean or maximum of the rows of each bag -> (bags, embedding_dim).
+
+    Example:
+
+        >>> nn.EmbeddingBag(10, 3, mode="sum")(torch.tensor([1, 2, 4, 5]), torch.tensor([0, 2])).shape
+        numod.Size([2, 3])
+    """
 
     def __init__(
         self,

@@ -31,6 +31,11 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     """The recommended gain for a nonlinearity, which preserves the variance.
 
     `param` is the negative slope of leaky_relu, by default 0.01.
+
+    Example:
+
+        >>> nn.init.calculate_gain("leaky_relu", 0.2)
+        1.3867504905630728
     """
     if nonlinearity == "leaky_relu":
         slope = 0.01 if param is None else param
@@ -47,31 +52,61 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 
 @no_grad()
 def constant_(tensor: Tensor, val: float) -> Tensor:
-    """Fill with `val`."""
+    """Fill with `val`.
+
+    Example:
+
+        >>> nn.init.constant_(torch.empty(2), 0.3)
+        tensor([0.3000, 0.3000])
+    """
     return tensor.fill_(val)
 
 
 def ones_(tensor: Tensor) -> Tensor:
-    """Fill with ones."""
+    """Fill with ones.
+
+    Example:
+
+        >>> nn.init.ones_(torch.empty(2))
+        tensor([1., 1.])
+    """
     return constant_(tensor, 1.0)
 
 
 @no_grad()
 def zeros_(tensor: Tensor) -> Tensor:
-    """Fill with zeros."""
+    """Fill with zeros.
+
+    Example:
+
+        >>> nn.init.zeros_(torch.empty(2))
+        tensor([0., 0.])
+    """
     return tensor.zero_()
 
 
 @no_grad()
 def eye_(tensor: Tensor) -> Tensor:
-    """Fill a 2-dimensional tensor with the identity matrix."""
+    """Fill a 2-dimensional tensor with the identity matrix.
+
+    Example:
+
+        >>> nn.init.eye_(torch.empty(2, 2)).tolist()
+        [[1.0, 0.0], [0.0, 1.0]]
+    """
     _require_matrix(tensor)
     return tensor.copy_(_identity(*tensor.shape, dtype=tensor.dtype, device=tensor.device))
 
 
 @no_grad()
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
-    """Fill a convolution weight (out, in, ...) so that it preserves its input channels, within each of `groups`."""
+    """Fill a convolution weight (out, in, ...) so that it preserves its input channels, within each of `groups`.
+
+    Example:
+
+        >>> nn.init.dirac_(torch.empty(1, 1, 3)).tolist()
+        [[[0.0, 1.0, 0.0]]]
+    """
     if tensor.ndim not in (3, 4, 5):
         raise ValueError(f"Only tensors with 3, 4, or 5 dimensions are supported, got {tensor.ndim}")
     if tensor.shape[0] % groups != 0:
@@ -91,13 +126,25 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
 
 @no_grad()
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
-    """Fill from the uniform distribution on [a, b)."""
+    """Fill from the uniform distribution on [a, b).
+
+    Example:
+
+        >>> nn.init.uniform_(torch.empty(3, 5), 1.0, 2.0).shape
+        numod.Size([3, 5])
+    """
     return tensor.uniform_(a, b, generator=generator)
 
 
 @no_grad()
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
-    """Fill from the normal distribution."""
+    """Fill from the normal distribution.
+
+    Example:
+
+        >>> nn.init.normal_(torch.empty(3, 5), std=0.02).shape
+        numod.Size([3, 5])
+    """
     return tensor.normal_(mean, std, generator=generator)
 
 
@@ -108,6 +155,11 @@ def trunc_normal_(
     """Fill from the normal distribution truncated to [a, b].
 
     It uses rejection sampling from the normal distribution, or from the uniform one if [a, b] has little of the mass.
+
+    Example:
+
+        >>> bool(nn.init.trunc_normal_(torch.empty(100)).abs().max() <= 2)
+        True
     """
     if mean < a - 2 * std or mean > b + 2 * std:
         message = (
@@ -149,13 +201,25 @@ def _fill_accepted(tensor: Tensor, draw: Callable[[Tensor], Tensor], accept: Cal
 
 
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
-    """Uniform in ±gain √(6 / (fan_in + fan_out)) (Glorot & Bengio, Understanding the difficulty of training, 2010)."""
+    """Uniform in ±gain √(6 / (fan_in + fan_out)) (Glorot & Bengio, Understanding the difficulty of training, 2010).
+
+    Example:
+
+        >>> nn.init.xavier_uniform_(torch.empty(3, 5)).shape
+        numod.Size([3, 5])
+    """
     bound = gain * math.sqrt(6 / sum(_calculate_fan_in_and_fan_out(tensor)))
     return uniform_(tensor, -bound, bound, generator)
 
 
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
-    """Normal with standard deviation gain √(2 / (fan_in + fan_out)) (Glorot & Bengio, 2010)."""
+    """Normal with standard deviation gain √(2 / (fan_in + fan_out)) (Glorot & Bengio, 2010).
+
+    Example:
+
+        >>> nn.init.xavier_normal_(torch.empty(3, 5)).shape
+        numod.Size([3, 5])
+    """
     return normal_(tensor, 0.0, gain * math.sqrt(2 / sum(_calculate_fan_in_and_fan_out(tensor))), generator)
 
 
@@ -165,6 +229,11 @@ def kaiming_uniform_(
     """Uniform in ±gain √(3 / fan) (He et al., Delving deep into rectifiers, 2015).
 
     `a` is the negative slope of leaky_relu.
+
+    Example:
+
+        >>> nn.init.kaiming_uniform_(torch.empty(3, 5), nonlinearity="relu").shape
+        numod.Size([3, 5])
     """
     if _is_empty(tensor):
         return tensor
@@ -175,7 +244,13 @@ def kaiming_uniform_(
 def kaiming_normal_(
     tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None
 ) -> Tensor:
-    """Normal with standard deviation gain / √fan (He et al., 2015). `a` is the negative slope of leaky_relu."""
+    """Normal with standard deviation gain / √fan (He et al., 2015). `a` is the negative slope of leaky_relu.
+
+    Example:
+
+        >>> nn.init.kaiming_normal_(torch.empty(3, 5), mode="fan_out").shape
+        numod.Size([3, 5])
+    """
     if _is_empty(tensor):
         return tensor
     return normal_(tensor, 0.0, _kaiming_deviation(tensor, a, mode, nonlinearity), generator)
@@ -199,6 +274,12 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
 
     Dimensions after the first are flattened. It is the Q of a QR decomposition of a normal matrix, with unique signs.
     Saxe et al., Exact solutions to the nonlinear dynamics of learning, 2013.
+
+    Example:
+
+        >>> w = nn.init.orthogonal_(torch.empty(3, 3))
+        >>> torch.allclose(w @ w.T, torch.eye(3), atol=1e-5)
+        True
     """
     if tensor.ndim < 2:
         raise ValueError(f"Only tensors with 2 or more dimensions are supported, got {tensor.ndim}")
@@ -216,6 +297,11 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
     """Fill from the normal distribution, with a fraction `sparsity` of each column set to zero.
 
     Martens, Deep learning via Hessian-free optimization, 2010.
+
+    Example:
+
+        >>> int((nn.init.sparse_(torch.empty(10, 4), sparsity=0.1) == 0).sum())
+        4
     """
     _require_matrix(tensor)
     zeros = math.ceil(sparsity * tensor.shape[0])

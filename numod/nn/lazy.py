@@ -92,7 +92,14 @@ def lazy_form(cls: type, mixin: type) -> type:
 
 
 class LazyLinear(LazyLayer, Linear):
-    """A Linear that takes `in_features` from its first input and then becomes a Linear."""
+    """A Linear that takes `in_features` from its first input and then becomes a Linear.
+
+    Example:
+
+        >>> m = nn.LazyLinear(3)
+        >>> m(torch.ones(2, 5)).shape, m.in_features
+        (numod.Size([2, 3]), 5)
+    """
 
     cls_to_become = Linear
     inferred = "in_features"

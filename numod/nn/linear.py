@@ -16,7 +16,13 @@ __all__ = ["Bilinear", "Flatten", "Identity", "Linear", "Unflatten"]
 
 
 class Identity(Module):
-    """Returns its input. It accepts any arguments, so that it can replace another layer."""
+    """Returns its input. It accepts any arguments, so that it can replace another layer.
+
+    Example:
+
+        >>> nn.Identity()(torch.ones(2))
+        tensor([1., 1.])
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
@@ -29,6 +35,11 @@ class Linear(Module):
     """x @ weight.T + bias, (…, in_features) -> (…, out_features).
 
     `weight` is (out_features, in_features) and `bias` (out_features), both initialized uniformly in ±1/√in_features.
+
+    Example:
+
+        >>> nn.Linear(20, 30)(torch.ones(128, 20)).shape
+        numod.Size([128, 30])
     """
 
     def __init__(
@@ -56,7 +67,13 @@ class Linear(Module):
 
 
 class Bilinear(Module):
-    """x1 @ weight[k] @ x2 + bias[k] for each output k, (…, in1_features), (…, in2_features) -> (…, out_features)."""
+    """x1 @ weight[k] @ x2 + bias[k] for each output k, (…, in1_features), (…, in2_features) -> (…, out_features).
+
+    Example:
+
+        >>> nn.Bilinear(2, 3, 4)(torch.ones(5, 2), torch.ones(5, 3)).shape
+        numod.Size([5, 4])
+    """
 
     def __init__(
         self,
@@ -92,7 +109,13 @@ class Bilinear(Module):
 
 
 class Flatten(Described):
-    """Flattens the dimensions from `start_dim` to `end_dim`; by default all but the batch."""
+    """Flattens the dimensions from `start_dim` to `end_dim`; by default all but the batch.
+
+    Example:
+
+        >>> nn.Flatten()(torch.ones(2, 3, 4)).shape
+        numod.Size([2, 12])
+    """
 
     _shown = ("start_dim", "end_dim")
 
@@ -106,7 +129,13 @@ class Flatten(Described):
 
 
 class Unflatten(Described):
-    """Splits dimension `dim` into `unflattened_size`, a tuple of ints, one of which may be -1."""
+    """Splits dimension `dim` into `unflattened_size`, a tuple of ints, one of which may be -1.
+
+    Example:
+
+        >>> nn.Unflatten(1, (2, 3))(torch.ones(4, 6)).shape
+        numod.Size([4, 2, 3])
+    """
 
     _shown = ("dim", "unflattened_size")
 

@@ -41,21 +41,39 @@ class _WeightedLoss(_Loss):
 
 
 class L1Loss(_Loss):
-    """|input - target|, for any shape."""
+    """|input - target|, for any shape.
+
+    Example:
+
+        >>> nn.L1Loss()(torch.tensor([1.0, 4.0]), torch.tensor([2.0, 2.0]))
+        tensor(1.5000)
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.l1_loss(input, target, reduction=self.reduction)
 
 
 class MSELoss(_Loss):
-    """(input - target)², for any shape."""
+    """(input - target)², for any shape.
+
+    Example:
+
+        >>> nn.MSELoss()(torch.tensor([1.0, 4.0]), torch.tensor([2.0, 2.0]))
+        tensor(2.5000)
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.mse_loss(input, target, reduction=self.reduction)
 
 
 class SmoothL1Loss(_Loss):
-    """(input - target)² / (2 beta) if |input - target| < beta, otherwise |input - target| - beta / 2."""
+    """(input - target)² / (2 beta) if |input - target| < beta, otherwise |input - target| - beta / 2.
+
+    Example:
+
+        >>> nn.SmoothL1Loss()(torch.tensor([0.0, 3.0]), torch.tensor([0.5, 0.0]))
+        tensor(1.3125)
+    """
 
     def __init__(
         self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean", beta: float = 1.0
@@ -68,7 +86,13 @@ class SmoothL1Loss(_Loss):
 
 
 class HuberLoss(_Loss):
-    """(input - target)² / 2 if |input - target| < delta, otherwise delta (|input - target| - delta / 2)."""
+    """(input - target)² / 2 if |input - target| < delta, otherwise delta (|input - target| - delta / 2).
+
+    Example:
+
+        >>> nn.HuberLoss()(torch.tensor([0.0, 3.0]), torch.tensor([0.5, 0.0]))
+        tensor(1.3125)
+    """
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
         if not isinstance(delta, (float, int)):
@@ -84,6 +108,12 @@ class KLDivLoss(_Loss):
     """target (log target - input), where input has log-probabilities.
 
     `target` has probabilities or, with `log_target`, their logarithms.
+
+    Example:
+
+        >>> p = torch.tensor([[0.5, 0.5]])
+        >>> nn.KLDivLoss(reduction="batchmean")(p.log(), torch.tensor([[1.0, 0.0]]))
+        tensor(0.6931)
     """
 
     def __init__(
@@ -104,6 +134,11 @@ class NLLLoss(_WeightedLoss):
     """-input[target] for log-probabilities (N, classes, ...) and class indices (N, ...).
 
     Targets equal to `ignore_index` are ignored.
+
+    Example:
+
+        >>> nn.NLLLoss()(torch.tensor([[-1.0, -2.0]]), torch.tensor([1]))
+        tensor(2.)
     """
 
     def __init__(
@@ -125,6 +160,11 @@ class CrossEntropyLoss(_WeightedLoss):
     """-log softmax(input)[target] for logits (N, classes, ...).
 
     Targets are class indices (N, ...) or probabilities (N, classes, ...).
+
+    Example:
+
+        >>> nn.CrossEntropyLoss()(torch.zeros(2, 4), torch.tensor([0, 3]))
+        tensor(1.3863)
     """
 
     def __init__(
@@ -150,14 +190,26 @@ class CrossEntropyLoss(_WeightedLoss):
 
 
 class BCELoss(_WeightedLoss):
-    """-(target log input + (1 - target) log(1 - input)), for probabilities of any shape."""
+    """-(target log input + (1 - target) log(1 - input)), for probabilities of any shape.
+
+    Example:
+
+        >>> nn.BCELoss()(torch.tensor([0.5, 0.5]), torch.tensor([0.0, 1.0]))
+        tensor(0.6931)
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.binary_cross_entropy(input, target, weight=self.weight, reduction=self.reduction)
 
 
 class BCEWithLogitsLoss(_Loss):
-    """BCELoss of sigmoid(input), without overflow. `pos_weight` multiplies the loss of positive targets."""
+    """BCELoss of sigmoid(input), without overflow. `pos_weight` multiplies the loss of positive targets.
+
+    Example:
+
+        >>> nn.BCEWithLogitsLoss()(torch.tensor([0.0, 0.0]), torch.tensor([0.0, 1.0]))
+        tensor(0.6931)
+    """
 
     def __init__(
         self,
@@ -206,14 +258,26 @@ class _MarginLoss(_Loss):
 
 
 class MarginRankingLoss(_MarginLoss):
-    """max(0, -target * (input1 - input2) + margin)."""
+    """max(0, -target * (input1 - input2) + margin).
+
+    Example:
+
+        >>> nn.MarginRankingLoss()(torch.tensor([1.0]), torch.tensor([3.0]), torch.tensor([1.0]))
+        tensor(2.)
+    """
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         return F.margin_ranking_loss(input1, input2, target, self.margin, reduction=self.reduction)
 
 
 class HingeEmbeddingLoss(_MarginLoss):
-    """The distance where target is 1, max(0, margin - distance) where it is -1."""
+    """The distance where target is 1, max(0, margin - distance) where it is -1.
+
+    Example:
+
+        >>> nn.HingeEmbeddingLoss()(torch.tensor([0.5, 0.5]), torch.tensor([1.0, -1.0]))
+        tensor(0.5000)
+    """
 
     def __init__(
         self, margin: float = 1.0, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
@@ -225,35 +289,65 @@ class HingeEmbeddingLoss(_MarginLoss):
 
 
 class CosineEmbeddingLoss(_MarginLoss):
-    """1 - cosine where target is 1, max(0, cosine - margin) where it is -1."""
+    """1 - cosine where target is 1, max(0, cosine - margin) where it is -1.
+
+    Example:
+
+        >>> nn.CosineEmbeddingLoss()(torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 1.0]]), torch.tensor([1.0]))
+        tensor(1.)
+    """
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         return F.cosine_embedding_loss(input1, input2, target, self.margin, reduction=self.reduction)
 
 
 class SoftMarginLoss(_Loss):
-    """log(1 + exp(-target * input))."""
+    """log(1 + exp(-target * input)).
+
+    Example:
+
+        >>> nn.SoftMarginLoss()(torch.zeros(2), torch.tensor([1.0, -1.0]))
+        tensor(0.6931)
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.soft_margin_loss(input, target, reduction=self.reduction)
 
 
 class MultiLabelMarginLoss(_Loss):
-    """The mean of max(0, 1 - (x[j] - x[i])) over target classes j and other classes i; targets end at the first -1."""
+    """The mean of max(0, 1 - (x[j] - x[i])) over target classes j and other classes i; targets end at the first -1.
+
+    Example:
+
+        >>> nn.MultiLabelMarginLoss()(torch.tensor([[0.1, 0.2, 0.4, 0.8]]), torch.tensor([[3, 0, -1, 1]]))
+        tensor(0.8500)
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.multilabel_margin_loss(input, target, reduction=self.reduction)
 
 
 class MultiLabelSoftMarginLoss(_WeightedLoss):
-    """The mean over classes of binary cross-entropies of logits."""
+    """The mean over classes of binary cross-entropies of logits.
+
+    Example:
+
+        >>> nn.MultiLabelSoftMarginLoss()(torch.zeros(1, 3), torch.tensor([[1.0, 0.0, 1.0]]))
+        tensor(0.6931)
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.multilabel_soft_margin_loss(input, target, self.weight, reduction=self.reduction)
 
 
 class MultiMarginLoss(_WeightedLoss):
-    """The mean over other classes of max(0, margin - x[target] + x[i]) ** p."""
+    """The mean over other classes of max(0, margin - x[target] + x[i]) ** p.
+
+    Example:
+
+        >>> nn.MultiMarginLoss()(torch.tensor([[0.1, 0.2, 0.4, 0.8]]), torch.tensor([3]))
+        tensor(0.3250)
+    """
 
     def __init__(
         self,
@@ -276,7 +370,13 @@ class MultiMarginLoss(_WeightedLoss):
 
 
 class TripletMarginLoss(_Loss):
-    """max(0, |anchor - positive| - |anchor - negative| + margin). Balntas et al., 2016."""
+    """max(0, |anchor - positive| - |anchor - negative| + margin). Balntas et al., 2016.
+
+    Example:
+
+        >>> nn.TripletMarginLoss()(torch.tensor([[0.0, 0.0]]), torch.tensor([[3.0, 4.0]]), torch.tensor([[6.0, 8.0]]))
+        tensor(0.)
+    """
 
     def __init__(
         self,
@@ -331,7 +431,13 @@ class TripletMarginWithDistanceLoss(_Loss):
 
 
 class PoissonNLLLoss(_Loss):
-    """-log of the Poisson probability of target at rate exp(input), or input."""
+    """-log of the Poisson probability of target at rate exp(input), or input.
+
+    Example:
+
+        >>> nn.PoissonNLLLoss()(torch.zeros(2), torch.ones(2))
+        tensor(1.)
+    """
 
     def __init__(
         self,
@@ -350,7 +456,13 @@ class PoissonNLLLoss(_Loss):
 
 
 class GaussianNLLLoss(_Loss):
-    """(log var + (input - target)² / var) / 2."""
+    """(log var + (input - target)² / var) / 2.
+
+    Example:
+
+        >>> nn.GaussianNLLLoss()(torch.zeros(2), torch.ones(2), torch.ones(2))
+        tensor(0.5000)
+    """
 
     def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
         super().__init__(reduction=reduction)

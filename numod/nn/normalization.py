@@ -156,19 +156,38 @@ class _BatchNorm(_Norm):
 
 
 class BatchNorm1d(_BatchNorm):
-    """Batch normalization of (N, C) or (N, C, L). Ioffe and Szegedy, 2015."""
+    """Batch normalization of (N, C) or (N, C, L). Ioffe and Szegedy, 2015.
+
+    Example:
+
+        >>> nn.BatchNorm1d(1)(torch.tensor([[1.0], [3.0]]))
+        tensor([[-1.0000],
+                [ 1.0000]], grad_fn=<NativeBatchNormBackward0>)
+    """
 
     dims = (2, 3)
 
 
 class BatchNorm2d(_BatchNorm):
-    """Batch normalization of (N, C, H, W)."""
+    """Batch normalization of (N, C, H, W).
+
+    Example:
+
+        >>> nn.BatchNorm2d(3)(torch.ones(2, 3, 4, 4)).shape
+        numod.Size([2, 3, 4, 4])
+    """
 
     dims = (4,)
 
 
 class BatchNorm3d(_BatchNorm):
-    """Batch normalization of (N, C, D, H, W)."""
+    """Batch normalization of (N, C, D, H, W).
+
+    Example:
+
+        >>> nn.BatchNorm3d(3)(torch.ones(2, 3, 2, 4, 4)).shape
+        numod.Size([2, 3, 2, 4, 4])
+    """
 
     dims = (5,)
 
@@ -220,19 +239,37 @@ class _InstanceNorm(_Norm):
 
 
 class InstanceNorm1d(_InstanceNorm):
-    """Instance normalization of (N, C, L) or (C, L). Ulyanov, Vedaldi and Lempitsky, 2016."""
+    """Instance normalization of (N, C, L) or (C, L). Ulyanov, Vedaldi and Lempitsky, 2016.
+
+    Example:
+
+        >>> nn.InstanceNorm1d(3)(torch.ones(2, 3, 4)).shape
+        numod.Size([2, 3, 4])
+    """
 
     dims = (2, 3)
 
 
 class InstanceNorm2d(_InstanceNorm):
-    """Instance normalization of (N, C, H, W) or (C, H, W)."""
+    """Instance normalization of (N, C, H, W) or (C, H, W).
+
+    Example:
+
+        >>> nn.InstanceNorm2d(3)(torch.ones(2, 3, 4, 4)).shape
+        numod.Size([2, 3, 4, 4])
+    """
 
     dims = (3, 4)
 
 
 class InstanceNorm3d(_InstanceNorm):
-    """Instance normalization of (N, C, D, H, W) or (C, D, H, W)."""
+    """Instance normalization of (N, C, D, H, W) or (C, D, H, W).
+
+    Example:
+
+        >>> nn.InstanceNorm3d(3)(torch.ones(2, 3, 4, 4, 4)).shape
+        numod.Size([2, 3, 4, 4, 4])
+    """
 
     dims = (4, 5)
 
@@ -241,6 +278,11 @@ class LayerNorm(_Affine):
     """Normalizes the last dimensions (`normalized_shape`) to mean 0 and variance 1, then scales and shifts them.
 
     Ba, Kiros and Hinton, 2016.
+
+    Example:
+
+        >>> nn.LayerNorm(2)(torch.tensor([[1.0, 3.0]]))
+        tensor([[-1.0000,  1.0000]], grad_fn=<NativeLayerNormBackward0>)
     """
 
     def __init__(
@@ -273,7 +315,13 @@ class LayerNorm(_Affine):
 
 
 class RMSNorm(Module):
-    """Divides the last dimensions by their root mean square, then scales them. Zhang and Sennrich, 2019."""
+    """Divides the last dimensions by their root mean square, then scales them. Zhang and Sennrich, 2019.
+
+    Example:
+
+        >>> nn.RMSNorm(2)(torch.tensor([[3.0, 4.0]])).detach()
+        tensor([[0.8485, 1.1314]])
+    """
 
     def __init__(
         self,
@@ -307,7 +355,13 @@ class RMSNorm(Module):
 
 
 class GroupNorm(_Affine):
-    """Normalizes groups of channels, then scales and shifts each channel. Wu and He, 2018."""
+    """Normalizes groups of channels, then scales and shifts each channel. Wu and He, 2018.
+
+    Example:
+
+        >>> nn.GroupNorm(2, 4)(torch.ones(1, 4, 3, 3)).shape
+        numod.Size([1, 4, 3, 3])
+    """
 
     def __init__(
         self,
@@ -343,7 +397,13 @@ class GroupNorm(_Affine):
 
 
 class LocalResponseNorm(Module):
-    """x / (k + alpha * mean of squares over `size` neighbouring channels) ** beta. Krizhevsky et al., 2012."""
+    """x / (k + alpha * mean of squares over `size` neighbouring channels) ** beta. Krizhevsky et al., 2012.
+
+    Example:
+
+        >>> nn.LocalResponseNorm(2)(torch.ones(1, 4, 3, 3)).shape
+        numod.Size([1, 4, 3, 3])
+    """
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
         super().__init__()

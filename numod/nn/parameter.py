@@ -39,6 +39,12 @@ class Parameter(Tensor, metaclass=_Marked):
 
     It shares the memory of `data`, detached from its history. If the class of `data` overrides functions, the result
     has that class. Without data the shape is (0,). Raises RuntimeError if an integer tensor requires gradients.
+
+    Example:
+
+        >>> nn.Parameter(torch.ones(2))
+        Parameter containing:
+        tensor([1., 1.], requires_grad=True)
     """
 
     __torch_function__ = _disabled_torch_function_impl  # results of operations on parameters are plain tensors
@@ -73,6 +79,11 @@ class Buffer(Tensor, metaclass=_Marked):
     """A tensor that is state but not trained: assigned to a Module, it becomes part of `buffers()`.
 
     `persistent=False` excludes it from `state_dict()`. `data` is shared, not copied.
+
+    Example:
+
+        >>> nn.Buffer(torch.zeros(2))
+        tensor([0., 0.])
     """
 
     persistent: bool

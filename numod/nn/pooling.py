@@ -177,7 +177,13 @@ class _FractionalMaxPool(_Pool):
 
 
 class AvgPool1d(_AvgPool):
-    """The mean of each window over 1 spatial dimension; padding counts as zeros unless `count_include_pad` is False."""
+    """The mean of each window over 1 spatial dimension; padding counts as zeros unless `count_include_pad` is False.
+
+    Example:
+
+        >>> nn.AvgPool1d(2)(torch.tensor([[[1.0, 3.0, 5.0, 7.0]]]))
+        tensor([[[2., 6.]]])
+    """
 
     ndim = 1
 

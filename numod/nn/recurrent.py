@@ -384,7 +384,14 @@ def _refuse_projection(size: int) -> None:
 
 
 class RNN(RNNBase):
-    """h = tanh(W_ih x + b_ih + W_hh h + b_hh), or with relu. Elman, 1990."""
+    """h = tanh(W_ih x + b_ih + W_hh h + b_hh), or with relu. Elman, 1990.
+
+    Example:
+
+        >>> output, h = nn.RNN(4, 6)(torch.ones(5, 3, 4))
+        >>> output.shape, h.shape
+        (numod.Size([5, 3, 6]), numod.Size([1, 3, 6]))
+    """
 
     def __init__(
         self,
@@ -423,6 +430,12 @@ class LSTM(RNNBase):
     """Long short-term memory with states (h, c). `proj_size` projects h.
 
     Hochreiter and Schmidhuber, 1997; Sak et al., 2014.
+
+    Example:
+
+        >>> output, (h, c) = nn.LSTM(4, 6, num_layers=2)(torch.ones(5, 3, 4))
+        >>> output.shape, h.shape, c.shape
+        (numod.Size([5, 3, 6]), numod.Size([2, 3, 6]), numod.Size([2, 3, 6]))
     """
 
     def __init__(
@@ -454,7 +467,14 @@ class LSTM(RNNBase):
 
 
 class GRU(RNNBase):
-    """Gated recurrent unit, with the reset gate applied after the product. Cho et al., 2014."""
+    """Gated recurrent unit, with the reset gate applied after the product. Cho et al., 2014.
+
+    Example:
+
+        >>> output, h = nn.GRU(4, 6, num_layers=2)(torch.ones(5, 3, 4))
+        >>> output.shape, h.shape
+        (numod.Size([5, 3, 6]), numod.Size([2, 3, 6]))
+    """
 
     def __init__(
         self,
@@ -535,7 +555,13 @@ class RNNCellBase(Module):
 
 
 class RNNCell(RNNCellBase):
-    """One step of an RNN."""
+    """One step of an RNN.
+
+    Example:
+
+        >>> nn.RNNCell(4, 6)(torch.ones(3, 4)).shape
+        numod.Size([3, 6])
+    """
 
     def __init__(
         self,
@@ -561,7 +587,14 @@ class RNNCell(RNNCellBase):
 
 
 class LSTMCell(RNNCellBase):
-    """One step of an LSTM, with states (h, c)."""
+    """One step of an LSTM, with states (h, c).
+
+    Example:
+
+        >>> h, c = nn.LSTMCell(4, 6)(torch.ones(3, 4))
+        >>> h.shape, c.shape
+        (numod.Size([3, 6]), numod.Size([3, 6]))
+    """
 
     mode = "LSTM"
 
@@ -575,7 +608,13 @@ class LSTMCell(RNNCellBase):
 
 
 class GRUCell(RNNCellBase):
-    """One step of a GRU."""
+    """One step of a GRU.
+
+    Example:
+
+        >>> nn.GRUCell(4, 6)(torch.ones(3, 4)).shape
+        numod.Size([3, 6])
+    """
 
     mode = "GRU"
 

@@ -83,7 +83,13 @@ class _Layer(Module):
 
 
 class TransformerEncoderLayer(_Layer):
-    """Self-attention and a feed-forward block. `norm_first` applies the norms before them (pre-norm)."""
+    """Self-attention and a feed-forward block. `norm_first` applies the norms before them (pre-norm).
+
+    Example:
+
+        >>> nn.TransformerEncoderLayer(16, nhead=2, dim_feedforward=32)(torch.ones(5, 2, 16)).shape
+        numod.Size([5, 2, 16])
+    """
 
     attentions = ("self_attn",)
 
@@ -154,7 +160,14 @@ def _copies(layer: Module, count: int) -> ModuleList:
 
 
 class TransformerEncoder(Module):
-    """`num_layers` copies of a layer, followed by `norm`."""
+    """`num_layers` copies of a layer, followed by `norm`.
+
+    Example:
+
+        >>> m = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 2, 32), num_layers=2)
+        >>> m(torch.ones(5, 2, 16)).shape
+        numod.Size([5, 2, 16])
+    """
 
     def __init__(
         self,
@@ -182,7 +195,14 @@ class TransformerEncoder(Module):
 
 
 class TransformerDecoder(Module):
-    """`num_layers` copies of a layer, followed by `norm`."""
+    """`num_layers` copies of a layer, followed by `norm`.
+
+    Example:
+
+        >>> m = nn.TransformerDecoder(nn.TransformerDecoderLayer(16, 2, 32), num_layers=2)
+        >>> m(torch.ones(3, 2, 16), torch.ones(5, 2, 16)).shape
+        numod.Size([3, 2, 16])
+    """
 
     def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
         super().__init__()
@@ -215,7 +235,14 @@ class TransformerDecoder(Module):
 
 
 class Transformer(Module):
-    """An encoder and a decoder: (S, N, E) and (T, N, E) -> (T, N, E)."""
+    """An encoder and a decoder: (S, N, E) and (T, N, E) -> (T, N, E).
+
+    Example:
+
+        >>> m = nn.Transformer(d_model=16, nhead=2, num_encoder_layers=1, num_decoder_layers=1, dim_feedforward=32)
+        >>> m(torch.ones(5, 2, 16), torch.ones(3, 2, 16)).shape
+        numod.Size([3, 2, 16])
+    """
 
     def __init__(
         self,

@@ -16,7 +16,13 @@ __all__ = [
 
 
 class Unfold(Described):
-    """Patches of (N, C, H, W) as columns (N, C * taps, patches)."""
+    """Patches of (N, C, H, W) as columns (N, C * taps, patches).
+
+    Example:
+
+        >>> nn.Unfold(kernel_size=2)(torch.ones(1, 3, 4, 5)).shape
+        numod.Size([1, 12, 12])
+    """
 
     _shown = ("kernel_size", "dilation", "padding", "stride")
 
@@ -29,7 +35,13 @@ class Unfold(Described):
 
 
 class Fold(Described):
-    """Columns summed at the positions of their patches in an image of `output_size`: the transpose of Unfold."""
+    """Columns summed at the positions of their patches in an image of `output_size`: the transpose of Unfold.
+
+    Example:
+
+        >>> nn.Fold(output_size=(4, 5), kernel_size=2)(torch.ones(1, 3 * 4, 12)).shape
+        numod.Size([1, 3, 4, 5])
+    """
 
     _shown = ("output_size", "kernel_size", "dilation", "padding", "stride")
 
@@ -48,7 +60,13 @@ class Fold(Described):
 
 
 class PixelShuffle(Described):
-    """(…, C r², H, W) -> (…, C, H r, W r)."""
+    """(…, C r², H, W) -> (…, C, H r, W r).
+
+    Example:
+
+        >>> nn.PixelShuffle(2)(torch.ones(1, 8, 3, 3)).shape
+        numod.Size([1, 2, 6, 6])
+    """
 
     _shown = ("upscale_factor",)
 
@@ -61,7 +79,13 @@ class PixelShuffle(Described):
 
 
 class PixelUnshuffle(Described):
-    """(…, C, H r, W r) -> (…, C r², H, W)."""
+    """(…, C, H r, W r) -> (…, C r², H, W).
+
+    Example:
+
+        >>> nn.PixelUnshuffle(2)(torch.ones(1, 2, 6, 6)).shape
+        numod.Size([1, 8, 3, 3])
+    """
 
     _shown = ("downscale_factor",)
 
@@ -74,7 +98,13 @@ class PixelUnshuffle(Described):
 
 
 class ChannelShuffle(Described):
-    """Channels of (N, C, …) interleaved between groups."""
+    """Channels of (N, C, …) interleaved between groups.
+
+    Example:
+
+        >>> nn.ChannelShuffle(2)(torch.arange(4.0).reshape(1, 4, 1, 1)).flatten()
+        tensor([0., 2., 1., 3.])
+    """
 
     _shown = ("groups",)
 
@@ -87,7 +117,14 @@ class ChannelShuffle(Described):
 
 
 class Upsample(Module):
-    """Resizes to `size` or by `scale_factor`; see `nn.functional.interpolate`."""
+    """Resizes to `size` or by `scale_factor`; see `nn.functional.interpolate`.
+
+    Example:
+
+        >>> nn.Upsample(scale_factor=2)(torch.tensor([[[[1.0, 2.0]]]]))
+        tensor([[[[1., 1., 2., 2.],
+                  [1., 1., 2., 2.]]]])
+    """
 
     def __init__(
         self,
@@ -123,14 +160,26 @@ class Upsample(Module):
 
 
 class UpsamplingNearest2d(Upsample):
-    """Upsampling with mode "nearest"."""
+    """Upsampling with mode "nearest".
+
+    Example:
+
+        >>> nn.UpsamplingNearest2d(scale_factor=2)(torch.ones(1, 1, 2, 2)).shape
+        numod.Size([1, 1, 4, 4])
+    """
 
     def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
         super().__init__(size, scale_factor, mode="nearest")
 
 
 class UpsamplingBilinear2d(Upsample):
-    """Upsampling with mode "bilinear" and align_corners=True."""
+    """Upsampling with mode "bilinear" and align_corners=True.
+
+    Example:
+
+        >>> nn.UpsamplingBilinear2d(scale_factor=2)(torch.ones(1, 1, 2, 2)).shape
+        numod.Size([1, 1, 4, 4])
+    """
 
     def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
         super().__init__(size, scale_factor, mode="bilinear", align_corners=True)

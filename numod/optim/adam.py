@@ -14,6 +14,16 @@ class Adam(Optimizer):
     """Steps scaled by running moments of the gradient; `weight_decay` is an L2 penalty. Kingma and Ba, 2015.
 
     Raises ValueError for negative hyper-parameters or betas outside [0, 1).
+
+    Example:
+
+        >>> w = nn.Parameter(torch.tensor([1.0]))
+        >>> optimizer = optim.Adam([w], lr=0.1)
+        >>> (w * 3).sum().backward()
+        >>> optimizer.step()
+        >>> w
+        Parameter containing:
+        tensor([0.9000], requires_grad=True)
     """
 
     def __init__(
@@ -83,7 +93,18 @@ class Adam(Optimizer):
 
 
 class AdamW(Adam):
-    """Adam with decoupled weight decay. Loshchilov and Hutter, 2019."""
+    """Adam with decoupled weight decay. Loshchilov and Hutter, 2019.
+
+    Example:
+
+        >>> w = nn.Parameter(torch.tensor([1.0]))
+        >>> optimizer = optim.AdamW([w], lr=0.1)
+        >>> (w * 3).sum().backward()
+        >>> optimizer.step()
+        >>> w
+        Parameter containing:
+        tensor([0.8990], requires_grad=True)
+    """
 
     def __init__(
         self,

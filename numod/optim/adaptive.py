@@ -22,6 +22,16 @@ class RMSprop(Optimizer):
 
     With `centered`, the variance replaces the mean of the squares; `momentum` is applied to the result. Hinton,
     Coursera lecture 6e, 2012.
+
+    Example:
+
+        >>> w = nn.Parameter(torch.tensor([1.0]))
+        >>> optimizer = optim.RMSprop([w], lr=0.01)
+        >>> (w * 3).sum().backward()
+        >>> optimizer.step()
+        >>> w
+        Parameter containing:
+        tensor([0.9000], requires_grad=True)
     """
 
     def __init__(
@@ -80,7 +90,18 @@ class RMSprop(Optimizer):
 
 
 class Adagrad(Optimizer):
-    """Adagrad: gradients divided by the root of the sum of their squares. Duchi, Hazan and Singer, 2011."""
+    """Adagrad: gradients divided by the root of the sum of their squares. Duchi, Hazan and Singer, 2011.
+
+    Example:
+
+        >>> w = nn.Parameter(torch.tensor([1.0]))
+        >>> optimizer = optim.Adagrad([w], lr=0.1)
+        >>> (w * 3).sum().backward()
+        >>> optimizer.step()
+        >>> w
+        Parameter containing:
+        tensor([0.9000], requires_grad=True)
+    """
 
     def __init__(
         self,
@@ -132,7 +153,18 @@ class Adagrad(Optimizer):
 
 
 class Adadelta(Optimizer):
-    """Adadelta: steps scaled by the ratio of running RMS values of past steps and gradients. Zeiler, 2012."""
+    """Adadelta: steps scaled by the ratio of running RMS values of past steps and gradients. Zeiler, 2012.
+
+    Example:
+
+        >>> w = nn.Parameter(torch.tensor([1.0]))
+        >>> optimizer = optim.Adadelta([w], lr=1.0)
+        >>> (w * 3).sum().backward()
+        >>> optimizer.step()
+        >>> w
+        Parameter containing:
+        tensor([0.9968], requires_grad=True)
+    """
 
     def __init__(
         self,
@@ -170,7 +202,18 @@ class Adadelta(Optimizer):
 
 
 class Adamax(Optimizer):
-    """Adamax: Adam with the infinity norm, a decayed maximum of gradients. Kingma and Ba, 2015."""
+    """Adamax: Adam with the infinity norm, a decayed maximum of gradients. Kingma and Ba, 2015.
+
+    Example:
+
+        >>> w = nn.Parameter(torch.tensor([1.0]))
+        >>> optimizer = optim.Adamax([w], lr=0.1)
+        >>> (w * 3).sum().backward()
+        >>> optimizer.step()
+        >>> w
+        Parameter containing:
+        tensor([0.9000], requires_grad=True)
+    """
 
     def __init__(
         self,
@@ -212,7 +255,18 @@ class Adamax(Optimizer):
 
 
 class NAdam(Optimizer):
-    """NAdam: Adam with Nesterov's momentum. Dozat, Incorporating Nesterov momentum into Adam, 2016."""
+    """NAdam: Adam with Nesterov's momentum. Dozat, Incorporating Nesterov momentum into Adam, 2016.
+
+    Example:
+
+        >>> w = nn.Parameter(torch.tensor([1.0]))
+        >>> optimizer = optim.NAdam([w], lr=0.1)
+        >>> (w * 3).sum().backward()
+        >>> optimizer.step()
+        >>> w
+        Parameter containing:
+        tensor([0.8944], requires_grad=True)
+    """
 
     def __init__(
         self,
@@ -291,7 +345,18 @@ class NAdam(Optimizer):
 
 
 class RAdam(Optimizer):
-    """RAdam: Adam with a rectified second moment, which is used only after enough steps. Liu et al., 2020."""
+    """RAdam: Adam with a rectified second moment, which is used only after enough steps. Liu et al., 2020.
+
+    Example:
+
+        >>> w = nn.Parameter(torch.tensor([1.0]))
+        >>> optimizer = optim.RAdam([w], lr=0.1)
+        >>> (w * 3).sum().backward()
+        >>> optimizer.step()
+        >>> w
+        Parameter containing:
+        tensor([0.7000], requires_grad=True)
+    """
 
     def __init__(
         self,
@@ -361,7 +426,18 @@ def _rectification(length: Any, longest: float) -> Any:
 
 
 class Rprop(Optimizer):
-    """Rprop: steps grow while the gradient keeps its sign and shrink when it changes. Riedmiller and Braun, 1993."""
+    """Rprop: steps grow while the gradient keeps its sign and shrink when it changes. Riedmiller and Braun, 1993.
+
+    Example:
+
+        >>> w = nn.Parameter(torch.tensor([1.0]))
+        >>> optimizer = optim.Rprop([w], lr=0.1)
+        >>> (w * 3).sum().backward()
+        >>> optimizer.step()
+        >>> w
+        Parameter containing:
+        tensor([0.9000], requires_grad=True)
+    """
 
     def __init__(
         self,
@@ -393,7 +469,18 @@ class Rprop(Optimizer):
 
 
 class ASGD(Optimizer):
-    """Averaged SGD: `state[p]["ax"]` is the average of the parameters. Polyak and Juditsky, 1992."""
+    """Averaged SGD: `state[p]["ax"]` is the average of the parameters. Polyak and Juditsky, 1992.
+
+    Example:
+
+        >>> w = nn.Parameter(torch.tensor([1.0]))
+        >>> optimizer = optim.ASGD([w], lr=0.1)
+        >>> (w * 3).sum().backward()
+        >>> optimizer.step()
+        >>> w
+        Parameter containing:
+        tensor([0.7000], requires_grad=True)
+    """
 
     def __init__(
         self,

@@ -15,6 +15,16 @@ class SGD(Optimizer):
     """p -= lr * v, where v = momentum * v + (1 - dampening) * (g + weight_decay * p); `nesterov` looks one step ahead.
 
     Raises ValueError for negative hyper-parameters, or nesterov without momentum or with dampening.
+
+    Example:
+
+        >>> w = nn.Parameter(torch.tensor([1.0]))
+        >>> optimizer = optim.SGD([w], lr=0.1)
+        >>> (w * 3).sum().backward()
+        >>> optimizer.step()
+        >>> w
+        Parameter containing:
+        tensor([0.7000], requires_grad=True)
     """
 
     def __init__(

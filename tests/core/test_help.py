@@ -3,12 +3,44 @@
 from __future__ import annotations
 
 import doctest
+import importlib
 import inspect
 
 import pytest
 
 import numod
+from numod import docs, nn, optim
 from numod.core import row_texts
+
+GLOBALS = {"torch": numod, "nn": nn, "F": nn.functional, "optim": optim}
+
+
+def documented() -> dict[str, str]:
+    """The docstrings with examples of public functions and classes, by path; each object once."""
+    texts, seen = {}, set()
+    for space in docs.NAMESPACES:
+        for name, value in docs.public_members(importlib.import_module(space)):
+            text = inspect.getdoc(value)
+            if id(value) not in seen and ">>>" in text:
+                texts[f"{space}.{name}"] = text
+            seen.add(id(value))
+    return texts
+
+
+TEXTS = documented()
+
+
+@pytest.mark.parametrize("path", sorted(path for path in TEXTS if path.rpartition(".")[2] not in row_texts.TEXTS))
+def test_the_example_of_a_docstring(path: str) -> None:
+    example = doctest.DocTestParser().get_doctest(TEXTS[path], dict(GLOBALS), path, None, None)
+    report: list[str] = []
+    outcome = doctest.DocTestRunner().run(example, out=report.append)
+    assert outcome.attempted and not outcome.failed, "".join(report)
+
+
+def test_most_layers_optimizers_and_schedules_have_an_example() -> None:
+    for space, least in (("numod.nn", 100), ("numod.optim", 10), ("numod.optim.lr_scheduler", 8), ("numod.linalg", 20)):
+        assert sum(path.rpartition(".")[0] == space for path in TEXTS) >= least, space
 
 
 @pytest.mark.parametrize("name", sorted(row_texts.TEXTS))

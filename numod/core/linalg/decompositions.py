@@ -90,6 +90,12 @@ def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
     """The lower L with L L^T = A (or upper, its transpose), for symmetric positive-definite A.
 
     Raises LinAlgError for others.
+
+    Example:
+
+        >>> torch.linalg.cholesky(torch.tensor([[4.0, 2.0], [2.0, 5.0]]))
+        tensor([[2., 0.],
+                [1., 2.]])
     """
     factor = op.cholesky.apply((expect_square("cholesky", A.mH if upper and A.ndim > 1 else A),))
     return factor.mH if upper else factor
@@ -103,7 +109,14 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -
 
 
 def qr(A: Tensor, mode: str = "reduced") -> return_types.linalg_qr:
-    """(Q, R): Q orthonormal columns, R upper triangular; `mode` "reduced", "complete", or "r" for R alone."""
+    """(Q, R): Q orthonormal columns, R upper triangular; `mode` "reduced", "complete", or "r" for R alone.
+
+    Example:
+
+        >>> q, r = torch.linalg.qr(torch.ones(3, 2))
+        >>> q.shape, r.shape
+        (numod.Size([3, 2]), numod.Size([2, 2]))
+    """
     if mode not in ("reduced", "complete", "r"):
         raise RuntimeError(
             f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'"
@@ -169,22 +182,47 @@ def _reflected(A: Tensor, tau: Tensor, x: Tensor, transposed: bool) -> Tensor:
 
 
 def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> return_types.linalg_svd:
-    """(U, S, Vh) with A = U diag(S) Vh, S in descending order."""
+    """(U, S, Vh) with A = U diag(S) Vh, S in descending order.
+
+    Example:
+
+        >>> u, s, vh = torch.linalg.svd(torch.ones(3, 2), full_matrices=False)
+        >>> u.shape, s.shape, vh.shape
+        (numod.Size([3, 2]), numod.Size([2]), numod.Size([2, 2]))
+    """
     return return_types.linalg_svd(op.svd.apply((expect_matrix("svd", A),), (bool(full_matrices),)))
 
 
 def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
-    """Singular values in descending order."""
+    """Singular values in descending order.
+
+    Example:
+
+        >>> torch.linalg.svdvals(torch.tensor([[3.0, 0.0], [0.0, 4.0]]))
+        tensor([4., 3.])
+    """
     return op.svdvals.apply((expect_matrix("svdvals", A),))
 
 
 def eigh(A: Tensor, UPLO: str = "L") -> return_types.linalg_eigh:
-    """(eigenvalues in ascending order, eigenvectors as columns) of symmetric matrices; only triangle `UPLO` is read."""
+    """(eigenvalues in ascending order, eigenvectors as columns) of symmetric matrices; only triangle `UPLO` is read.
+
+    Example:
+
+        >>> torch.linalg.eigh(torch.tensor([[2.0, 0.0], [0.0, 3.0]])).eigenvalues
+        tensor([2., 3.])
+    """
     return return_types.linalg_eigh(op.eigh.apply(*_one_triangle(A, UPLO)))
 
 
 def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
-    """Eigenvalues of symmetric matrices in ascending order."""
+    """Eigenvalues of symmetric matrices in ascending order.
+
+    Example:
+
+        >>> torch.linalg.eigvalsh(torch.tensor([[2.0, 1.0], [1.0, 2.0]]))
+        tensor([1., 3.])
+    """
     return op.eigvalsh.apply(*_one_triangle(A, UPLO))
 
 

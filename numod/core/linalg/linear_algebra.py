@@ -42,7 +42,14 @@ def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> T
 
 
 def inv(A: Tensor) -> Tensor:
-    """The inverse of square matrices (..., N, N). Raises LinAlgError for singular ones."""
+    """The inverse of square matrices (..., N, N). Raises LinAlgError for singular ones.
+
+    Example:
+
+        >>> torch.linalg.inv(torch.tensor([[2.0, 0.0], [0.0, 4.0]]))
+        tensor([[0.5000, 0.0000],
+                [0.0000, 0.2500]])
+    """
     return op.inv.apply((expect_square("inv", A),))
 
 
@@ -52,12 +59,26 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> return_types.linalg_inv_
 
 
 def det(A: Tensor) -> Tensor:
-    """Determinants of square matrices."""
+    """Determinants of square matrices.
+
+    Example:
+
+        >>> torch.linalg.det(torch.tensor([[2.0, 0.0], [0.0, 3.0]]))
+        tensor(6.)
+    """
     return op.det.apply((expect_square("det", A),))
 
 
 def slogdet(A: Tensor) -> return_types.linalg_slogdet:
-    """(sign, logarithm of the absolute value) of determinants."""
+    """(sign, logarithm of the absolute value) of determinants.
+
+    Example:
+
+        >>> torch.linalg.slogdet(torch.tensor([[2.0, 0.0], [0.0, 0.5]]))
+        numod.return_types.linalg_slogdet(
+        sign=tensor(1.),
+        logabsdet=tensor(0.))
+    """
     return return_types.linalg_slogdet(op.slogdet.apply((expect_square("slogdet", A),)))
 
 
@@ -91,6 +112,11 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     """X with A X = B, or X A = B if not `left`.
 
     B is (..., N, K) or vectors (..., N). Raises LinAlgError for singular A.
+
+    Example:
+
+        >>> torch.linalg.solve(torch.tensor([[2.0, 0.0], [0.0, 4.0]]), torch.tensor([2.0, 2.0]))
+        tensor([1.0000, 0.5000])
     """
     vectors = _are_vectors(A, B)
     if vectors and not left:
@@ -180,6 +206,11 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     """(solution, residuals, rank, singular values) of the least-squares problem |A X - B|.
 
     Of several solutions the shortest is returned. Results that the driver does not compute are empty.
+
+    Example:
+
+        >>> torch.linalg.lstsq(torch.tensor([[1.0], [1.0]]), torch.tensor([[1.0], [3.0]])).solution
+        tensor([[2.]])
     """
     driver = driver or "gelsy"
     if driver not in ("gels", "gelsy", "gelsd", "gelss"):
@@ -230,6 +261,11 @@ def pinv(
     """The Moore-Penrose inverse; singular values up to max(atol, rtol * the greatest) count as 0.
 
     `rcond` is an older name of rtol. The tolerances are numbers, or tensors with one for each matrix.
+
+    Example:
+
+        >>> torch.linalg.pinv(torch.ones(3, 2)).shape
+        numod.Size([2, 3])
     """
     rtol = rcond if rtol is None else rtol
     a = expect_matrix("pinv", A)
@@ -250,7 +286,14 @@ def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
 
 
 def matrix_power(A: Tensor, n: int) -> Tensor:
-    """A to the n-th power; of its inverse for negative n."""
+    """A to the n-th power; of its inverse for negative n.
+
+    Example:
+
+        >>> torch.linalg.matrix_power(torch.tensor([[1.0, 1.0], [0.0, 1.0]]), 3)
+        tensor([[1., 3.],
+                [0., 1.]])
+    """
     if n < 0:
         return matrix_power(inv(A), -n)
     a = A if A.ndim >= 2 and A.shape[-1] == A.shape[-2] else expect_square("matrix_power", A)
@@ -268,6 +311,12 @@ def matrix_exp(A: Tensor) -> Tensor:
     """1 + A + A^2 / 2! + ..., by scaling, a Padé approximant and squaring.
 
     Higham, The scaling and squaring method, 2005.
+
+    Example:
+
+        >>> torch.linalg.matrix_exp(torch.zeros(2, 2))
+        tensor([[1., 0.],
+                [0., 1.]])
     """
     if A.dtype.compute is not A.dtype:
         return matrix_exp(A.to(A.dtype.compute)).to(A.dtype)
@@ -305,7 +354,13 @@ _PADE = {8: (5.371920351148152, _pade(13)), 4: (3.925724783138660, _pade(7))}
 
 
 def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
-    """The product of matrices (the first and last may be vectors), multiplied in the cheapest order."""
+    """The product of matrices (the first and last may be vectors), multiplied in the cheapest order.
+
+    Example:
+
+        >>> torch.linalg.multi_dot([torch.ones(2, 3), torch.ones(3, 4), torch.ones(4, 1)]).shape
+        numod.Size([2, 1])
+    """
     parts = list(tensors)
     if len(parts) < 2:
         raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {len(parts)}")
@@ -323,7 +378,15 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
 
 
 def vander(x: Tensor, *, N: int | None = None) -> Tensor:
-    """Powers 0 to N - 1 of each element, (..., n, N); by default as many as elements."""
+    """Powers 0 to N - 1 of each element, (..., n, N); by default as many as elements.
+
+    Example:
+
+        >>> torch.linalg.vander(torch.tensor([1, 2, 3]))
+        tensor([[1, 1, 1],
+                [1, 2, 4],
+                [1, 3, 9]])
+    """
     n = x.shape[-1] if N is None and x.ndim else N or 1
     if n <= 1:
         raise RuntimeError("N must be greater than 1.")
@@ -346,12 +409,24 @@ def old_vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Ten
 
 
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
-    """The dot product along a dimension, of complex vectors with x conjugated."""
+    """The dot product along a dimension, of complex vectors with x conjugated.
+
+    Example:
+
+        >>> torch.linalg.vecdot(torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0]))
+        tensor(11.)
+    """
     return reductions.sum(x.conj() * y, normalize_dim(dim, max(x.ndim, y.ndim)))
 
 
 def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
-    """The cross product along a dimension of size 3."""
+    """The cross product along a dimension of size 3.
+
+    Example:
+
+        >>> torch.linalg.cross(torch.tensor([1.0, 0.0, 0.0]), torch.tensor([0.0, 1.0, 0.0]))
+        tensor([0., 0., 1.])
+    """
     return vector_product(input, other, dim)
 
 

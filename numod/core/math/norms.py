@@ -28,7 +28,13 @@ Dims = int | Sequence[int] | None
 def vector_norm(
     x: Tensor, ord: float = 2, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None
 ) -> Tensor:
-    """(sum of |x| ** ord) ** (1 / ord); max and min of |x| for inf and -inf, the number of nonzeros for 0."""
+    """(sum of |x| ** ord) ** (1 / ord); max and min of |x| for inf and -inf, the number of nonzeros for 0.
+
+    Example:
+
+        >>> torch.linalg.vector_norm(torch.tensor([3.0, 4.0]))
+        tensor(5.)
+    """
     if isinstance(ord, str):
         raise TypeError(
             f"linalg_vector_norm(): argument 'ord' must be Number, not str; numod.linalg.matrix_norm knows {ord!r}"
@@ -46,7 +52,13 @@ def matrix_norm(
     *,
     dtype: DType | None = None,
 ) -> Tensor:
-    """Norms of matrices: "fro", "nuc", 1, -1, 2, -2, inf, -inf."""
+    """Norms of matrices: "fro", "nuc", 1, -1, 2, -2, inf, -inf.
+
+    Example:
+
+        >>> torch.linalg.matrix_norm(torch.tensor([[3.0, 0.0], [0.0, 4.0]]))
+        tensor(5.)
+    """
     a = A if dtype is None else A.to(dtype)
     a = a if ord not in ("nuc", 2, -2) and a.is_floating_point() and a.ndim > 1 else expect_matrix("matrix_norm", a)
     if len(dim) != 2:
@@ -77,7 +89,13 @@ def _end(values: Tensor, ord: float) -> Tensor:
 def norm(
     A: Tensor, ord: float | str | None = None, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None
 ) -> Tensor:
-    """A vector norm, or a matrix norm if two dimensions and `ord` are given."""
+    """A vector norm, or a matrix norm if two dimensions and `ord` are given.
+
+    Example:
+
+        >>> torch.linalg.norm(torch.tensor([3.0, 4.0]))
+        tensor(5.)
+    """
     if ord is None:
         return vector_norm(A, 2, dim, keepdim, dtype=dtype)
     count = A.ndim if dim is None else 1 if isinstance(dim, WHOLE) else len(dim)
@@ -122,6 +140,11 @@ def cond(A: Tensor, p: float | str | None = None) -> Tensor:
     """The condition number |A| |A^-1|; by default the ratio of the largest and smallest singular value.
 
     Infinite for singular matrices.
+
+    Example:
+
+        >>> torch.linalg.cond(torch.tensor([[2.0, 0.0], [0.0, 1.0]]))
+        tensor(2.)
     """
     if p is None or p in (2, -2):
         values = svdvals(A)
@@ -142,7 +165,13 @@ def matrix_rank(
     atol: float | Tensor | None = None,
     rtol: float | Tensor | None = None,
 ) -> Tensor:
-    """How many singular values exceed max(atol, rtol * the greatest); `tol` is an older name for atol alone."""
+    """How many singular values exceed max(atol, rtol * the greatest); `tol` is an older name for atol alone.
+
+    Example:
+
+        >>> torch.linalg.matrix_rank(torch.ones(3, 3))
+        tensor(1)
+    """
     a = expect_matrix("matrix_rank", A.detach())
     values = eigvalsh(a).abs() if hermitian else svdvals(a)
     if not values.shape[-1]:

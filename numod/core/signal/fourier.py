@@ -165,7 +165,13 @@ def fftfreq(
     device: Device | str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Frequencies of fft's n results, in cycles per unit, for samples `d` apart."""
+    """Frequencies of fft's n results, in cycles per unit, for samples `d` apart.
+
+    Example:
+
+        >>> torch.fft.fftfreq(4)
+        tensor([ 0.0000,  0.2500, -0.5000, -0.2500])
+    """
     places = arange(n, dtype=dtype or dtypes.get_default_dtype(), device=device)
     places = places - n * (places >= (n + 1) // 2).to(places.dtype)
     return (places / (n * d)).requires_grad_(requires_grad)
@@ -180,19 +186,37 @@ def rfftfreq(
     device: Device | str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Frequencies of rfft's n // 2 + 1 results."""
+    """Frequencies of rfft's n // 2 + 1 results.
+
+    Example:
+
+        >>> torch.fft.rfftfreq(4)
+        tensor([0.0000, 0.2500, 0.5000])
+    """
     return (arange(n // 2 + 1, dtype=dtype or dtypes.get_default_dtype(), device=device) / (n * d)).requires_grad_(
         requires_grad
     )
 
 
 def fftshift(input: Tensor, dim: Sizes = None) -> Tensor:
-    """Frequency 0 moved to the middle."""
+    """Frequency 0 moved to the middle.
+
+    Example:
+
+        >>> torch.fft.fftshift(torch.arange(4))
+        tensor([2, 3, 0, 1])
+    """
     dims = _dims(input, None, dim)[0]
     return roll(input, [input.shape[d] // 2 for d in dims], dims)
 
 
 def ifftshift(input: Tensor, dim: Sizes = None) -> Tensor:
-    """The inverse of fftshift."""
+    """The inverse of fftshift.
+
+    Example:
+
+        >>> torch.fft.ifftshift(torch.arange(4))
+        tensor([2, 3, 0, 1])
+    """
     dims = _dims(input, None, dim)[0]
     return roll(input, [(input.shape[d] + 1) // 2 for d in dims], dims)

@@ -22,7 +22,13 @@ __all__ = [
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
-    """max(x, 0)."""
+    """max(x, 0).
+
+    Example:
+
+        >>> F.relu(torch.tensor([-1.0, 2.0]))
+        tensor([0., 2.])
+    """
     return input.relu_() if inplace else apply(t.relu, (input,))
 
 
@@ -80,7 +86,13 @@ softsign, tanhshrink, tanh, sigmoid = (
 
 
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """max(x, 0) + min(alpha (exp(x / alpha) - 1), 0). Raises RuntimeError for an alpha of 0. Barron, 2017."""
+    """max(x, 0) + min(alpha (exp(x / alpha) - 1), 0). Raises RuntimeError for an alpha of 0. Barron, 2017.
+
+    Example:
+
+        >>> F.celu(torch.tensor([-1.0, 2.0]))
+        tensor([-0.6321,  2.0000])
+    """
     if alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
     return _celu(input, alpha, inplace)
@@ -88,7 +100,13 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 
 @with_out
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """sign(x) max(|x| - lambd, 0). Raises RuntimeError for a negative `lambd`."""
+    """sign(x) max(|x| - lambd, 0). Raises RuntimeError for a negative `lambd`.
+
+    Example:
+
+        >>> F.softshrink(torch.tensor([-1.0, 0.2, 2.0]))
+        tensor([-0.5000,  0.0000,  1.5000])
+    """
     if lambd < 0:
         raise RuntimeError(
             f"lambda must be in range [0, {dtypes.finfo(input.dtype).max:g}] for input dtype {input.dtype.short}, but "
@@ -98,7 +116,13 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 
 
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
-    """x clamped to [min_val, max_val]; integers stay integers. Raises ValueError if min_val > max_val."""
+    """x clamped to [min_val, max_val]; integers stay integers. Raises ValueError if min_val > max_val.
+
+    Example:
+
+        >>> F.hardtanh(torch.tensor([-2.0, 0.5, 2.0]))
+        tensor([-1.0000,  0.5000,  1.0000])
+    """
     if min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")
     if input.dtype is dtypes.bool_:
@@ -115,12 +139,24 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
 
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
-    """x where it is greater than `threshold`, otherwise `value`; integers stay integers."""
+    """x where it is greater than `threshold`, otherwise `value`; integers stay integers.
+
+    Example:
+
+        >>> F.threshold(torch.tensor([0.0, 1.0]), 0.1, 20.0)
+        tensor([20.,  1.])
+    """
     return (f.threshold_ if inplace else f.threshold)(input, threshold, value)
 
 
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
-    """min(max(x, 0), 6)."""
+    """min(max(x, 0), 6).
+
+    Example:
+
+        >>> F.relu6(torch.tensor([-1.0, 2.0, 8.0]))
+        tensor([0., 2., 6.])
+    """
     return hardtanh(input, 0.0, 6.0, inplace)
 
 
@@ -128,6 +164,11 @@ def gelu(input: Tensor, *, approximate: str = "none", out: Tensor | None = None)
     """x times the standard normal cumulative distribution function of x, or its approximation with tanh.
 
     Hendrycks and Gimpel, 2016.
+
+    Example:
+
+        >>> F.gelu(torch.tensor([-1.0, 0.0, 1.0]))
+        tensor([-0.1587,  0.0000,  0.8413])
     """
     if approximate not in ("none", "tanh"):
         raise RuntimeError("approximate argument must be either none or tanh.")
@@ -136,7 +177,13 @@ def gelu(input: Tensor, *, approximate: str = "none", out: Tensor | None = None)
 
 
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
-    """x where positive, otherwise weight * x, with one weight or one per channel (dimension 1)."""
+    """x where positive, otherwise weight * x, with one weight or one per channel (dimension 1).
+
+    Example:
+
+        >>> F.prelu(torch.tensor([-1.0, 2.0]), torch.tensor([0.25]))
+        tensor([-0.2500,  2.0000])
+    """
     if weight.ndim > 1:
         raise RuntimeError(f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.ndim}")
     if weight.dtype is not input.dtype:
@@ -177,7 +224,13 @@ def rrelu(
 
 
 def glu(input: Tensor, dim: int = -1) -> Tensor:
-    """The first half of a dimension times the sigmoid of the second half."""
+    """The first half of a dimension times the sigmoid of the second half.
+
+    Example:
+
+        >>> F.glu(torch.tensor([1.0, 2.0, 0.0, 0.0]))
+        tensor([0.5000, 1.0000])
+    """
     if input.ndim == 0:
         raise RuntimeError("glu does not support scalars because halving size must be even")
     size = input.shape[normalize_dim(dim, input.ndim)]
@@ -195,17 +248,35 @@ def _softmax_dim(name: str, ndim: int) -> int:
 
 
 def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: object = None) -> Tensor:
-    """exp(x) / sum(exp(x)) along a dimension."""
+    """exp(x) / sum(exp(x)) along a dimension.
+
+    Example:
+
+        >>> F.softmax(torch.tensor([[1.0, 1.0, 1.0, 1.0]]), dim=1)
+        tensor([[0.2500, 0.2500, 0.2500, 0.2500]])
+    """
     return f.softmax(input, _softmax_dim("softmax", input.ndim) if dim is None else dim, dtype)
 
 
 def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: object = None) -> Tensor:
-    """The logarithm of softmax along a dimension."""
+    """The logarithm of softmax along a dimension.
+
+    Example:
+
+        >>> F.log_softmax(torch.zeros(1, 4), dim=1)
+        tensor([[-1.3863, -1.3863, -1.3863, -1.3863]])
+    """
     return f.log_softmax(input, _softmax_dim("log_softmax", input.ndim) if dim is None else dim, dtype)
 
 
 def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: object = None) -> Tensor:
-    """softmax of -x along a dimension."""
+    """softmax of -x along a dimension.
+
+    Example:
+
+        >>> F.softmin(torch.tensor([0.0, 1.0]), dim=0)
+        tensor([0.7311, 0.2689])
+    """
     return f.softmax(-input, _softmax_dim("softmin", input.ndim) if dim is None else dim, dtype)
 
 
@@ -213,6 +284,11 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
     """softmax((logits + Gumbel noise) / tau); `hard` returns one-hot vectors with that gradient.
 
     Jang, Gu and Poole, 2017.
+
+    Example:
+
+        >>> F.gumbel_softmax(torch.zeros(2, 3), hard=True).sum(1)
+        tensor([1., 1.])
     """
     if eps != 1e-10:
         warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=3)

@@ -34,6 +34,12 @@ def scaled_dot_product_attention(
     are 0. With `is_causal`, position i attends to positions 0 to i. With `enable_gqa`, keys and values have fewer
     heads, each shared by several heads of the query. On the CPU the (L, S) scores are never materialized, except if the
     mask requires a gradient and for double backward. Vaswani et al., 2017.
+
+    Example:
+
+        >>> q = torch.ones(2, 4, 5, 8)
+        >>> F.scaled_dot_product_attention(q, q, q, is_causal=True).shape
+        numod.Size([2, 4, 5, 8])
     """
     _check(query, key, value, attn_mask, dropout_p, is_causal)
     scale = 1.0 / sqrt(query.shape[-1] or 1) if scale is None else scale

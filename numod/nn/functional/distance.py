@@ -13,13 +13,25 @@ pdist = f.pdist
 
 
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Tensor | None = None) -> Tensor:
-    """x divided by its norm along a dimension, or by eps if that is greater."""
+    """x divided by its norm along a dimension, or by eps if that is greater.
+
+    Example:
+
+        >>> F.normalize(torch.tensor([[3.0, 4.0]]))
+        tensor([[0.6000, 0.8000]])
+    """
     length = t.clamp_min(f.norm(input, p, dim, True), eps)
     return input / length if out is None else f.div(input, length, out=out)
 
 
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
-    """x1 . x2 / (|x1| |x2|) along a dimension after broadcasting, with norms of at least eps."""
+    """x1 . x2 / (|x1| |x2|) along a dimension after broadcasting, with norms of at least eps.
+
+    Example:
+
+        >>> F.cosine_similarity(torch.tensor([[3.0, 4.0]]), torch.tensor([[3.0, 0.0]]))
+        tensor([0.6000])
+    """
     if eps < 0:
         raise RuntimeError(f"cosine_similarity: eps must be non-negative, got: {eps}")
     dtype = dtypes.promote_types(x1.dtype, x2.dtype)
@@ -29,5 +41,11 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
 
 
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
-    """Norm of x1 - x2 + eps along the last dimension."""
+    """Norm of x1 - x2 + eps along the last dimension.
+
+    Example:
+
+        >>> F.pairwise_distance(torch.tensor([[0.0, 0.0]]), torch.tensor([[3.0, 4.0]]))
+        tensor([5.0000])
+    """
     return f.norm(x1 - x2 + eps, p, -1, keepdim)

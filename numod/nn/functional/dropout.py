@@ -24,6 +24,11 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
     """In training, zero each element with probability p and divide the others by 1 - p.
 
     Srivastava et al., 2014.
+
+    Example:
+
+        >>> F.dropout(torch.ones(3), p=0.5, training=False)
+        tensor([1., 1., 1.])
     """
     _check(p)
     if not training or p == 0.0:

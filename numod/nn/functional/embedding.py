@@ -30,6 +30,12 @@ def embedding(
 
     `max_norm` renormalizes the rows that are read, in place. `scale_grad_by_freq` divides gradients by the number of
     occurrences of an index. Gradients are dense, even with `sparse`. Raises IndexError for indices out of range.
+
+    Example:
+
+        >>> F.embedding(torch.tensor([1, 0]), torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
+        tensor([[3., 4.],
+                [1., 2.]])
     """
     if not weight.ndim == 2:
         raise RuntimeError("'weight' must be 2-D")
@@ -213,7 +219,14 @@ def _refuse_offsets(starts: Tensor, length: int, include_last: bool) -> None:
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
-    """int64 (..., num_classes): 1 at the index, otherwise 0."""
+    """int64 (..., num_classes): 1 at the index, otherwise 0.
+
+    Example:
+
+        >>> F.one_hot(torch.tensor([0, 2]), num_classes=3)
+        tensor([[1, 0, 0],
+                [0, 0, 1]])
+    """
     if tensor.dtype is not dtypes.int64:
         raise RuntimeError(f"one_hot is only applicable to index tensor of type LongTensor, got {tensor.dtype}")
     if not tensor.numel():

@@ -17,6 +17,11 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
     """input (..., in) @ weight (out, in) transposed + bias (out,) -> (..., out).
 
     Raises RuntimeError if sizes or dtypes do not match.
+
+    Example:
+
+        >>> F.linear(torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0, 4.0], [5.0, 6.0]]))
+        tensor([[11., 17.]])
     """
     if out is not None:
         return f.write_result("linear", linear(input, weight, bias), out)

@@ -62,13 +62,25 @@ def _weighted(loss: Tensor, input: Tensor, weight: Tensor) -> Tensor:
 
 @with_deprecated_reduction
 def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
-    """Mean (or sum) of squared differences; with a weight per element, the weighted mean."""
+    """Mean (or sum) of squared differences; with a weight per element, the weighted mean.
+
+    Example:
+
+        >>> F.mse_loss(torch.tensor([1.0, 4.0]), torch.tensor([2.0, 2.0]))
+        tensor(2.5000)
+    """
     return _weighted_mean(t.squared_error, input, target, reduction, weight)
 
 
 @with_deprecated_reduction
 def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
-    """Mean (or sum) of absolute differences; with a weight per element, the weighted mean."""
+    """Mean (or sum) of absolute differences; with a weight per element, the weighted mean.
+
+    Example:
+
+        >>> F.l1_loss(torch.tensor([1.0, 4.0]), torch.tensor([2.0, 2.0]))
+        tensor(1.5000)
+    """
     if weight is None and not (input.dtype.differentiable or target.dtype.differentiable):
         return reduced((input - target).abs(), reduction)
     if input.is_complex() or target.is_complex():
@@ -86,7 +98,13 @@ def _weighted_mean(row: object, input: Tensor, target: Tensor, reduction: str, w
 
 @with_deprecated_reduction
 def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta: float = 1.0) -> Tensor:
-    """Squared below `beta`, absolute above. Girshick, Fast R-CNN, 2015."""
+    """Squared below `beta`, absolute above. Girshick, Fast R-CNN, 2015.
+
+    Example:
+
+        >>> F.smooth_l1_loss(torch.tensor([0.0, 3.0]), torch.tensor([0.5, 0.0]))
+        tensor(1.3125)
+    """
     if beta < 0:
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
     return (
@@ -99,7 +117,13 @@ def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta:
 def huber_loss(
     input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
 ) -> Tensor:
-    """Half the square below `delta`, linear above. Huber, 1964."""
+    """Half the square below `delta`, linear above. Huber, 1964.
+
+    Example:
+
+        >>> F.huber_loss(torch.tensor([0.0, 3.0]), torch.tensor([0.5, 0.0]))
+        tensor(1.3125)
+    """
     if not delta > 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
     if weight is None:
@@ -114,6 +138,11 @@ def binary_cross_entropy(
     """-(target log x + (1 - target) log(1 - x)), with logarithms clamped to at least -100.
 
     Raises ValueError if the shapes differ, RuntimeError for x or target values outside [0, 1].
+
+    Example:
+
+        >>> F.binary_cross_entropy(torch.tensor([0.5, 0.5]), torch.tensor([0.0, 1.0]))
+        tensor(0.6931)
     """
     if target.shape != input.shape:
         raise ValueError(
@@ -145,7 +174,13 @@ def binary_cross_entropy_with_logits(
     reduction: str = "mean",
     pos_weight: Tensor | None = None,
 ) -> Tensor:
-    """binary_cross_entropy of sigmoid(x), numerically stable; `pos_weight` multiplies the loss of positive targets."""
+    """binary_cross_entropy of sigmoid(x), numerically stable; `pos_weight` multiplies the loss of positive targets.
+
+    Example:
+
+        >>> F.binary_cross_entropy_with_logits(torch.zeros(2), torch.tensor([0.0, 1.0]))
+        tensor(0.6931)
+    """
     if target.shape != input.shape:
         raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
     if not target.dtype.is_floating_point:
@@ -169,6 +204,11 @@ def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: b
     """target * (log target - input), where input has log-probabilities.
 
     The reduction "batchmean" divides the sum by the batch size.
+
+    Example:
+
+        >>> F.kl_div(torch.tensor([[0.5, 0.5]]).log(), torch.tensor([[1.0, 0.0]]), reduction="batchmean")
+        tensor(0.6931)
     """
     if not (input.dtype.is_floating_point and target.dtype.is_floating_point):
         raise RuntimeError("kl_div: Integral inputs not supported.")
@@ -191,6 +231,11 @@ def nll_loss(
     """-input[target] for log-probabilities (N, C, ...) or (C,) and class indices.
 
     The mean is weighted by the class weights.
+
+    Example:
+
+        >>> F.nll_loss(torch.tensor([[-1.0, -2.0]]), torch.tensor([1]))
+        tensor(2.)
     """
     if _in_one_pass(input, weight, reduction):
         return _nll(input, target, weight, ignore_index, reduction)
@@ -211,6 +256,11 @@ def cross_entropy(
     """Cross-entropy of logits (N, C, ...) or (C,) and class indices (N, ...) or probabilities (N, C, ...).
 
     Raises IndexError for a class outside [0, C), RuntimeError for shapes or dtypes that do not match.
+
+    Example:
+
+        >>> F.cross_entropy(torch.zeros(2, 4), torch.tensor([0, 3]))
+        tensor(1.3863)
     """
     if label_smoothing > 1.0:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")

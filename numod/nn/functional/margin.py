@@ -171,6 +171,11 @@ def triplet_margin_loss(
     """max(0, |anchor - positive| - |anchor - negative| + margin).
 
     `swap` uses the smaller one of the negative's distances from anchor and positive. Balntas et al., 2016.
+
+    Example:
+
+        >>> F.triplet_margin_loss(torch.zeros(1, 2), torch.tensor([[3.0, 4.0]]), torch.tensor([[6.0, 8.0]]))
+        tensor(0.)
     """
     return triplet_margin_with_distance_loss(
         anchor,

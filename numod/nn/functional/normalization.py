@@ -31,6 +31,11 @@ def layer_norm(
     """(x - mean) / sqrt(var + eps) * weight + bias over the last dimensions, whose sizes are `normalized_shape`.
 
     Ba, Kiros and Hinton, 2016.
+
+    Example:
+
+        >>> F.layer_norm(torch.tensor([[1.0, 3.0]]), (2,))
+        tensor([[-1.0000,  1.0000]])
     """
     if normalized_shape.__class__ is tuple:
         if _ready(
@@ -118,6 +123,11 @@ def rms_norm(
     """x / sqrt(mean(x ** 2) + eps) * weight over the last dimensions; eps defaults to the dtype's.
 
     Zhang and Sennrich, 2019.
+
+    Example:
+
+        >>> F.rms_norm(torch.tensor([[3.0, 4.0]]), (2,))
+        tensor([[0.8485, 1.1314]])
     """
     if input.ndim == 0:
         raise ValueError("Input tensor must have at least 1 dimensions, but got 0")
@@ -144,7 +154,13 @@ def rms_norm(
 def group_norm(
     input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
-    """Normalize groups of channels of (N, C, ...), then scale and shift each channel. Wu and He, 2018."""
+    """Normalize groups of channels of (N, C, ...), then scale and shift each channel. Wu and He, 2018.
+
+    Example:
+
+        >>> F.group_norm(torch.ones(1, 4, 3), num_groups=2).shape
+        numod.Size([1, 4, 3])
+    """
     if input.ndim < 2:
         raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {input.ndim}")
     channels = input.shape[1]

@@ -16,6 +16,11 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     """Pad by (left, right, top, bottom, ...), starting from the last dimension; negative sizes crop.
 
     Modes are "constant" (with `value`), "reflect", "replicate" and "circular". Raises RuntimeError for invalid sizes.
+
+    Example:
+
+        >>> F.pad(torch.tensor([[1.0, 2.0]]), (1, 2))
+        tensor([[0., 1., 2., 0., 0.]])
     """
     if mode == "constant":
         return f.pad_constant(input, pad, 0.0 if value is None else value)

@@ -59,7 +59,13 @@ def unfold(
     padding: int | Sequence[int] = 0,
     stride: int | Sequence[int] = 1,
 ) -> Tensor:
-    """Patches of (N, C, H, W) as columns: (N, C * taps, patches)."""
+    """Patches of (N, C, H, W) as columns: (N, C * taps, patches).
+
+    Example:
+
+        >>> F.unfold(torch.ones(1, 3, 4, 5), kernel_size=2).shape
+        numod.Size([1, 12, 12])
+    """
     if input.ndim not in (3, 4) or 0 in input.shape[-3:]:
         raise RuntimeError(
             "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for "
@@ -86,6 +92,11 @@ def fold(
     """Sum columns (N, C * taps, patches) at the positions of their patches in (N, C, *output_size).
 
     It is the transpose of `unfold`.
+
+    Example:
+
+        >>> F.fold(torch.ones(1, 12, 12), output_size=(4, 5), kernel_size=2).shape
+        numod.Size([1, 3, 4, 5])
     """
     if input.ndim not in (2, 3):
         raise RuntimeError(f"Expected 2D or 3D (batch mode) tensor for input to fold, but got {list(input.shape)}")
@@ -117,7 +128,13 @@ def _expect_images(name: str, x: Tensor) -> None:
 
 
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
-    """(..., C r^2, H, W) -> (..., C, H r, W r). Shi et al., 2016."""
+    """(..., C r^2, H, W) -> (..., C, H r, W r). Shi et al., 2016.
+
+    Example:
+
+        >>> F.pixel_shuffle(torch.ones(1, 8, 3, 3), 2).shape
+        numod.Size([1, 2, 6, 6])
+    """
     _expect_images("pixel_shuffle", input)
     *lead, channels, height, width = input.shape
     r = upscale_factor
@@ -186,6 +203,11 @@ def interpolate(
     """Resize (N, C, *sizes).
 
     The mode is "nearest", "nearest-exact", "linear" (1d), "bilinear", "bicubic" (2d), "trilinear" (3d) or "area".
+
+    Example:
+
+        >>> F.interpolate(torch.tensor([[[[1.0, 2.0]]]]), scale_factor=2).shape
+        numod.Size([1, 1, 2, 4])
     """
     ndim = input.ndim - 2
     sizes, scales = _target_sizes(input, size, scale_factor, recompute_scale_factor, ndim)
@@ -388,6 +410,11 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
     """The sampling grid (N, *sizes, ndim) in [-1, 1] of affine maps theta (N, ndim, ndim + 1), for `grid_sample`.
 
     Jaderberg et al., 2015.
+
+    Example:
+
+        >>> F.affine_grid(torch.tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]]), (1, 1, 2, 2), align_corners=True).shape
+        numod.Size([1, 2, 2, 2])
     """
     align_corners = _corners(align_corners)
     size, ndim = tuple(size), len(size) - 2
@@ -435,6 +462,11 @@ def grid_sample(
 
     Modes are "bilinear", "nearest" and "bicubic" (2d). NaN in the grid counts as -1, except with `padding_mode` "zeros"
     or mode "bicubic", where the result is NaN.
+
+    Example:
+
+        >>> F.grid_sample(torch.ones(1, 1, 4, 4), torch.zeros(1, 2, 2, 2), align_corners=False).shape
+        numod.Size([1, 1, 2, 2])
     """
     name = "nn.functional.grid_sample()"
     if mode not in ("bilinear", "nearest", "bicubic"):

@@ -58,7 +58,17 @@ def clip_grad_norm_(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """Scale the gradients so that their total norm is at most `max_norm`. Returns the norm before scaling."""
+    """Scale the gradients so that their total norm is at most `max_norm`. Returns the norm before scaling.
+
+    Example:
+
+        >>> w = nn.Parameter(torch.ones(2))
+        >>> w.grad = torch.tensor([3.0, 4.0])
+        >>> nn.utils.clip_grad_norm_([w], max_norm=1.0)
+        tensor(5.)
+        >>> w.grad
+        tensor([0.6000, 0.8000])
+    """
     original = parameters
     parameters = _as_list(parameters)
     if isinstance(original, types.GeneratorType) and not parameters:
@@ -86,7 +96,16 @@ def clip_grad_norm(
 
 @no_grad()
 def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None) -> None:
-    """Clamp every element of the gradients to ±clip_value."""
+    """Clamp every element of the gradients to ±clip_value.
+
+    Example:
+
+        >>> w = nn.Parameter(torch.ones(2))
+        >>> w.grad = torch.tensor([3.0, 0.5])
+        >>> nn.utils.clip_grad_value_([w], 1.0)
+        >>> w.grad
+        tensor([1.0000, 0.5000])
+    """
     for gradient in _gradients(parameters):
         gradient.clamp_(min=-clip_value, max=clip_value)
 

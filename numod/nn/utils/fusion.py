@@ -15,6 +15,12 @@ def fuse_conv_bn_eval(conv: Module, bn: Module, transpose: bool = False) -> Modu
     """A copy of `conv` that computes `bn(conv(x))`.
 
     Both must be in evaluation mode; `transpose` is for transposed convolutions.
+
+    Example:
+
+        >>> fused = nn.utils.fuse_conv_bn_eval(nn.Conv2d(3, 4, 1).eval(), nn.BatchNorm2d(4).eval())
+        >>> type(fused).__name__
+        'Conv2d'
     """
     _check(conv, bn)
     fused = copy.deepcopy(conv)

@@ -13,6 +13,11 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
     """All parameters flattened and concatenated, (total,).
 
     Gradients flow through. Raises TypeError for several devices.
+
+    Example:
+
+        >>> nn.utils.parameters_to_vector(nn.Linear(2, 3).parameters()).shape
+        numod.Size([9])
     """
     parameters = list(parameters)
     _require_one_device(parameters)

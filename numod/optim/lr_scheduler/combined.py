@@ -119,7 +119,16 @@ class ChainedScheduler(_Combined):
 
 
 class ReduceLROnPlateau(LRScheduler):
-    """Multiplies the rates by `factor` when the metric given to `step` has not improved for `patience` epochs."""
+    """Multiplies the rates by `factor` when the metric given to `step` has not improved for `patience` epochs.
+
+    Example:
+
+        >>> optimizer = optim.SGD([nn.Parameter(torch.ones(1))], lr=1.0)
+        >>> schedule = optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=0)
+        >>> schedule.step(1.0); schedule.step(2.0)
+        >>> schedule.get_last_lr()
+        [0.1]
+    """
 
     def __init__(
         self,

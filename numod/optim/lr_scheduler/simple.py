@@ -14,7 +14,16 @@ from .base import FunctionLR, LRScheduler
 
 
 class LambdaLR(FunctionLR):
-    """The initial rate times a function of the epoch."""
+    """The initial rate times a function of the epoch.
+
+    Example:
+
+        >>> optimizer = optim.SGD([nn.Parameter(torch.ones(1))], lr=1.0)
+        >>> schedule = optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 1 / (1 + epoch))
+        >>> optimizer.step(); schedule.step()
+        >>> schedule.get_last_lr()
+        [0.5]
+    """
 
     def get_lr(self) -> list[float]:
         return [base * function(self.last_epoch) for base, function in zip(self.base_lrs, self.lr_lambdas)]
@@ -30,7 +39,16 @@ class MultiplicativeLR(FunctionLR):
 
 
 class StepLR(LRScheduler):
-    """Multiplies the rate by `gamma` every `step_size` epochs."""
+    """Multiplies the rate by `gamma` every `step_size` epochs.
+
+    Example:
+
+        >>> optimizer = optim.SGD([nn.Parameter(torch.ones(1))], lr=1.0)
+        >>> schedule = optim.lr_scheduler.StepLR(optimizer, step_size=1, gamma=0.5)
+        >>> optimizer.step(); schedule.step()
+        >>> schedule.get_last_lr()
+        [0.5]
+    """
 
     def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1) -> None:
         self.step_size, self.gamma = step_size, gamma
@@ -46,7 +64,16 @@ class StepLR(LRScheduler):
 
 
 class MultiStepLR(LRScheduler):
-    """Multiplies the rate by `gamma` at each of the epochs `milestones`."""
+    """Multiplies the rate by `gamma` at each of the epochs `milestones`.
+
+    Example:
+
+        >>> optimizer = optim.SGD([nn.Parameter(torch.ones(1))], lr=1.0)
+        >>> schedule = optim.lr_scheduler.MultiStepLR(optimizer, milestones=[1, 3], gamma=0.1)
+        >>> optimizer.step(); schedule.step()
+        >>> schedule.get_last_lr()
+        [0.1]
+    """
 
     def __init__(
         self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1
@@ -65,7 +92,15 @@ class MultiStepLR(LRScheduler):
 
 
 class ConstantLR(LRScheduler):
-    """Multiplies the rate by `factor` for the first `total_iters` epochs."""
+    """Multiplies the rate by `factor` for the first `total_iters` epochs.
+
+    Example:
+
+        >>> optimizer = optim.SGD([nn.Parameter(torch.ones(1))], lr=1.0)
+        >>> schedule = optim.lr_scheduler.ConstantLR(optimizer, factor=0.5, total_iters=2)
+        >>> schedule.get_last_lr()
+        [0.5]
+    """
 
     def __init__(
         self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1
@@ -94,6 +129,14 @@ class LinearLR(LRScheduler):
     """Multiplies the rate by a factor that changes linearly from `start_factor` to `end_factor`.
 
     The change takes `total_iters` epochs.
+
+    Example:
+
+        >>> optimizer = optim.SGD([nn.Parameter(torch.ones(1))], lr=1.0)
+        >>> schedule = optim.lr_scheduler.LinearLR(optimizer, start_factor=0.5, total_iters=2)
+        >>> optimizer.step(); schedule.step()
+        >>> schedule.get_last_lr()
+        [0.75]
     """
 
     def __init__(
@@ -128,7 +171,16 @@ class LinearLR(LRScheduler):
 
 
 class ExponentialLR(LRScheduler):
-    """Multiplies the rate by `gamma` every epoch."""
+    """Multiplies the rate by `gamma` every epoch.
+
+    Example:
+
+        >>> optimizer = optim.SGD([nn.Parameter(torch.ones(1))], lr=1.0)
+        >>> schedule = optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.9)
+        >>> optimizer.step(); schedule.step()
+        >>> schedule.get_last_lr()
+        [0.9]
+    """
 
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
         self.gamma = gamma
@@ -142,7 +194,16 @@ class ExponentialLR(LRScheduler):
 
 
 class PolynomialLR(LRScheduler):
-    """The initial rate times (1 - epoch / total_iters) ** power."""
+    """The initial rate times (1 - epoch / total_iters) ** power.
+
+    Example:
+
+        >>> optimizer = optim.SGD([nn.Parameter(torch.ones(1))], lr=1.0)
+        >>> schedule = optim.lr_scheduler.PolynomialLR(optimizer, total_iters=4)
+        >>> optimizer.step(); schedule.step()
+        >>> schedule.get_last_lr()
+        [0.75]
+    """
 
     def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1) -> None:
         self.total_iters, self.power = total_iters, power
@@ -167,6 +228,14 @@ class CosineAnnealingLR(LRScheduler):
     """Anneals the initial rate to `eta_min` along half a cosine of `T_max` epochs, and back.
 
     Loshchilov and Hutter, 2017.
+
+    Example:
+
+        >>> optimizer = optim.SGD([nn.Parameter(torch.ones(1))], lr=1.0)
+        >>> schedule = optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=2)
+        >>> optimizer.step(); schedule.step()
+        >>> schedule.get_last_lr()
+        [0.5]
     """
 
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
