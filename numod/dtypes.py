@@ -149,7 +149,13 @@ def _by_name(name: str) -> dtype:
 
 
 def get_default_dtype() -> dtype:
-    """The floating dtype of new tensors made from Python floats."""
+    """The floating dtype of new tensors made from Python floats.
+
+    Example:
+
+        >>> torch.get_default_dtype()
+        numod.float32
+    """
     return _default
 
 
@@ -209,7 +215,13 @@ def scalar_category(kind: type) -> int:
 
 
 def promote_types(type1: dtype, type2: dtype) -> dtype:
-    """The smallest dtype both fit in, by PyTorch's table (an integer never widens a float)."""
+    """The smallest dtype both fit in, by PyTorch's table (an integer never widens a float).
+
+    Example:
+
+        >>> torch.promote_types(torch.int32, torch.float16)
+        numod.float16
+    """
     if type1 is type2:
         return type1
     for type_ in (type1, type2):
@@ -251,6 +263,11 @@ def can_cast(from_: dtype, to: dtype) -> bool:
     """Whether a result of dtype `from_` may be written to a tensor of dtype `to`: the category must not decrease.
 
     Raises TypeError for what is no dtype.
+
+    Example:
+
+        >>> torch.can_cast(torch.float64, torch.int32)
+        False
     """
     if not (isinstance(from_, dtype) and isinstance(to, dtype)):
         raise TypeError(

@@ -12,7 +12,13 @@ BOTH = "is_floating_point is_complex is_signed is_nonzero is_inference numel"
 
 
 def is_tensor(obj: object) -> bool:
-    """Whether `obj` is a Tensor."""
+    """Whether `obj` is a Tensor.
+
+    Example:
+
+        >>> torch.is_tensor([1.0])
+        False
+    """
     return isinstance(obj, Tensor)
 
 

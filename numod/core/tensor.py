@@ -144,7 +144,13 @@ class Tensor(TensorBase):
         return self._layout.ndim
 
     def numel(self) -> int:
-        """The number of elements."""
+        """The number of elements.
+
+        Example:
+
+            >>> torch.numel(torch.ones(2, 3))
+            6
+        """
         return self._layout.size
 
     nelement = numel
@@ -169,7 +175,13 @@ class Tensor(TensorBase):
         return self._layout.dense
 
     def is_floating_point(self) -> bool:
-        """Whether the dtype is a floating one."""
+        """Whether the dtype is a floating one.
+
+        Example:
+
+            >>> torch.is_floating_point(torch.tensor([1.0]))
+            True
+        """
         return self._layout.dtype.is_floating_point
 
     def is_complex(self) -> bool:

@@ -29,8 +29,8 @@ class AdaptiveLogSoftmaxWithLoss(Module):
 
     Example:
 
-        >>> m = nn.AdaptiveLogSoftmaxWithLoss(8, 20, cutoffs=[5, 10])
-        >>> m(torch.ones(3, 8), torch.tensor([0, 6, 15])).output.shape
+        >>> m = nn.AdaptiveLogSoftmaxWithLoss(16, 20, cutoffs=[5, 10])
+        >>> m(torch.ones(3, 16), torch.tensor([0, 6, 15])).output.shape
         numod.Size([3])
     """
 

@@ -138,7 +138,13 @@ def _dtype(dtype: DType | None) -> DType:
 def empty(
     *size: int, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False
 ) -> Tensor:
-    """A tensor of uninitialised memory."""
+    """A tensor of uninitialised memory.
+
+    Example:
+
+        >>> torch.empty(2, 3).shape
+        numod.Size([2, 3])
+    """
     target = default_device() if device is None else Device(device)
     shape = layout(_shape(size, "empty"), _dtype(dtype), target)
     result = wrap(Storage(target.empty(shape.size, shape.storage)), shape, 0)
@@ -155,7 +161,14 @@ def empty(
 def zeros(
     *size: int, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False
 ) -> Tensor:
-    """A tensor filled with 0."""
+    """A tensor filled with 0.
+
+    Example:
+
+        >>> torch.zeros(2, 3)
+        tensor([[0., 0., 0.],
+                [0., 0., 0.]])
+    """
     return constant(t.fill, (0,), _shape(size, "zeros"), dtype, device, requires_grad)
 
 
@@ -163,7 +176,14 @@ def zeros(
 def ones(
     *size: int, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False
 ) -> Tensor:
-    """A tensor filled with 1."""
+    """A tensor filled with 1.
+
+    Example:
+
+        >>> torch.ones(2, 3)
+        tensor([[1., 1., 1.],
+                [1., 1., 1.]])
+    """
     return constant(t.fill, (1,), _shape(size, "ones"), dtype, device, requires_grad)
 
 
@@ -176,7 +196,14 @@ def full(
     device: Device | str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """A tensor filled with `fill_value`, whose type determines the dtype by default."""
+    """A tensor filled with `fill_value`, whose type determines the dtype by default.
+
+    Example:
+
+        >>> torch.full((2, 2), 7)
+        tensor([[7, 7],
+                [7, 7]])
+    """
     if (number := of_number(fill_value, dtype, device)) is not None:
         return number.expand(_shape((size,), "full")).clone().requires_grad_(requires_grad)
     fill_value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
@@ -215,6 +242,11 @@ def empty_like(
     """A tensor with the shape and memory order of `input`.
 
     (It is filled with 0, like `zeros_like`, which preserves the order in a single op.)
+
+    Example:
+
+        >>> torch.empty_like(torch.ones(2, 3)).shape
+        numod.Size([2, 3])
     """
     return _filled_like(input, 0, dtype, device, requires_grad)
 
@@ -223,7 +255,13 @@ def empty_like(
 def zeros_like(
     input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False
 ) -> Tensor:
-    """A tensor of zeros with the shape of `input`."""
+    """A tensor of zeros with the shape of `input`.
+
+    Example:
+
+        >>> torch.zeros_like(torch.ones(2))
+        tensor([0., 0.])
+    """
     return _filled_like(input, 0, dtype, device, requires_grad)
 
 
@@ -231,7 +269,13 @@ def zeros_like(
 def ones_like(
     input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False
 ) -> Tensor:
-    """A tensor of ones with the shape of `input`."""
+    """A tensor of ones with the shape of `input`.
+
+    Example:
+
+        >>> torch.ones_like(torch.zeros(2))
+        tensor([1., 1.])
+    """
     return _filled_like(input, 1, dtype, device, requires_grad)
 
 
@@ -244,7 +288,13 @@ def full_like(
     device: Device | str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """A tensor filled with `fill_value`, with the shape of `input`."""
+    """A tensor filled with `fill_value`, with the shape of `input`.
+
+    Example:
+
+        >>> torch.full_like(torch.ones(2), 7.0)
+        tensor([7., 7.])
+    """
     if as_tensor_of(fill_value) is not None:
         return empty_like(input, dtype=dtype, device=device).fill_(fill_value).requires_grad_(requires_grad)
     fill_value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
@@ -260,7 +310,14 @@ def eye(
     device: Device | str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """The identity matrix, (n, m)."""
+    """The identity matrix, (n, m).
+
+    Example:
+
+        >>> torch.eye(2)
+        tensor([[1., 0.],
+                [0., 1.]])
+    """
     for name, size in (("n", n), ("m", m)):
         if size is not None and size < 0:
             raise RuntimeError(f"{name} must be greater or equal to 0, got {size}")

@@ -94,7 +94,13 @@ def empty_permuted(size: Sequence[int], physical_layout: Sequence[int], **option
 def frombuffer(
     buffer: object, *, dtype: DType, count: int = -1, offset: int = 0, requires_grad: bool = False
 ) -> Tensor:
-    """The memory of any object with Python's buffer protocol, in one dimension. Read-only memory is copied."""
+    """The memory of any object with Python's buffer protocol, in one dimension. Read-only memory is copied.
+
+    Example:
+
+        >>> torch.frombuffer(bytearray(b"ab"), dtype=torch.uint8)
+        tensor([97, 98], dtype=numod.uint8)
+    """
     size = memoryview(buffer).nbytes
     if not size or count == 0:
         raise ValueError(f"both buffer length ({size}) and count ({count}) must not be 0")

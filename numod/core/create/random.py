@@ -141,7 +141,14 @@ default_generator = Generator()
 
 
 def manual_seed(seed: int) -> Generator:
-    """Seed the default generator of all devices."""
+    """Seed the default generator of all devices.
+
+    Example:
+
+        >>> _ = torch.manual_seed(0)
+        >>> torch.initial_seed()
+        0
+    """
     return default_generator.manual_seed(seed if type(seed) is int else int(seed))
 
 
@@ -205,7 +212,13 @@ def rand(
     device: Device | str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Uniform in [0, 1); of a complex number both parts."""
+    """Uniform in [0, 1); of a complex number both parts.
+
+    Example:
+
+        >>> torch.rand(2, 3).shape
+        numod.Size([2, 3])
+    """
     if dtype is not None and dtype.is_complex:
         return _of_parts(rand, _shape(size, "rand"), 1.0, generator, dtype, device, requires_grad)
     return _drawn(t.uniform, (0.0, 1.0), _shape(size, "rand"), generator, dtype, device, requires_grad)
@@ -219,7 +232,13 @@ def randn(
     device: Device | str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Standard normal; a complex number's parts have half of the variance each."""
+    """Standard normal; a complex number's parts have half of the variance each.
+
+    Example:
+
+        >>> torch.randn(2, 3).shape
+        numod.Size([2, 3])
+    """
     if dtype is not None and dtype.is_complex:
         return _of_parts(randn, _shape(size, "randn"), 0.5**0.5, generator, dtype, device, requires_grad)
     return _drawn(t.normal, (0.0, 1.0), _shape(size, "randn"), generator, dtype, device, requires_grad)
@@ -254,6 +273,11 @@ def normal(
 
     Their gradients are 0, as PyTorch's: a sample counts as a constant, and `distributions.Normal.rsample` is the
     differentiable one.
+
+    Example:
+
+        >>> torch.normal(torch.zeros(3), torch.zeros(3))
+        tensor([0., 0., 0.])
     """
     if (
         not isinstance(std, Tensor)
@@ -301,7 +325,13 @@ def randint(
     requires_grad: bool = False,
     **kwargs: object,
 ) -> Tensor:
-    """Random integers in [low, high): randint(high, size) or randint(low, high, size)."""
+    """Random integers in [low, high): randint(high, size) or randint(low, high, size).
+
+    Example:
+
+        >>> torch.randint(0, 10, (3,)).shape
+        numod.Size([3])
+    """
     names = ("high", "size") if len(bounds) + len(kwargs) == 2 else ("low", "high", "size")
     named_arguments = {"low": 0, **dict(zip(names, bounds)), **kwargs}
     if named_arguments.keys() != {"low", "high", "size"} or len(bounds) > len(names):
@@ -356,7 +386,13 @@ def randperm(
     device: Device | str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """A random permutation of 0 .. n-1, drawn on the CPU and moved to `device`."""
+    """A random permutation of 0 .. n-1, drawn on the CPU and moved to `device`.
+
+    Example:
+
+        >>> torch.randperm(4).sort().values
+        tensor([0, 1, 2, 3])
+    """
     n = plain(n)
     if n < 0:
         raise RuntimeError(f"n must be non-negative, got {n}")
@@ -386,7 +422,13 @@ def rand_like(
     device: Device | str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Random numbers, uniform in [0, 1), shaped like `input`."""
+    """Random numbers, uniform in [0, 1), shaped like `input`.
+
+    Example:
+
+        >>> torch.rand_like(torch.ones(2)).shape
+        numod.Size([2])
+    """
     drawn = rand(input.shape, generator=generator, dtype=dtype or input.dtype, device=device or input.device)
     return _in_order_of(input, drawn).requires_grad_(requires_grad)
 
@@ -435,6 +477,11 @@ def bernoulli(
     """1 with the probability given by each element, or `p` for all, else 0.
 
     Raises RuntimeError for a probability outside [0, 1].
+
+    Example:
+
+        >>> torch.bernoulli(torch.tensor([0.0, 1.0]))
+        tensor([0., 1.])
     """
     if out is not None:
         return write_result("bernoulli", bernoulli(input, p, generator=generator).to(out.dtype), out)
@@ -584,6 +631,11 @@ def multinomial(
     """Indices drawn with probabilities in proportion to a row of weights:
 
     (n,) -> (num_samples,), (m, n) -> (m, num_samples).
+
+    Example:
+
+        >>> torch.multinomial(torch.tensor([0.0, 1.0, 0.0]), 1)
+        tensor([1])
     """
     weights = input.detach()
     if not weights.is_floating_point():

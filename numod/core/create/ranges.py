@@ -24,7 +24,13 @@ def arange(
     requires_grad: bool = False,
     **kwargs: float,
 ) -> Tensor:
-    """`start, start + step, ...` below `end`: arange(end), arange(start, end), arange(start, end, step)."""
+    """`start, start + step, ...` below `end`: arange(end), arange(start, end), arange(start, end, step).
+
+    Example:
+
+        >>> torch.arange(1, 2, 0.25)
+        tensor([1.0000, 1.2500, 1.5000, 1.7500])
+    """
     kind, start, step, count = _progression(
         getattr(dtypes.as_dtype(dtype), "name", None), *(_bounds(bounds, kwargs) if kwargs else bounds)
     )
@@ -111,7 +117,13 @@ def linspace(
     device: Device | str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """`steps` numbers from `start` to `end`, evenly spaced, both ends included."""
+    """`steps` numbers from `start` to `end`, evenly spaced, both ends included.
+
+    Example:
+
+        >>> torch.linspace(0, 1, 5)
+        tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
+    """
     steps = _count("linspace", start, end, steps)
     start, end = _number(start), _number(end)
     if isinstance(start, complex) or isinstance(end, complex):
@@ -156,7 +168,13 @@ def logspace(
     device: Device | str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """`steps` powers of `base`, the exponents evenly spaced from `start` to `end`."""
+    """`steps` powers of `base`, the exponents evenly spaced from `start` to `end`.
+
+    Example:
+
+        >>> torch.logspace(0, 2, 3)
+        tensor([  1.,  10., 100.])
+    """
     steps = _count("logspace", start, end, steps)
     if dtype is not None and not dtype.is_floating_point:
         return t.pow(

@@ -32,6 +32,12 @@ def tensor(
     """A tensor holding a copy of `data`: a number, nested sequences, an array or a tensor.
 
     Raises ValueError for ragged sequences.
+
+    Example:
+
+        >>> torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+        tensor([[1., 2.],
+                [3., 4.]])
     """
     dtype = dtypes.as_dtype(dtype)
     # by `type`, since lazy scalars have the `__class__` of their number; these types need no further checks
@@ -75,7 +81,13 @@ def of_number(value: object, dtype: DType | None, device: Device | str | None) -
 
 
 def as_tensor(data: object, dtype: DType | None = None, device: Device | str | None = None) -> Tensor:
-    """`data` as a tensor, sharing memory where it can (an array of the right dtype, a tensor)."""
+    """`data` as a tensor, sharing memory where it can (an array of the right dtype, a tensor).
+
+    Example:
+
+        >>> torch.as_tensor([1.0, 2.0])
+        tensor([1., 2.])
+    """
     if isinstance(data, Tensor):
         return data if dtype is device is None else data.to(device=device, dtype=dtype)
     if (number := of_number(data, dtype, device)) is not None:
@@ -107,6 +119,12 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
     """The array's memory as a tensor.
 
     Read-only arrays are copied. Raises TypeError for other objects and dtypes, ValueError for negative strides.
+
+    Example:
+
+        >>> import numpy as np
+        >>> torch.from_numpy(np.array([1.0, 2.0], dtype=np.float32))
+        tensor([1., 2.])
     """
     array = ndarray
     if type(array) is not np.ndarray:

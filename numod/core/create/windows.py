@@ -70,7 +70,13 @@ def hann_window(
     device: object = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Hann's window: (1 - cos(2 pi x)) / 2."""
+    """Hann's window: (1 - cos(2 pi x)) / 2.
+
+    Example:
+
+        >>> torch.hann_window(4)
+        tensor([0.0000, 0.5000, 1.0000, 0.5000])
+    """
     return _window("hann_window", window_length, periodic, cosines(0.5, -0.5), dtype, device, requires_grad)
 
 
@@ -85,7 +91,13 @@ def hamming_window(
     device: object = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Hamming's window: alpha - beta cos(2 pi x)."""
+    """Hamming's window: alpha - beta cos(2 pi x).
+
+    Example:
+
+        >>> torch.hamming_window(4)
+        tensor([0.0800, 0.5400, 1.0000, 0.5400])
+    """
     return _window("hamming_window", window_length, periodic, cosines(alpha, -beta), dtype, device, requires_grad)
 
 
@@ -111,7 +123,13 @@ def bartlett_window(
     device: object = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """The triangle: 1 - |2 x - 1|."""
+    """The triangle: 1 - |2 x - 1|.
+
+    Example:
+
+        >>> torch.bartlett_window(4, periodic=False)
+        tensor([0.0000, 0.6667, 0.6667, 0.0000])
+    """
     return _window("bartlett_window", window_length, periodic, triangle, dtype, device, requires_grad)
 
 

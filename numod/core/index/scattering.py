@@ -53,6 +53,11 @@ def scatter_reduce(
     """Reduce src into input at index along a dimension, by sum, prod, mean, amax or amin.
 
     The values of input take part unless `include_self` is false.
+
+    Example:
+
+        >>> torch.scatter_reduce(torch.zeros(2), 0, torch.tensor([0, 0, 1]), torch.tensor([1.0, 2.0, 3.0]), "amax")
+        tensor([2., 3.])
     """
     if reduce not in ("sum", "prod", "mean", "amax", "amin"):
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}.")
@@ -215,7 +220,13 @@ def _segments(lengths: Tensor, offsets: Tensor | None, n: int) -> Tensor:
 
 
 def take(input: Tensor, index: Tensor) -> Tensor:
-    """The elements at indices of the flattened tensor; shaped like `index`."""
+    """The elements at indices of the flattened tensor; shaped like `index`.
+
+    Example:
+
+        >>> torch.take(torch.tensor([[1, 2], [3, 4]]), torch.tensor([0, 3]))
+        tensor([1, 4])
+    """
     return read(ravel(input), 0, check_bounds("take()", index, input.numel(), 0, negative=True))
 
 
@@ -249,6 +260,12 @@ def _put(op: ix.Scatter, self: Tensor, places: Tensor, source: Tensor) -> Tensor
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
     """As gather, with input and indices broadcast in all other dimensions; without `dim` the flattened tensor is
     read.
+
+    Example:
+
+        >>> torch.take_along_dim(torch.tensor([[1, 2], [3, 4]]), torch.tensor([[1], [0]]), dim=1)
+        tensor([[2],
+                [3]])
     """
     if indices.dtype is not dtypes.int64:
         raise RuntimeError(f"numod.take_along_dim(): dtype of indices should be Long but got {indices.dtype.short}")
@@ -289,7 +306,13 @@ def masked_scatter_(self: Tensor, mask: Tensor, source: Tensor) -> Tensor:
 
 
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
-    """A copy of input, broadcast with mask, with the elements of source written where mask is true."""
+    """A copy of input, broadcast with mask, with the elements of source written where mask is true.
+
+    Example:
+
+        >>> torch.masked_scatter(torch.zeros(3), torch.tensor([True, False, True]), torch.tensor([5.0, 6.0]))
+        tensor([5., 0., 6.])
+    """
     return masked_scatter_(
         expand(input, broadcast_shapes("masked_scatter", [input.shape, mask.shape])).clone(), mask, source
     )
@@ -309,7 +332,13 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
 
 
 def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, ...]:
-    """Flat indices converted to a tuple of coordinates in a tensor of `shape`."""
+    """Flat indices converted to a tuple of coordinates in a tensor of `shape`.
+
+    Example:
+
+        >>> torch.unravel_index(torch.tensor([5]), (2, 3))
+        (tensor([1]), tensor([2]))
+    """
     if indices.dtype.kind not in "ui":
         raise TypeError(f"unravel_index: expected 'indices' to be integer, got {indices.dtype}")
     sizes = (plain(shape),) if isinstance(shape, WHOLE) else tuple(shape)

@@ -88,6 +88,12 @@ def require_all(condition: Tensor, error: type, text: str) -> None:
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
     """out[i][j] = input[index[i][j]][j] for dim 0, and so on: shaped like `index`, which may not exceed input in other
     dimensions.
+
+    Example:
+
+        >>> torch.gather(torch.tensor([[1, 2], [3, 4]]), 1, torch.tensor([[0, 0], [1, 0]]))
+        tensor([[1, 1],
+                [4, 3]])
     """
     input_layout, places = input._layout, index._layout
     if not places.size and places.ndim <= 1:
@@ -134,7 +140,14 @@ def _aligned(name: str, input_layout: Layout, index: Layout, dim: int) -> tuple[
 
 
 def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
-    """The slices of a dimension selected by a vector of indices."""
+    """The slices of a dimension selected by a vector of indices.
+
+    Example:
+
+        >>> torch.index_select(torch.tensor([[1, 2], [3, 4]]), 1, torch.tensor([1]))
+        tensor([[2],
+                [4]])
+    """
     if index.ndim > 1:
         raise IndexError(f"index_select(): Index is supposed to be a vector, got shape {tuple(index.shape)}")
     dim = normalize_dim(dim, input.ndim)
@@ -337,7 +350,13 @@ def _line(index: Tensor, dim: int) -> Tensor | None:
 
 
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:
-    """The elements where mask is true, in one dimension."""
+    """The elements where mask is true, in one dimension.
+
+    Example:
+
+        >>> torch.masked_select(torch.tensor([1, 2, 3]), torch.tensor([True, False, True]))
+        tensor([1, 3])
+    """
     if mask.dtype is not dtypes.bool_:
         raise RuntimeError("masked_select: expected BoolTensor for mask")
     shape = broadcast_shapes("masked_select", [input.shape, mask.shape])
@@ -353,7 +372,14 @@ def _places_of(mask: Tensor) -> Tensor:
 
 
 def nonzero(input: Tensor, *, as_tuple: bool = False) -> Tensor | tuple[Tensor, ...]:
-    """Indices of the nonzero elements, (count, ndim), or with `as_tuple` a vector per dimension."""
+    """Indices of the nonzero elements, (count, ndim), or with `as_tuple` a vector per dimension.
+
+    Example:
+
+        >>> torch.nonzero(torch.tensor([1, 0, 2]))
+        tensor([[0],
+                [2]])
+    """
     places = _places_of(input if input.dtype is dtypes.bool_ else input != 0)
     columns = []
     for n in reversed(input.shape[1:]):
@@ -368,7 +394,13 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Tensor | tuple[Tensor, 
 
 
 def flip(input: Tensor, *order: int, dims: Sequence[int] | int | None = None) -> Tensor:
-    """Elements in reverse order along dimensions; a copy that keeps the memory order of a transposed tensor."""
+    """Elements in reverse order along dimensions; a copy that keeps the memory order of a transposed tensor.
+
+    Example:
+
+        >>> torch.flip(torch.tensor([1, 2, 3]), dims=[0])
+        tensor([3, 2, 1])
+    """
     order = order if dims is None else (dims,)
     if not order:
         raise TypeError('flip() missing 1 required positional arguments: "dims"')
@@ -389,7 +421,13 @@ def _flipped(input: Tensor, dims: tuple[int, ...]) -> Tensor:
 
 
 def roll(input: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Tensor:
-    """Elements shifted cyclically along dimensions; without dims, along the flattened tensor."""
+    """Elements shifted cyclically along dimensions; without dims, along the flattened tensor.
+
+    Example:
+
+        >>> torch.roll(torch.tensor([1, 2, 3]), 1)
+        tensor([3, 1, 2])
+    """
     original, ndim = input, input.ndim
     shifts, dims = (
         tuple([plain(value)] if isinstance(value, WHOLE) else value) for value in (shifts, () if dims is None else dims)

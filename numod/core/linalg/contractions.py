@@ -33,6 +33,11 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
 
     "..." stands for any number of dimensions, a repeated letter for a diagonal. einsum(tensor, [0, 1], tensor, [1, 2],
     [0, 2]) is another form. Raises RuntimeError for invalid subscripts and sizes.
+
+    Example:
+
+        >>> torch.einsum("ij,jk->ik", torch.ones(2, 3), torch.ones(3, 4)).shape
+        numod.Size([2, 4])
     """
     if not isinstance(equation, str):
         equation, operands = _from_sublists((equation, *operands))
@@ -240,7 +245,13 @@ def _contraction(a: _Steps, b: _Steps, needed: set) -> tuple[tuple, _Steps]:
 
 
 def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Sequence[int]] | Tensor = 2) -> Tensor:
-    """Contract the last `dims` dimensions of a with the first of b, or the two lists of dimensions in `dims`."""
+    """Contract the last `dims` dimensions of a with the first of b, or the two lists of dimensions in `dims`.
+
+    Example:
+
+        >>> torch.tensordot(torch.ones(2, 3), torch.ones(3, 4), dims=1).shape
+        numod.Size([2, 4])
+    """
     if isinstance(dims, Tensor):
         dims = dims.tolist() if dims.numel() > 1 else int(dims.item())
     dims = plain(dims)
@@ -289,7 +300,13 @@ def _tensordot(a_shape: tuple, b_shape: tuple, first: tuple[int, ...], second: t
 
 
 def inner(input: Tensor, other: Tensor) -> Tensor:
-    """Sums of products over the last dimension of both; a number multiplies."""
+    """Sums of products over the last dimension of both; a number multiplies.
+
+    Example:
+
+        >>> torch.inner(torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0]))
+        tensor(11.)
+    """
     if input.ndim == 0 or other.ndim == 0:
         return input * other
     if input.shape[-1] != other.shape[-1]:
@@ -301,7 +318,13 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
 
 
 def kron(input: Tensor, other: Tensor) -> Tensor:
-    """The Kronecker product: every element of `input` times all of `other`."""
+    """The Kronecker product: every element of `input` times all of `other`.
+
+    Example:
+
+        >>> torch.kron(torch.tensor([1, 2]), torch.tensor([1, 10]))
+        tensor([ 1, 10,  2, 20])
+    """
     ndim = max(input.ndim, other.ndim)
     a, b = (reshape(matrix, (1,) * (ndim - matrix.ndim) + tuple(matrix.shape)) for matrix in (input, other))
     spread = reshape(a, [n for size in a.shape for n in (size, 1)]) * reshape(
@@ -345,24 +368,50 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
 
 
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    """beta * input + alpha * mat @ vec."""
+    """beta * input + alpha * mat @ vec.
+
+    Example:
+
+        >>> torch.addmv(torch.ones(2), torch.ones(2, 3), torch.ones(3))
+        tensor([4., 4.])
+    """
     return add_product("addmv", input, mv(mat, vec), beta, alpha)
 
 
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    """beta * input + alpha * (the outer product of two vectors)."""
+    """beta * input + alpha * (the outer product of two vectors).
+
+    Example:
+
+        >>> torch.addr(torch.zeros(2, 2), torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0]))
+        tensor([[3., 4.],
+                [6., 8.]])
+    """
     product = outer(vec1, vec2)
     kind = dtypes.promote_types(input.dtype, product.dtype)
     return add_product("addr", to(input, kind), to(product, kind), beta, alpha)
 
 
 def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    """beta * input + alpha * batch1 @ batch2, batches of matrices."""
+    """beta * input + alpha * batch1 @ batch2, batches of matrices.
+
+    Example:
+
+        >>> torch.baddbmm(torch.ones(2, 1, 1), torch.ones(2, 1, 3), torch.ones(2, 3, 1)).flatten()
+        tensor([4., 4.])
+    """
     return add_product("baddbmm", input, bmm(batch1, batch2), beta, alpha)
 
 
 def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    """beta * input + alpha * the sum of batch1 @ batch2 over the batch."""
+    """beta * input + alpha * the sum of batch1 @ batch2 over the batch.
+
+    Example:
+
+        >>> torch.addbmm(torch.zeros(2, 2), torch.ones(3, 2, 4), torch.ones(3, 4, 2))
+        tensor([[12., 12.],
+                [12., 12.]])
+    """
     return add_product("addbmm", input, total(bmm(batch1, batch2), 0, dtype=batch1.dtype), beta, alpha)
 
 

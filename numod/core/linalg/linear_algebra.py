@@ -88,7 +88,13 @@ def old_slogdet(input: Tensor) -> return_types.slogdet:
 
 
 def logdet(A: Tensor) -> Tensor:
-    """The logarithm of determinants; NaN for negative ones of real matrices."""
+    """The logarithm of determinants; NaN for negative ones of real matrices.
+
+    Example:
+
+        >>> torch.logdet(torch.tensor([[2.0, 0.0], [0.0, 0.5]]))
+        tensor(0.)
+    """
     sign, value = slogdet(A)
     if A.is_complex():
         return t.log(sign) + value
@@ -168,7 +174,13 @@ def triangular_solve(
 
 
 def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:
-    """X with A X = B, for the Cholesky factor of A."""
+    """X with A X = B, for the Cholesky factor of A.
+
+    Example:
+
+        >>> torch.cholesky_solve(torch.tensor([[4.0]]), torch.tensor([[2.0]]))
+        tensor([[1.]])
+    """
     lower = L.mH if upper else L
     return solve_triangular(lower.mH, solve_triangular(lower, B, upper=False), upper=True)
 

@@ -23,6 +23,11 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     """Product with PyTorch's broadcasting:
 
     (..., M, K) @ (..., K, N) -> (..., M, N); vectors are rows on the left, columns on the right.
+
+    Example:
+
+        >>> torch.matmul(torch.ones(2, 3), torch.ones(3, 4)).shape
+        numod.Size([2, 4])
     """
     if not isinstance(other, Tensor):
         raise TypeError(f"matmul(): argument 'other' must be Tensor, not {type(other).__name__}")
@@ -43,13 +48,25 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
 
 
 def mm_(input: Tensor, mat2: Tensor) -> Tensor:
-    """Product of two matrices."""
+    """Product of two matrices.
+
+    Example:
+
+        >>> torch.mm(torch.ones(2, 3), torch.ones(3, 4)).shape
+        numod.Size([2, 4])
+    """
     _expect_ndim("mm", 2, input, mat2)
     return apply(mm.matmul, (input, mat2), (False, False))
 
 
 def bmm(input: Tensor, mat2: Tensor) -> Tensor:
-    """Products of matrices in equal batches, (B, M, K) @ (B, K, N)."""
+    """Products of matrices in equal batches, (B, M, K) @ (B, K, N).
+
+    Example:
+
+        >>> torch.bmm(torch.ones(2, 3, 4), torch.ones(2, 4, 5)).shape
+        numod.Size([2, 3, 5])
+    """
     _expect_ndim("bmm", 3, input, mat2)
     if input.shape[0] != mat2.shape[0]:
         raise RuntimeError(
@@ -65,7 +82,13 @@ def int_mm(input: Tensor, mat2: Tensor) -> Tensor:
 
 
 def mv(input: Tensor, vec: Tensor) -> Tensor:
-    """Matrix times vector."""
+    """Matrix times vector.
+
+    Example:
+
+        >>> torch.mv(torch.ones(2, 3), torch.ones(3))
+        tensor([3., 3.])
+    """
     if input._layout.ndim != 2 or vec._layout.ndim != 1:
         _expect_ndim("mv", 2, input)
         _expect_ndim("mv", 1, vec)
@@ -73,7 +96,13 @@ def mv(input: Tensor, vec: Tensor) -> Tensor:
 
 
 def dot(input: Tensor, tensor: Tensor) -> Tensor:
-    """Product of two vectors."""
+    """Product of two vectors.
+
+    Example:
+
+        >>> torch.dot(torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0]))
+        tensor(11.)
+    """
     x, y = input._layout, tensor._layout
     if x.ndim != 1 or y.ndim != 1:
         raise RuntimeError(
@@ -95,13 +124,27 @@ def dot(input: Tensor, tensor: Tensor) -> Tensor:
 
 
 def outer(input: Tensor, vec2: Tensor) -> Tensor:
-    """All products of elements of two vectors."""
+    """All products of elements of two vectors.
+
+    Example:
+
+        >>> torch.outer(torch.tensor([1, 2]), torch.tensor([3, 4]))
+        tensor([[3, 4],
+                [6, 8]])
+    """
     _expect_ndim("outer", 1, input, vec2)
     return t.mul(unsqueeze(input, 1), vec2)
 
 
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    """beta * input + alpha * mat1 @ mat2."""
+    """beta * input + alpha * mat1 @ mat2.
+
+    Example:
+
+        >>> torch.addmm(torch.ones(2, 2), torch.ones(2, 3), torch.ones(3, 2))
+        tensor([[4., 4.],
+                [4., 4.]])
+    """
     return add_product("addmm", input, mm_(mat1, mat2), beta, alpha)
 
 
@@ -145,7 +188,13 @@ def _expect_ndim(name: str, ndim: int, *tensors: Tensor) -> None:
 
 
 def softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
-    """exp(x) / sum(exp(x)) along a dimension."""
+    """exp(x) / sum(exp(x)) along a dimension.
+
+    Example:
+
+        >>> torch.softmax(torch.tensor([1.0, 1.0]), dim=0)
+        tensor([0.5000, 0.5000])
+    """
     return apply(
         sm.softmax, (contiguous(input if dtype is None else to(input, dtype)),), (normalize_dim(dim, input.ndim),)
     )

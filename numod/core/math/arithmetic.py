@@ -26,7 +26,13 @@ OUT = "nextafter ldexp frexp float_power threshold"
 
 
 def ldexp(input: Tensor, other: Tensor) -> Tensor:
-    """input * 2 ** other; with integers `other`, in the dtype of a floating `input`."""
+    """input * 2 ** other; with integers `other`, in the dtype of a floating `input`.
+
+    Example:
+
+        >>> torch.ldexp(torch.tensor([1.0]), torch.tensor([3]))
+        tensor([8.])
+    """
     if other.dtype.differentiable:
         return t.mul(input, t.exp2(other))
     for power in _powers_of_two(other, input.dtype):
@@ -54,7 +60,15 @@ def _powers_of_two(exponent: Tensor, kind: DType) -> Iterable[Tensor]:
 
 
 def frexp(input: Tensor) -> return_types.frexp:
-    """(mantissa, exponent) with input = mantissa * 2 ** exponent and 0.5 <= |mantissa| < 1; the exponent is int32."""
+    """(mantissa, exponent) with input = mantissa * 2 ** exponent and 0.5 <= |mantissa| < 1; the exponent is int32.
+
+    Example:
+
+        >>> torch.frexp(torch.tensor([8.0]))
+        numod.return_types.frexp(
+        mantissa=tensor([0.5000]),
+        exponent=tensor([4], dtype=numod.int32))
+    """
     if not input.is_floating_point():
         raise RuntimeError("frexp() only supports floating-point dtypes")
     return return_types.frexp((s.mantissa(input), to(s.exponent(input.detach()), dtypes.int32)))
@@ -72,7 +86,13 @@ def nextafter(input: Tensor, other: Tensor) -> Tensor:
 
 
 def float_power(input: Tensor | float, exponent: Tensor | float) -> Tensor:
-    """input ** exponent in float64, or complex128."""
+    """input ** exponent in float64, or complex128.
+
+    Example:
+
+        >>> torch.float_power(torch.tensor([2, 3]), 2)
+        tensor([4., 9.], dtype=numod.float64)
+    """
     kind = _precise(input, exponent)
     return t.pow(
         *(
@@ -115,7 +135,13 @@ def positive(input: Tensor) -> Tensor:
 
 
 def result_type(tensor1: Tensor | float, tensor2: Tensor | float) -> DType:
-    """The dtype that arithmetic between two tensors or numbers results in."""
+    """The dtype that arithmetic between two tensors or numbers results in.
+
+    Example:
+
+        >>> torch.result_type(torch.tensor([1, 2]), 1.0)
+        numod.float32
+    """
     arguments = (tensor1, tensor2)
     tensors = [argument for argument in arguments if isinstance(argument, Tensor)]
     numbers = [type(argument) for argument in arguments if not isinstance(argument, Tensor)]

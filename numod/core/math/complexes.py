@@ -26,7 +26,13 @@ OUT = "complex polar sgn conj_physical vdot"
 
 
 def complex_(real: Tensor, imag: Tensor) -> Tensor:
-    """real + i imag, of two real tensors of one floating dtype, which broadcast."""
+    """real + i imag, of two real tensors of one floating dtype, which broadcast.
+
+    Example:
+
+        >>> torch.complex(torch.tensor([1.0]), torch.tensor([2.0]))
+        tensor([1.+2.j])
+    """
     for name, part in (("real", real), ("imag", imag)):
         if not isinstance(part, Tensor):
             raise TypeError(f"complex(): argument '{name}' must be Tensor, not {type(part).__name__}")
@@ -43,12 +49,24 @@ def complex_(real: Tensor, imag: Tensor) -> Tensor:
 
 
 def polar(abs: Tensor, angle: Tensor) -> Tensor:
-    """abs * (cos(angle) + i sin(angle))."""
+    """abs * (cos(angle) + i sin(angle)).
+
+    Example:
+
+        >>> torch.polar(torch.tensor([1.0]), torch.tensor([0.0]))
+        tensor([1.+0.j])
+    """
     return complex_(abs * t.cos(angle), abs * t.sin(angle))
 
 
 def view_as_real(input: Tensor) -> Tensor:
-    """The same memory as real numbers, (..., 2): real and imaginary part."""
+    """The same memory as real numbers, (..., 2): real and imaginary part.
+
+    Example:
+
+        >>> torch.view_as_real(torch.tensor([1.0 + 2.0j]))
+        tensor([[1., 2.]])
+    """
     if not input.is_complex():
         raise RuntimeError("view_as_real is only supported for complex tensors")
     if _recording():
@@ -60,6 +78,11 @@ def view_as_complex(input: Tensor) -> Tensor:
     """The same memory, (..., 2), as complex numbers.
 
     Raises RuntimeError where the pairs do not lie one after the other.
+
+    Example:
+
+        >>> torch.view_as_complex(torch.tensor([[1.0, 2.0]]))
+        tensor([1.+2.j])
     """
     if not input.is_floating_point() or input.dtype.itemsize < 4:
         raise RuntimeError(
@@ -114,12 +137,24 @@ def _read(op: c.ViewAsDtype, input: Tensor) -> Tensor:
 
 
 def real_(input: Tensor) -> Tensor:
-    """The real parts, as a view; a real tensor itself."""
+    """The real parts, as a view; a real tensor itself.
+
+    Example:
+
+        >>> torch.real(torch.tensor([1.0 + 2.0j]))
+        tensor([1.])
+    """
     return _part(input, 0) if input.is_complex() else input
 
 
 def imag(input: Tensor) -> Tensor:
-    """The imaginary parts, as a view."""
+    """The imaginary parts, as a view.
+
+    Example:
+
+        >>> torch.imag(torch.tensor([1.0 + 2.0j]))
+        tensor([2.])
+    """
     if not input.is_complex():
         raise RuntimeError(f"imag is not implemented for tensors with non-complex dtypes, but got {input.dtype}")
     return _part(input, 1)
@@ -135,7 +170,13 @@ def _part(input: Tensor, index: int) -> Tensor:
 
 
 def conj_(input: Tensor) -> Tensor:
-    """The complex conjugate, computed; a real tensor itself."""
+    """The complex conjugate, computed; a real tensor itself.
+
+    Example:
+
+        >>> torch.conj(torch.tensor([1.0 + 2.0j]))
+        tensor([1.-2.j])
+    """
     return c.conj(input) if input.is_complex() else input
 
 
@@ -150,12 +191,24 @@ def is_false(input: Tensor) -> bool:
 
 
 def sgn(input: Tensor) -> Tensor:
-    """The direction: x / |x| of a complex number, the sign of a real one, 0 of 0."""
+    """The direction: x / |x| of a complex number, the sign of a real one, 0 of 0.
+
+    Example:
+
+        >>> torch.sgn(torch.tensor([-2.0, 0.0]))
+        tensor([-1.,  0.])
+    """
     return c.direction(input) if input.is_complex() else t.sign(input)
 
 
 def isreal(input: Tensor) -> Tensor:
-    """Whether each element's imaginary part is 0."""
+    """Whether each element's imaginary part is 0.
+
+    Example:
+
+        >>> torch.isreal(torch.tensor([1.0 + 0.0j, 1.0 + 1.0j]))
+        tensor([ True, False])
+    """
     return imag(input) == 0 if input.is_complex() else t.eq(input, input) | t.ne(input, input)
 
 
@@ -165,7 +218,14 @@ def vdot(input: Tensor, other: Tensor) -> Tensor:
 
 
 def adjoint(input: Tensor) -> Tensor:
-    """The conjugate, transposed in its last two dimensions."""
+    """The conjugate, transposed in its last two dimensions.
+
+    Example:
+
+        >>> torch.adjoint(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
+        tensor([[1., 3.],
+                [2., 4.]])
+    """
     return _adjoint("tensor.adjoint()", input)
 
 

@@ -30,27 +30,61 @@ def _running(op: Op, input: Tensor, dim: int, dtype: DType | None = None) -> Ten
 
 
 def cumsum(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
-    """Running sum along a dimension; integers and bool give int64."""
+    """Running sum along a dimension; integers and bool give int64.
+
+    Example:
+
+        >>> torch.cumsum(torch.tensor([1.0, 2.0, 3.0]), dim=0)
+        tensor([1., 3., 6.])
+    """
     return _running(scan.cumsum, input, dim, dtype)
 
 
 def cumprod(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
-    """Running product along a dimension; integers and bool give int64."""
+    """Running product along a dimension; integers and bool give int64.
+
+    Example:
+
+        >>> torch.cumprod(torch.tensor([1.0, 2.0, 3.0]), dim=0)
+        tensor([1., 2., 6.])
+    """
     return _running(scan.cumprod, input, dim, dtype)
 
 
 def cummax(input: Tensor, dim: int) -> return_types.cummax:
-    """(values, indices): the greatest element so far along a dimension, and its last place."""
+    """(values, indices): the greatest element so far along a dimension, and its last place.
+
+    Example:
+
+        >>> torch.cummax(torch.tensor([1.0, 3.0, 2.0]), dim=0)
+        numod.return_types.cummax(
+        values=tensor([1., 3., 3.]),
+        indices=tensor([0, 1, 1]))
+    """
     return return_types.cummax(_running(scan.cummax, input, dim))
 
 
 def cummin(input: Tensor, dim: int) -> return_types.cummin:
-    """(values, indices): the least element so far along a dimension, and its last place."""
+    """(values, indices): the least element so far along a dimension, and its last place.
+
+    Example:
+
+        >>> torch.cummin(torch.tensor([3.0, 1.0, 2.0]), dim=0)
+        numod.return_types.cummin(
+        values=tensor([3., 1., 1.]),
+        indices=tensor([0, 1, 1]))
+    """
     return return_types.cummin(_running(scan.cummin, input, dim))
 
 
 def logcumsumexp(input: Tensor, dim: int) -> Tensor:
-    """Logarithm of the running sum of exponentials along a dimension, without overflow."""
+    """Logarithm of the running sum of exponentials along a dimension, without overflow.
+
+    Example:
+
+        >>> torch.logcumsumexp(torch.tensor([0.0, 0.0, 0.0]), dim=0)
+        tensor([0.0000, 0.6931, 1.0986])
+    """
     if input.is_complex():
         dim = normalize_dim(dim, input.ndim)
         n, width = input.shape[dim] if input.ndim else 1, 1
@@ -72,6 +106,11 @@ def diff(
     """n-th differences of neighbours along a dimension; `prepend` and `append` are concatenated first.
 
     Of bool: whether neighbours differ.
+
+    Example:
+
+        >>> torch.diff(torch.tensor([1, 3, 2]))
+        tensor([ 2, -1])
     """
     if not input.ndim:
         raise RuntimeError("diff expects input to be at least one-dimensional")
@@ -134,12 +173,24 @@ def _steps(x: Tensor, dim: int, ndim: int) -> Tensor:
 
 
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float | None = None, dim: int = -1) -> Tensor:
-    """Area under y along a dimension by the trapezoidal rule, at points `x` or in steps of `dx` (1)."""
+    """Area under y along a dimension by the trapezoidal rule, at points `x` or in steps of `dx` (1).
+
+    Example:
+
+        >>> torch.trapezoid(torch.tensor([1.0, 2.0, 3.0]))
+        tensor(4.)
+    """
     return total(_areas("trapezoid", y, x, dx, dim), dim)
 
 
 def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float | None = None, dim: int = -1) -> Tensor:
-    """Running area under y along a dimension by the trapezoidal rule."""
+    """Running area under y along a dimension by the trapezoidal rule.
+
+    Example:
+
+        >>> torch.cumulative_trapezoid(torch.tensor([1.0, 2.0, 3.0]))
+        tensor([1.5000, 4.0000])
+    """
     return cumsum(_areas("cumulative_trapezoid", y, x, dx, dim), dim)
 
 

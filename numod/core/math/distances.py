@@ -24,6 +24,11 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = _MO
     """p-norm distances of all pairs of rows, (..., P, M) and (..., R, M) -> (..., P, R).
 
     For many rows and p = 2 by a matrix product, which is less accurate.
+
+    Example:
+
+        >>> torch.cdist(torch.tensor([[0.0, 0.0]]), torch.tensor([[3.0, 4.0], [0.0, 1.0]]))
+        tensor([[5., 1.]])
     """
     _check(x1, x2, p, compute_mode)
     batch = broadcast_shapes("cdist", [x1.shape[:-2], x2.shape[:-2]])

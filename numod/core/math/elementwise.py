@@ -41,7 +41,13 @@ IN_PLACE = "bitwise_not pow nan_to_num logit"
 def add(
     input: Tensor, other: Tensor | float, older: Tensor | None = None, *, alpha: float = 1, out: Tensor | None = None
 ) -> Tensor:
-    """input + alpha * other. Of masks the union, or with alpha = 0 the input."""
+    """input + alpha * other. Of masks the union, or with alpha = 0 the input.
+
+    Example:
+
+        >>> torch.add(torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0]), alpha=2)
+        tensor([ 7., 10.])
+    """
     if older is not None:
         other, alpha = in_older_order("add", other, (older,))
     if alpha == 1 or (alpha := scale_of(input, other, alpha)) == 1:
@@ -53,7 +59,13 @@ def add(
 def sub(
     input: Tensor, other: Tensor | float, older: Tensor | None = None, *, alpha: float = 1, out: Tensor | None = None
 ) -> Tensor:
-    """input - alpha * other."""
+    """input - alpha * other.
+
+    Example:
+
+        >>> torch.sub(torch.tensor([3.0, 4.0]), torch.tensor([1.0, 1.0]), alpha=2)
+        tensor([1., 2.])
+    """
     if older is not None:
         other, alpha = in_older_order("sub", other, (older,))
     refuse_masks(input, other)
@@ -77,7 +89,13 @@ def in_older_order(name: str, factor: object, tensors: tuple, count: int = 1) ->
 
 
 def pow(input: Tensor | float, exponent: Tensor | float, *, out: Tensor | None = None) -> Tensor:
-    """input ** exponent. Raises RuntimeError for an integer to a negative integer number."""
+    """input ** exponent. Raises RuntimeError for an integer to a negative integer number.
+
+    Example:
+
+        >>> torch.pow(torch.tensor([2.0, 3.0]), 2)
+        tensor([4., 9.])
+    """
     if isinstance(exponent, (int, float)) and isinstance(input, Tensor):
         for number, row in _POWERS if input.dtype.differentiable else _POWERS[: isinstance(exponent, int)]:
             if exponent == number and input.dtype is not dtypes.bool_:
@@ -88,7 +106,13 @@ def pow(input: Tensor | float, exponent: Tensor | float, *, out: Tensor | None =
 
 
 def div(input: Tensor, other: Tensor | float, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
-    """input / other; `rounding_mode` "floor" or "trunc" rounds the quotient."""
+    """input / other; `rounding_mode` "floor" or "trunc" rounds the quotient.
+
+    Example:
+
+        >>> torch.div(torch.tensor([7.0, -7.0]), 2.0, rounding_mode="floor")
+        tensor([ 3., -4.])
+    """
     return write_out(quotient(rounding_mode), (input, divisor(input, other) if rounding_mode else other), out)
 
 
@@ -106,17 +130,35 @@ def quotient(rounding_mode: str | None) -> object:
 
 
 def floor_divide(input: Tensor, other: Tensor | float, *, out: Tensor | None = None) -> Tensor:
-    """Quotient rounded towards minus infinity."""
+    """Quotient rounded towards minus infinity.
+
+    Example:
+
+        >>> torch.floor_divide(torch.tensor([7, -7]), 2)
+        tensor([ 3, -4])
+    """
     return write_out(t.floor_divide, (input, divisor(input, other)), out)
 
 
 def remainder(input: Tensor | float, other: Tensor | float, *, out: Tensor | None = None) -> Tensor:
-    """Remainder with the sign of `other`."""
+    """Remainder with the sign of `other`.
+
+    Example:
+
+        >>> torch.remainder(torch.tensor([7.0, -7.0]), 3.0)
+        tensor([1., 2.])
+    """
     return write_out(t.remainder, (input, divisor(input, other)), out)
 
 
 def fmod(input: Tensor, other: Tensor | float, *, out: Tensor | None = None) -> Tensor:
-    """Remainder with the sign of `input`."""
+    """Remainder with the sign of `input`.
+
+    Example:
+
+        >>> torch.fmod(torch.tensor([7.0, -7.0]), 3.0)
+        tensor([ 1., -1.])
+    """
     return write_out(t.fmod, (input, divisor(input, other)), out)
 
 
@@ -140,7 +182,13 @@ def divisor(input: Tensor | float, other: Tensor | float) -> Tensor | float:
 def clamp(
     input: Tensor, min: Tensor | float | None = None, max: Tensor | float | None = None, *, out: Tensor | None = None
 ) -> Tensor:
-    """Elements limited to [min, max]; either bound may be None, a number or a tensor."""
+    """Elements limited to [min, max]; either bound may be None, a number or a tensor.
+
+    Example:
+
+        >>> torch.clamp(torch.tensor([-2.0, 0.5, 3.0]), min=-1.0, max=1.0)
+        tensor([-1.0000,  0.5000,  1.0000])
+    """
     if min is None and max is None:
         raise RuntimeError("numod.clamp: At least one of 'min' or 'max' must not be None")
     if max is None:
@@ -149,7 +197,13 @@ def clamp(
 
 
 def round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Tensor:
-    """Nearest integer (or multiple of 10^-decimals), halves to even."""
+    """Nearest integer (or multiple of 10^-decimals), halves to even.
+
+    Example:
+
+        >>> torch.round(torch.tensor([0.5, 1.5, 2.345]), decimals=0)
+        tensor([0., 2., 2.])
+    """
     if decimals == 0:
         return write_out(t.round, (input,), out)
     scale = 10.0 ** (decimals if decimals > 0 else -decimals)
@@ -159,7 +213,13 @@ def round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Ten
 def where(
     condition: Tensor, input: Tensor | float | None = None, other: Tensor | float | None = None
 ) -> Tensor | tuple[Tensor, ...]:
-    """`input` where condition is true, else `other`; with condition alone, the indices where it is true."""
+    """`input` where condition is true, else `other`; with condition alone, the indices where it is true.
+
+    Example:
+
+        >>> torch.where(torch.tensor([True, False]), torch.tensor([1, 2]), torch.tensor([3, 4]))
+        tensor([1, 4])
+    """
     if not isinstance(condition, Tensor):
         raise TypeError(f"where(): argument 'condition' (position 1) must be Tensor, not {type(condition).__name__}")
     if input is None and other is None:
@@ -187,6 +247,11 @@ def where_of(self: Tensor, condition: Tensor, other: Tensor | float) -> Tensor:
 def nan_to_num(input: Tensor, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Tensor:
     """NaN and infinities replaced, in both parts of complex numbers; by default by 0 and the greatest and least finite
     numbers.
+
+    Example:
+
+        >>> torch.nan_to_num(torch.tensor([torch.nan, torch.inf, 1.0]), posinf=9.0)
+        tensor([0., 9., 1.])
     """
     if input.is_complex():
         return complexes.join(*(nan_to_num(part, nan, posinf, neginf) for part in complexes.parts(input)))
@@ -199,19 +264,37 @@ def nan_to_num(input: Tensor, nan: float = 0.0, posinf: float | None = None, neg
 
 
 def bitwise_not(input: Tensor) -> Tensor:
-    """Bits inverted; of a bool, the opposite."""
+    """Bits inverted; of a bool, the opposite.
+
+    Example:
+
+        >>> torch.bitwise_not(torch.tensor([0, 5], dtype=torch.int8))
+        tensor([-1, -6], dtype=numod.int8)
+    """
     return t.logical_not(input) if input.dtype is dtypes.bool_ else t.bitwise_not(input)
 
 
 def logit(input: Tensor, eps: float | None = None) -> Tensor:
-    """log(x / (1 - x)), x kept within [eps, 1 - eps] where eps is given."""
+    """log(x / (1 - x)), x kept within [eps, 1 - eps] where eps is given.
+
+    Example:
+
+        >>> torch.logit(torch.tensor([0.5, 0.9]))
+        tensor([0.0000, 2.1972])
+    """
     if eps is None or eps != eps:  # no number is below or above NaN
         return t.logit(input)
     return t.logit(clamp(input, eps, max(eps, 1.0 - eps)))
 
 
 def masked_fill(input: Tensor, mask: Tensor, value: Tensor | float) -> Tensor:
-    """`value` where mask is true, else `input`, in the dtype of input. The result is row-major, as PyTorch's."""
+    """`value` where mask is true, else `input`, in the dtype of input. The result is row-major, as PyTorch's.
+
+    Example:
+
+        >>> torch.masked_fill(torch.tensor([1, 2, 3]), torch.tensor([True, False, True]), 0)
+        tensor([0, 2, 0])
+    """
     if mask.dtype is not dtypes.bool_:
         raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype}")
     mask, input = (tensor if tensor._layout.dense else contiguous(tensor) for tensor in (mask, input))
@@ -404,7 +487,13 @@ def _fit(out: Tensor, shape: tuple[int, ...]) -> None:
 
 
 def equal(input: Tensor, other: Tensor) -> bool:
-    """Whether shapes and all elements agree."""
+    """Whether shapes and all elements agree.
+
+    Example:
+
+        >>> torch.equal(torch.tensor([1, 2]), torch.tensor([1, 2]))
+        True
+    """
     input_layout = input._layout
     if (
         input_layout is other._layout
@@ -420,7 +509,13 @@ def equal(input: Tensor, other: Tensor) -> bool:
 
 
 def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
-    """|input - other| <= atol + rtol * |other|, or equal infinities, or both NaN where `equal_nan`."""
+    """|input - other| <= atol + rtol * |other|, or equal infinities, or both NaN where `equal_nan`.
+
+    Example:
+
+        >>> torch.isclose(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.1]))
+        tensor([ True, False])
+    """
     for name, value in (("rtol", rtol), ("atol", atol)):
         if value < 0:
             raise RuntimeError(f"{name} must be greater than or equal to zero, but got {value}")
@@ -436,7 +531,13 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-
 
 
 def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
-    """Whether all elements are close."""
+    """Whether all elements are close.
+
+    Example:
+
+        >>> torch.allclose(torch.tensor([1.0]), torch.tensor([1.0 + 1e-7]))
+        True
+    """
     return bool(isclose(input, other, rtol, atol, equal_nan).all())
 
 
@@ -499,7 +600,13 @@ def _moved(input: Tensor, device: object, non_blocking: bool) -> Tensor:
 
 
 def clone(input: Tensor, *, memory_format: MemoryFormat = preserve_format) -> Tensor:
-    """A copy with memory of its own."""
+    """A copy with memory of its own.
+
+    Example:
+
+        >>> torch.clone(torch.tensor([1.0, 2.0]))
+        tensor([1., 2.])
+    """
     if memory_format is not preserve_format and not follows(input, memory_format):
         return in_format(input, memory_format)
     return apply(t.copy, (input,))

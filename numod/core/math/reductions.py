@@ -58,22 +58,46 @@ def _sorted(dim: Dims, ndim: int) -> tuple[int, ...]:
 
 
 def sum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
-    """Sum over dimensions (all by default); integers and bool give int64."""
+    """Sum over dimensions (all by default); integers and bool give int64.
+
+    Example:
+
+        >>> torch.sum(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=0)
+        tensor([4., 6.])
+    """
     return _reduce(r.sum, input, dim, keepdim, dtype)
 
 
 def nansum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
-    """Sum over dimensions (all by default) of the elements that are not NaN."""
+    """Sum over dimensions (all by default) of the elements that are not NaN.
+
+    Example:
+
+        >>> torch.nansum(torch.tensor([1.0, torch.nan, 3.0]))
+        tensor(4.)
+    """
     return _reduce(r.nansum if input.is_floating_point() else r.sum, input, dim, keepdim, dtype)
 
 
 def mean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
-    """Mean over dimensions (all by default) of a floating tensor."""
+    """Mean over dimensions (all by default) of a floating tensor.
+
+    Example:
+
+        >>> torch.mean(torch.tensor([[1.0, 3.0], [2.0, 6.0]]), dim=1)
+        tensor([2., 4.])
+    """
     return _reduce(r.mean, input, dim, keepdim, dtype)
 
 
 def prod_(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
-    """Product over a dimension (all by default); integers and bool give int64."""
+    """Product over a dimension (all by default); integers and bool give int64.
+
+    Example:
+
+        >>> torch.prod(torch.tensor([2.0, 3.0, 4.0]))
+        tensor(24.)
+    """
     if dim is not None and not hasattr(dim, "__index__"):
         raise TypeError(
             f"prod(): argument 'dim' must be int, not {type(dim).__name__}; reduce one dimension after the other"
@@ -82,22 +106,46 @@ def prod_(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype
 
 
 def amax(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    """Maximum over dimensions; the gradient is shared evenly between equal ones."""
+    """Maximum over dimensions; the gradient is shared evenly between equal ones.
+
+    Example:
+
+        >>> torch.amax(torch.tensor([[1.0, 4.0], [3.0, 2.0]]), dim=1)
+        tensor([4., 3.])
+    """
     return _reduce(r.amax, input, dim, keepdim)
 
 
 def amin(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    """Minimum over dimensions; the gradient is shared evenly between equal ones."""
+    """Minimum over dimensions; the gradient is shared evenly between equal ones.
+
+    Example:
+
+        >>> torch.amin(torch.tensor([[1.0, 4.0], [3.0, 2.0]]), dim=1)
+        tensor([1., 2.])
+    """
     return _reduce(r.amin, input, dim, keepdim)
 
 
 def any_(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    """Whether any element is true (not zero)."""
+    """Whether any element is true (not zero).
+
+    Example:
+
+        >>> torch.any(torch.tensor([[False, False], [True, False]]), dim=1)
+        tensor([False,  True])
+    """
     return _truth_of(r.any_, input, dim, keepdim)
 
 
 def all_(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    """Whether all elements are true (not zero)."""
+    """Whether all elements are true (not zero).
+
+    Example:
+
+        >>> torch.all(torch.tensor([[True, False], [True, True]]), dim=1)
+        tensor([False,  True])
+    """
     return _truth_of(r.all_, input, dim, keepdim)
 
 
@@ -112,12 +160,24 @@ def _truth_of(op: r.Reduction, input: Tensor, dim: Dims, keepdim: bool) -> Tenso
 
 
 def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
-    """Index of the greatest element along a dimension, or in the flattened tensor."""
+    """Index of the greatest element along a dimension, or in the flattened tensor.
+
+    Example:
+
+        >>> torch.argmax(torch.tensor([[1.0, 4.0], [3.0, 2.0]]), dim=1)
+        tensor([1, 0])
+    """
     return _arg(ex.argmax, input, dim, keepdim)
 
 
 def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
-    """Index of the least element along a dimension, or in the flattened tensor."""
+    """Index of the least element along a dimension, or in the flattened tensor.
+
+    Example:
+
+        >>> torch.argmin(torch.tensor([[1.0, 4.0], [3.0, 2.0]]), dim=1)
+        tensor([0, 1])
+    """
     return _arg(ex.argmin, input, dim, keepdim)
 
 
@@ -156,14 +216,30 @@ def _lying(input_layout: Layout, dim: int) -> tuple[int, bool, bool]:
 def max(
     input: Tensor, dim: int | Tensor | None = None, keepdim: bool = False, *, other: Tensor | None = None
 ) -> Tensor | return_types.max:
-    """The greatest element; with `dim`, (values, indices) along it; with a tensor, the elementwise maximum."""
+    """The greatest element; with `dim`, (values, indices) along it; with a tensor, the elementwise maximum.
+
+    Example:
+
+        >>> torch.max(torch.tensor([[1.0, 4.0], [3.0, 2.0]]), dim=1)
+        numod.return_types.max(
+        values=tensor([4., 3.]),
+        indices=tensor([1, 0]))
+    """
     return _extremum(r.amax, ex.max_, t.maximum, return_types.max, input, dim if other is None else other, keepdim)
 
 
 def min(
     input: Tensor, dim: int | Tensor | None = None, keepdim: bool = False, *, other: Tensor | None = None
 ) -> Tensor | return_types.min:
-    """The least element; with `dim`, (values, indices) along it; with a tensor, the elementwise minimum."""
+    """The least element; with `dim`, (values, indices) along it; with a tensor, the elementwise minimum.
+
+    Example:
+
+        >>> torch.min(torch.tensor([[1.0, 4.0], [3.0, 2.0]]), dim=1)
+        numod.return_types.min(
+        values=tensor([1., 2.]),
+        indices=tensor([0, 1]))
+    """
     return _extremum(r.amin, ex.min_, t.minimum, return_types.min, input, dim if other is None else other, keepdim)
 
 
@@ -210,6 +286,11 @@ def var(
     """Variance over dimensions, divided by n - correction (1 by default).
 
     Mean and squares are of float64, so that a large mean costs no accuracy.
+
+    Example:
+
+        >>> torch.var(torch.tensor([1.0, 3.0]))
+        tensor(2.)
     """
     return to(_var_mean(input, dim, unbiased, keepdim, correction)[0], input.dtype.to_real())
 
@@ -222,7 +303,13 @@ def std(
     *,
     correction: float | None = None,
 ) -> Tensor:
-    """Square root of `var`, also of one beyond the dtype's range."""
+    """Square root of `var`, also of one beyond the dtype's range.
+
+    Example:
+
+        >>> torch.std(torch.tensor([1.0, 3.0]))
+        tensor(1.4142)
+    """
     return to(t.deviation(_var_mean(input, dim, unbiased, keepdim, correction)[0]), input.dtype.to_real())
 
 
@@ -234,7 +321,13 @@ def var_mean(
     *,
     correction: float | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """(variance, mean) over dimensions."""
+    """(variance, mean) over dimensions.
+
+    Example:
+
+        >>> torch.var_mean(torch.tensor([1.0, 3.0]))
+        (tensor(2.), tensor(2.))
+    """
     variance, middle, dims = _var_mean(input, dim, unbiased, keepdim, correction)
     return with_shared_node(
         "var_mean", to(variance, input.dtype.to_real()), to(middle if keepdim else squeeze(middle, dims), input.dtype)
@@ -249,7 +342,13 @@ def std_mean(
     *,
     correction: float | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """(standard deviation, mean) over dimensions."""
+    """(standard deviation, mean) over dimensions.
+
+    Example:
+
+        >>> torch.std_mean(torch.tensor([1.0, 3.0]))
+        (tensor(1.4142), tensor(2.))
+    """
     variance, middle, dims = _var_mean(input, dim, unbiased, keepdim, correction)
     return with_shared_node(
         "std_mean",
@@ -286,7 +385,13 @@ def _var_mean(
 
 
 def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
-    """log(sum(exp(x))) over dimensions, shifted by the maximum so that nothing overflows."""
+    """log(sum(exp(x))) over dimensions, shifted by the maximum so that nothing overflows.
+
+    Example:
+
+        >>> torch.logsumexp(torch.tensor([[0.0, 0.0]]), dim=1)
+        tensor([0.6931])
+    """
     dims = normalize_dims(dim, input.ndim)
     input = input if input.dtype.differentiable else to(input, dtypes.get_default_dtype())
     if prod(input.shape[d] for d in dims) == 0:
@@ -343,5 +448,11 @@ def norm(
 
 
 def count_nonzero(input: Tensor, dim: Dims = None) -> Tensor:
-    """Number of elements that are not zero."""
+    """Number of elements that are not zero.
+
+    Example:
+
+        >>> torch.count_nonzero(torch.tensor([0, 1, 2]))
+        tensor(2)
+    """
     return sum(input != 0, dim)

@@ -43,6 +43,11 @@ def quantile(
 ) -> Tensor:
     """Quantiles `q` (in [0, 1]) along a dimension or of all elements, NaN if there is one; a vector q adds a first
     dimension.
+
+    Example:
+
+        >>> torch.quantile(torch.tensor([0.0, 1.0, 2.0, 3.0]), 0.5)
+        tensor(1.5000)
     """
     return _quantile("quantile", input, q, dim, keepdim, interpolation, False)
 
@@ -109,7 +114,13 @@ def _reduced_shape(input: Tensor, dim: int | None, keepdim: bool) -> tuple[int, 
 
 
 def nanmean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
-    """Mean over dimensions (all by default) of the elements that are not NaN."""
+    """Mean over dimensions (all by default) of the elements that are not NaN.
+
+    Example:
+
+        >>> torch.nanmean(torch.tensor([1.0, torch.nan, 3.0]))
+        tensor(2.)
+    """
     if not input.is_floating_point() and dtype is None:
         raise RuntimeError(
             f"nanmean(): expected input to have floating point or complex dtype but got {input.dtype.short}"
@@ -119,7 +130,15 @@ def nanmean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DT
 
 
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> return_types.aminmax:
-    """(min, max) along a dimension, or of all; gradients are shared evenly between equal elements."""
+    """(min, max) along a dimension, or of all; gradients are shared evenly between equal elements.
+
+    Example:
+
+        >>> torch.aminmax(torch.tensor([1.0, 4.0, 2.0]))
+        numod.return_types.aminmax(
+        min=tensor(1.),
+        max=tensor(4.))
+    """
     if dim is None and not input.numel():
         raise RuntimeError(
             "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity."
@@ -132,6 +151,12 @@ def cov(
 ) -> Tensor:
     """Covariance matrix of variables (rows) by observations (columns), with whole-number and real weights of
     observations.
+
+    Example:
+
+        >>> torch.cov(torch.tensor([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]))
+        tensor([[ 1., -1.],
+                [-1.,  1.]])
     """
     if input.ndim > 2:
         raise RuntimeError(
@@ -188,7 +213,14 @@ def _observation_weights(n: int, fweights: Tensor | None, aweights: Tensor | Non
 
 
 def corrcoef(input: Tensor) -> Tensor:
-    """Pearson correlation coefficients of variables (rows) by observations (columns)."""
+    """Pearson correlation coefficients of variables (rows) by observations (columns).
+
+    Example:
+
+        >>> torch.corrcoef(torch.tensor([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]))
+        tensor([[ 1., -1.],
+                [-1.,  1.]])
+    """
     if input.ndim > 2:
         raise RuntimeError(
             f"corrcoef(): expected input to have two or fewer dimensions but got an input with {input.ndim} dimensions"
@@ -206,7 +238,13 @@ def corrcoef(input: Tensor) -> Tensor:
 
 
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
-    """Slices of a dimension whose p-norm exceeds `maxnorm` scaled down to it."""
+    """Slices of a dimension whose p-norm exceeds `maxnorm` scaled down to it.
+
+    Example:
+
+        >>> torch.renorm(torch.tensor([[3.0, 4.0]]), p=2, dim=0, maxnorm=1.0)
+        tensor([[0.6000, 0.8000]])
+    """
     if p <= 0:
         raise RuntimeError("renorm: non-positive-norm not supported")
     if input.ndim < 2:
@@ -219,5 +257,11 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
 
 
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
-    """The p-norm of input - other."""
+    """The p-norm of input - other.
+
+    Example:
+
+        >>> torch.dist(torch.tensor([0.0, 0.0]), torch.tensor([3.0, 4.0]))
+        tensor(5.)
+    """
     return norm(input - other, p)

@@ -42,6 +42,11 @@ def searchsorted(
     """Insertion points in sorted rows: how many elements are less than the value or, with `right`, not greater.
 
     `sorter` gives the order of unsorted rows.
+
+    Example:
+
+        >>> torch.searchsorted(torch.tensor([1, 3, 5]), torch.tensor([3, 4]))
+        tensor([1, 2])
     """
     if side not in (None, "left", "right"):
         raise RuntimeError(f"numod.searchsorted(): side can only be 'left' or 'right' but got {side}")
@@ -90,6 +95,11 @@ def _check_search(edges: Tensor, values: Tensor, sorter: Tensor | None) -> None:
 def bucketize(input: Tensor | float, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
     """The index of the bucket each value falls into, for sorted boundaries; with `right` a value equal to a boundary
     belongs above it.
+
+    Example:
+
+        >>> torch.bucketize(torch.tensor([3, 6, 9]), torch.tensor([1, 3, 5, 7]))
+        tensor([1, 3, 4])
     """
     if boundaries.ndim != 1:
         raise RuntimeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
@@ -99,7 +109,13 @@ def bucketize(input: Tensor | float, boundaries: Tensor, *, out_int32: bool = Fa
 def isin(
     elements: Tensor | float, test_elements: Tensor | float, *, assume_unique: bool = False, invert: bool = False
 ) -> Tensor:
-    """Whether each element is among `test_elements`."""
+    """Whether each element is among `test_elements`.
+
+    Example:
+
+        >>> torch.isin(torch.tensor([1, 2, 3]), torch.tensor([2, 3]))
+        tensor([False,  True,  True])
+    """
     arguments = elements, test_elements
     if not any(isinstance(argument, Tensor) for argument in arguments) or not all(
         isinstance(argument, (Tensor, int, float)) for argument in arguments
@@ -125,6 +141,11 @@ def isin(
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
     """Number of occurrences of each value in a vector of non-negative integers, or their sums of weights; of at least
     `minlength` bins.
+
+    Example:
+
+        >>> torch.bincount(torch.tensor([0, 1, 1, 3]))
+        tensor([1, 2, 0, 1])
     """
     if minlength < 0:
         raise RuntimeError("minlength should be >= 0")
@@ -221,7 +242,13 @@ def _check_bins(name: str, input: Tensor, bins: int) -> None:
 
 
 def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
-    """Histogram of `bins` equal bins over [min, max], by default the data's range; elements outside are not counted."""
+    """Histogram of `bins` equal bins over [min, max], by default the data's range; elements outside are not counted.
+
+    Example:
+
+        >>> torch.histc(torch.tensor([1.0, 2.0, 1.0]), bins=4, min=0, max=3)
+        tensor([0., 2., 1., 0.])
+    """
     _check_bins("histc", input, bins)
     low, high = _limits("numod.histc", input, min, max, around=1.0)
     flat = reshape(input.detach(), -1)

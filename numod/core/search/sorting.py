@@ -41,7 +41,15 @@ def _along(op: Op, input: Tensor, dim: int, attributes: tuple) -> tuple[Tensor, 
 
 
 def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool | None = None) -> return_types.sort:
-    """(values, indices) sorted along a dimension. NaN sorts as the largest; the order is always stable."""
+    """(values, indices) sorted along a dimension. NaN sorts as the largest; the order is always stable.
+
+    Example:
+
+        >>> torch.sort(torch.tensor([3.0, 1.0, 2.0]))
+        numod.return_types.sort(
+        values=tensor([1., 2., 3.]),
+        indices=tensor([1, 2, 0]))
+    """
     dim = normalize_dim(dim, input.ndim)
     if (orders := memory_order(input._layout)) is not None:
         order, back = orders
@@ -51,17 +59,37 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool
 
 
 def argsort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Tensor:
-    """The indices that sort along a dimension."""
+    """The indices that sort along a dimension.
+
+    Example:
+
+        >>> torch.argsort(torch.tensor([3.0, 1.0, 2.0]))
+        tensor([1, 2, 0])
+    """
     return sort(input, dim, descending).indices
 
 
 def msort(input: Tensor) -> Tensor:
-    """Sorted along the first dimension."""
+    """Sorted along the first dimension.
+
+    Example:
+
+        >>> torch.msort(torch.tensor([3, 1, 2]))
+        tensor([1, 2, 3])
+    """
     return sort(input, 0).values
 
 
 def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> return_types.topk:
-    """(values, indices) of the k largest (or smallest) elements along a dimension, in order if `sorted`."""
+    """(values, indices) of the k largest (or smallest) elements along a dimension, in order if `sorted`.
+
+    Example:
+
+        >>> torch.topk(torch.tensor([1.0, 3.0, 2.0]), 2)
+        numod.return_types.topk(
+        values=tensor([3., 2.]),
+        indices=tensor([1, 2]))
+    """
     dim, k = normalize_dim(-1 if dim is None else dim, input.ndim), index(k)
     n = input.shape[dim] if input.ndim else 1
     if input.dtype is dtypes.bool_:
@@ -81,7 +109,15 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
 
 
 def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> return_types.kthvalue:
-    """(values, indices) of the k-th smallest element (from 1) along a dimension."""
+    """(values, indices) of the k-th smallest element (from 1) along a dimension.
+
+    Example:
+
+        >>> torch.kthvalue(torch.tensor([3.0, 1.0, 2.0]), 2)
+        numod.return_types.kthvalue(
+        values=tensor(2.),
+        indices=tensor(2))
+    """
     dim, k = normalize_dim(dim, input.ndim), index(k)
     n = input.shape[dim] if input.ndim else 1
     _expect_elements("kthvalue", n, dim)
@@ -125,6 +161,11 @@ def _of_sorted(both: return_types.sort, dim: int, rank: int, aim: int) -> tuple[
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor | return_types.median:
     """The median (of an even number of elements the lower), NaN if there is one; with `dim`, (values, indices) along
     it.
+
+    Example:
+
+        >>> torch.median(torch.tensor([3.0, 1.0, 2.0]))
+        tensor(2.)
     """
     return _middle(sl.MEDIAN, return_types.median, input, dim, keepdim)
 
@@ -159,6 +200,13 @@ def _middle(aim: int, kind: type, input: Tensor, dim: int | None, keepdim: bool)
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> return_types.mode:
     """(values, indices): the most frequent element along a dimension (of several the smallest), and its last
     position.
+
+    Example:
+
+        >>> torch.mode(torch.tensor([1, 2, 2, 3]))
+        numod.return_types.mode(
+        values=tensor(2),
+        indices=tensor(2))
     """
     dim = normalize_dim(dim, input.ndim)
     if not input.ndim:

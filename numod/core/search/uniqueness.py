@@ -26,6 +26,11 @@ def unique(
     """The distinct elements (or slices of a dimension), sorted.
 
     With `return_inverse` also the index of each input among them, with `return_counts` their counts.
+
+    Example:
+
+        >>> torch.unique(torch.tensor([3, 1, 3]))
+        tensor([1, 3])
     """
     slices, rows = _rows(input, dim)
     if rows.ndim == 1:
@@ -40,7 +45,13 @@ def unique(
 def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Tensor | tuple[Tensor, ...]:
-    """The first of each run of equal elements (or slices of a dimension), in order; further results as in `unique`."""
+    """The first of each run of equal elements (or slices of a dimension), in order; further results as in `unique`.
+
+    Example:
+
+        >>> torch.unique_consecutive(torch.tensor([1, 1, 2, 1]))
+        tensor([1, 2, 1])
+    """
     slices, rows = _rows(input, dim)
     return _results(
         "unique_consecutive", input, dim, slices, apply(runs.runs, (rows,)), None, return_inverse, return_counts

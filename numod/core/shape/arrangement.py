@@ -47,7 +47,13 @@ OUT = "hstack vstack dstack column_stack row_stack repeat_interleave narrow_copy
 
 
 def tile(input: Tensor, *times: int, dims: Sequence[int] | None = None) -> Tensor:
-    """The tensor repeated along each dimension; with fewer repeats than dimensions, for the last dimensions."""
+    """The tensor repeated along each dimension; with fewer repeats than dimensions, for the last dimensions.
+
+    Example:
+
+        >>> torch.tile(torch.tensor([1, 2]), (2,))
+        tensor([1, 2, 1, 2])
+    """
     dims = _sizes(times if dims is None else (tuple(dims),))
     return repeat(input, (1,) * (input.ndim - len(dims)) + dims)
 
@@ -63,6 +69,11 @@ def repeat_interleave(
     tensor.
 
     With a single tensor of counts, index k repeated counts[k] times.
+
+    Example:
+
+        >>> torch.repeat_interleave(torch.tensor([1, 2]), 2)
+        tensor([1, 1, 2, 2])
     """
     return (
         _indices_repeated(input)
@@ -116,7 +127,14 @@ def _indices_repeated(repeats: Tensor) -> Tensor:
 
 
 def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
-    """Rotated k times by 90 degrees in the plane of two dimensions, from the first towards the second."""
+    """Rotated k times by 90 degrees in the plane of two dimensions, from the first towards the second.
+
+    Example:
+
+        >>> torch.rot90(torch.tensor([[1, 2], [3, 4]]))
+        tensor([[2, 4],
+                [1, 3]])
+    """
     if len(dims) != 2:
         raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
     if input.ndim < 2:
@@ -133,14 +151,28 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
 
 
 def fliplr(input: Tensor) -> Tensor:
-    """Left-right flip: dimension 1 in reverse order."""
+    """Left-right flip: dimension 1 in reverse order.
+
+    Example:
+
+        >>> torch.fliplr(torch.tensor([[1, 2], [3, 4]]))
+        tensor([[2, 1],
+                [4, 3]])
+    """
     if input.ndim < 2:
         raise RuntimeError("Input must be >= 2-d.")
     return flip(input, 1)
 
 
 def flipud(input: Tensor) -> Tensor:
-    """Up-down flip: dimension 0 in reverse order."""
+    """Up-down flip: dimension 0 in reverse order.
+
+    Example:
+
+        >>> torch.flipud(torch.tensor([[1, 2], [3, 4]]))
+        tensor([[3, 4],
+                [1, 2]])
+    """
     if input.ndim < 1:
         raise RuntimeError("Input must be >= 1-d.")
     return flip(input, 0)
@@ -157,7 +189,13 @@ def tensor_split(
     sections: int | None = None,
     indices: Sequence[int] | None = None,
 ) -> tuple[Tensor, ...]:
-    """A number of nearly equal parts along a dimension, or the parts between indices; views."""
+    """A number of nearly equal parts along a dimension, or the parts between indices; views.
+
+    Example:
+
+        >>> torch.tensor_split(torch.arange(5), 2)
+        (tensor([0, 1, 2]), tensor([3, 4]))
+    """
     indices_or_sections = _the_argument("tensor_split", indices_or_sections, sections, indices)
     if not input.ndim:
         raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
@@ -272,12 +310,24 @@ def _same_kind(tensors: tuple, results: list[Tensor]) -> Tensor | tuple[Tensor, 
 
 
 def atleast_1d(*tensors: Tensor) -> Tensor | tuple[Tensor, ...]:
-    """Scalars as vectors of one element; other tensors unchanged."""
+    """Scalars as vectors of one element; other tensors unchanged.
+
+    Example:
+
+        >>> torch.atleast_1d(torch.tensor(3.0))
+        tensor([3.])
+    """
     return _same_kind(tensors, [reshape(tensor, 1) if not tensor.ndim else tensor for tensor in _unpacked(tensors)])
 
 
 def atleast_2d(*tensors: Tensor) -> Tensor | tuple[Tensor, ...]:
-    """Scalars and vectors as a row of a matrix; other tensors unchanged."""
+    """Scalars and vectors as a row of a matrix; other tensors unchanged.
+
+    Example:
+
+        >>> torch.atleast_2d(torch.tensor([1.0, 2.0])).shape
+        numod.Size([1, 2])
+    """
     return _same_kind(
         tensors,
         [
@@ -288,30 +338,62 @@ def atleast_2d(*tensors: Tensor) -> Tensor | tuple[Tensor, ...]:
 
 
 def atleast_3d(*tensors: Tensor) -> Tensor | tuple[Tensor, ...]:
-    """Scalars as (1, 1, 1), vectors as (1, n, 1), matrices as (m, n, 1); other tensors unchanged."""
+    """Scalars as (1, 1, 1), vectors as (1, n, 1), matrices as (m, n, 1); other tensors unchanged.
+
+    Example:
+
+        >>> torch.atleast_3d(torch.tensor([1.0, 2.0])).shape
+        numod.Size([1, 2, 1])
+    """
     return _same_kind(
         tensors, [tensor if tensor.ndim > 2 else unsqueeze(atleast_2d(tensor), -1) for tensor in _unpacked(tensors)]
     )
 
 
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
-    """Tensors concatenated along dimension 1, vectors along 0."""
+    """Tensors concatenated along dimension 1, vectors along 0.
+
+    Example:
+
+        >>> torch.hstack([torch.tensor([1, 2]), torch.tensor([3])])
+        tensor([1, 2, 3])
+    """
     parts = _converted("hstack", tensors, atleast_1d)
     return cat(parts, 0 if parts[0].ndim == 1 else 1)
 
 
 def vstack(tensors: Sequence[Tensor]) -> Tensor:
-    """Tensors concatenated along dimension 0, vectors as rows."""
+    """Tensors concatenated along dimension 0, vectors as rows.
+
+    Example:
+
+        >>> torch.vstack([torch.tensor([1, 2]), torch.tensor([3, 4])])
+        tensor([[1, 2],
+                [3, 4]])
+    """
     return cat(_converted("vstack", tensors, atleast_2d), 0)
 
 
 def dstack(tensors: Sequence[Tensor]) -> Tensor:
-    """Tensors concatenated along dimension 2."""
+    """Tensors concatenated along dimension 2.
+
+    Example:
+
+        >>> torch.dstack([torch.tensor([1, 2]), torch.tensor([3, 4])]).shape
+        numod.Size([1, 2, 2])
+    """
     return cat(_converted("dstack", tensors, atleast_3d), 2)
 
 
 def column_stack(tensors: Sequence[Tensor]) -> Tensor:
-    """Tensors concatenated along dimension 1, scalars and vectors as columns."""
+    """Tensors concatenated along dimension 1, scalars and vectors as columns.
+
+    Example:
+
+        >>> torch.column_stack([torch.tensor([1, 2]), torch.tensor([3, 4])])
+        tensor([[1, 3],
+                [2, 4]])
+    """
     return hstack(
         _converted(
             "column_stack", tensors, lambda tensor: reshape(tensor, (tensor.numel(), 1)) if tensor.ndim <= 1 else tensor
@@ -331,7 +413,14 @@ def _converted(name: str, tensors: Sequence[Tensor], convert: object) -> list[Te
 
 
 def block_diag(*tensors: Tensor) -> Tensor:
-    """A matrix with the tensors (vectors as rows) along its diagonal, 0 elsewhere."""
+    """A matrix with the tensors (vectors as rows) along its diagonal, 0 elsewhere.
+
+    Example:
+
+        >>> torch.block_diag(torch.ones(1, 2), torch.tensor([[3.0]]))
+        tensor([[1., 1., 0.],
+                [0., 0., 3.]])
+    """
     for k, tensor in enumerate(tensors):
         if tensor.ndim > 2:
             raise RuntimeError(
@@ -355,7 +444,13 @@ def block_diag(*tensors: Tensor) -> Tensor:
 
 
 def broadcast_shapes(*shapes: Sequence[int] | int) -> tuple[int, ...]:
-    """The shape to which all shapes broadcast."""
+    """The shape to which all shapes broadcast.
+
+    Example:
+
+        >>> torch.broadcast_shapes((2, 1), (3,))
+        numod.Size([2, 3])
+    """
     from ...device import Size
 
     return Size(
@@ -366,7 +461,13 @@ def broadcast_shapes(*shapes: Sequence[int] | int) -> tuple[int, ...]:
 
 
 def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """The tensors expanded to their common broadcast shape; views, or the tensors themselves."""
+    """The tensors expanded to their common broadcast shape; views, or the tensors themselves.
+
+    Example:
+
+        >>> [x.shape for x in torch.broadcast_tensors(torch.ones(2, 1), torch.ones(3))]
+        [numod.Size([2, 3]), numod.Size([2, 3])]
+    """
     tensors = tuple(_unpacked(tensors))
     shape = _broadcast("broadcast_tensors", [tensor.shape for tensor in tensors])
     return tuple(tensor if tensor.shape == shape else expand(tensor, shape) for tensor in tensors)
@@ -376,6 +477,12 @@ def meshgrid(*tensors: Tensor, indexing: str | None = None) -> tuple[Tensor, ...
     """Coordinates of a grid: each vector along its own dimension, expanded to the grid's shape.
 
     "xy" swaps the first two dimensions.
+
+    Example:
+
+        >>> x, y = torch.meshgrid(torch.arange(2), torch.arange(3), indexing="ij")
+        >>> x.shape, y[0]
+        (numod.Size([2, 3]), tensor([0, 1, 2]))
     """
     vectors = _unpacked(tensors)
     if not vectors:
@@ -405,7 +512,16 @@ def meshgrid(*tensors: Tensor, indexing: str | None = None) -> tuple[Tensor, ...
 
 
 def cartesian_prod(*tensors: Tensor) -> Tensor:
-    """The Cartesian product of vectors, one combination per row; a single vector itself."""
+    """The Cartesian product of vectors, one combination per row; a single vector itself.
+
+    Example:
+
+        >>> torch.cartesian_prod(torch.tensor([1, 2]), torch.tensor([3, 4]))
+        tensor([[1, 3],
+                [1, 4],
+                [2, 3],
+                [2, 4]])
+    """
     vectors = _unpacked(tensors)
     for vector in vectors:
         if vector.ndim != 1:
@@ -414,7 +530,15 @@ def cartesian_prod(*tensors: Tensor) -> Tensor:
 
 
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
-    """All combinations of r elements of a vector, in order, one per row."""
+    """All combinations of r elements of a vector, in order, one per row.
+
+    Example:
+
+        >>> torch.combinations(torch.tensor([1, 2, 3]))
+        tensor([[1, 2],
+                [1, 3],
+                [2, 3]])
+    """
     if input.ndim != 1:
         raise RuntimeError(f"Expect a 1D vector, but got shape {list(input.shape)}")
     if r < 0:

@@ -47,7 +47,14 @@ def view_as(self: Tensor, other: Tensor) -> Tensor:
 
 
 def reshape(input: Tensor, *sizes: int, shape: Sequence[int] | None = None) -> Tensor:
-    """The same elements in another shape; a view where possible. One size may be -1."""
+    """The same elements in another shape; a view where possible. One size may be -1.
+
+    Example:
+
+        >>> torch.reshape(torch.arange(6), (2, 3))
+        tensor([[0, 1, 2],
+                [3, 4, 5]])
+    """
     sizes, fits = _sizes(input._layout, *flat(sizes if shape is None else (tuple(shape),)))
     if not fits:
         input = apply(t.row_major, (input,))
@@ -92,7 +99,13 @@ def _sizes(input_layout: Layout, *shape: int) -> tuple[tuple[int, ...], bool]:
 
 
 def permute(input: Tensor, *order: int, dims: Sequence[int] | None = None) -> Tensor:
-    """Dimensions in the given order; a view."""
+    """Dimensions in the given order; a view.
+
+    Example:
+
+        >>> torch.permute(torch.ones(2, 3, 4), (2, 0, 1)).shape
+        numod.Size([4, 2, 3])
+    """
     return apply(v.permute, (input,), (_order(input._layout.ndim, *flat(order if dims is None else (tuple(dims),))),))
 
 
@@ -120,7 +133,13 @@ def memory_order(input_layout: Layout) -> tuple[list[int], list[int]] | None:
 
 
 def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
-    """Two dimensions swapped; a view."""
+    """Two dimensions swapped; a view.
+
+    Example:
+
+        >>> torch.transpose(torch.ones(2, 3), 0, 1).shape
+        numod.Size([3, 2])
+    """
     return apply(v.permute, (input,), (_exchanged(input._layout.ndim, dim0, dim1),))
 
 
@@ -134,19 +153,37 @@ def _exchanged(ndim: int, dim0: int, dim1: int) -> tuple[int, ...]:
 
 
 def t_(input: Tensor) -> Tensor:
-    """A matrix transposed; a vector or scalar as it is; a view."""
+    """A matrix transposed; a vector or scalar as it is; a view.
+
+    Example:
+
+        >>> torch.t(torch.ones(2, 3)).shape
+        numod.Size([3, 2])
+    """
     if input.ndim > 2:
         raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D")
     return transpose(input, 0, -1)
 
 
 def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
-    """Two dimensions swapped; a view."""
+    """Two dimensions swapped; a view.
+
+    Example:
+
+        >>> torch.swapaxes(torch.ones(2, 3), 0, 1).shape
+        numod.Size([3, 2])
+    """
     return transpose(input, axis0, axis1)
 
 
 def movedim(input: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
-    """Dimensions moved to other positions, the others in their order; a view."""
+    """Dimensions moved to other positions, the others in their order; a view.
+
+    Example:
+
+        >>> torch.movedim(torch.ones(2, 3, 4), 0, 2).shape
+        numod.Size([3, 4, 2])
+    """
     dim_lists = [[dims] if isinstance(dims, WHOLE) else list(dims) for dims in (source, destination)]
     if len(dim_lists[0]) != len(dim_lists[1]):
         raise RuntimeError(
@@ -181,7 +218,14 @@ def expand_as(input: Tensor, other: Tensor) -> Tensor:
 
 
 def broadcast_to(input: Tensor, *sizes: int, size: Sequence[int] | None = None) -> Tensor:
-    """Expanded to a size."""
+    """Expanded to a size.
+
+    Example:
+
+        >>> torch.broadcast_to(torch.tensor([1, 2]), (2, 2))
+        tensor([[1, 2],
+                [1, 2]])
+    """
     return expand(input, *sizes, size=size)
 
 
@@ -201,17 +245,35 @@ def sum_to_size(input: Tensor, *sizes: int, size: Sequence[int] | None = None) -
 
 
 def unsqueeze(input: Tensor, dim: int) -> Tensor:
-    """A dimension of size 1 inserted before `dim`."""
+    """A dimension of size 1 inserted before `dim`.
+
+    Example:
+
+        >>> torch.unsqueeze(torch.tensor([1, 2]), 0)
+        tensor([[1, 2]])
+    """
     return apply(v.unsqueeze, (input,), (normalize_dim(dim, input.ndim + 1),))
 
 
 def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
-    """Dimensions of size 1 removed, all or the given ones."""
+    """Dimensions of size 1 removed, all or the given ones.
+
+    Example:
+
+        >>> torch.squeeze(torch.ones(1, 2, 1)).shape
+        numod.Size([2])
+    """
     return apply(v.squeeze, (input,), (normalize_dims(dim, input.ndim),))
 
 
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-    """Dimensions start_dim to end_dim (inclusive) as one."""
+    """Dimensions start_dim to end_dim (inclusive) as one.
+
+    Example:
+
+        >>> torch.flatten(torch.ones(2, 3, 4), start_dim=1).shape
+        numod.Size([2, 12])
+    """
     shape = _flat(input._layout, start_dim, end_dim)
     return input if shape is None else reshape(input, shape)
 
@@ -232,7 +294,13 @@ def _flat(input_layout: Layout, start_dim: int, end_dim: int) -> tuple[int, ...]
 
 
 def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
-    """One dimension as several."""
+    """One dimension as several.
+
+    Example:
+
+        >>> torch.unflatten(torch.ones(4, 6), 1, (2, 3)).shape
+        numod.Size([4, 2, 3])
+    """
     dim = normalize_dim(dim, input.ndim)
     sizes = tuple(sizes)
     known_size = prod(n for n in sizes if n != -1)
@@ -251,7 +319,13 @@ def ravel(input: Tensor) -> Tensor:
 
 
 def narrow(input: Tensor, dim: int, start: Tensor | int, length: int) -> Tensor:
-    """`length` elements of a dimension from `start` on."""
+    """`length` elements of a dimension from `start` on.
+
+    Example:
+
+        >>> torch.narrow(torch.arange(5), 0, 1, 3)
+        tensor([1, 2, 3])
+    """
     return apply(v.slice_, (input,), _span(input._layout, dim, start, length))
 
 
@@ -278,7 +352,13 @@ def _span(input_layout: Layout, dim: int, start: int | Tensor, length: int) -> t
 
 
 def select(input: Tensor, dim: int, index: int) -> Tensor:
-    """One index of a dimension, which is removed; a view."""
+    """One index of a dimension, which is removed; a view.
+
+    Example:
+
+        >>> torch.select(torch.tensor([[1, 2], [3, 4]]), 1, 0)
+        tensor([1, 3])
+    """
     return apply(v.select, (input,), _place(input._layout, dim, index))
 
 
@@ -294,7 +374,14 @@ def _place(input_layout: Layout, dim: int, index: int) -> tuple[int, int]:
 
 
 def as_strided(input: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Tensor:
-    """A view of any sizes and strides over the storage. Raises RuntimeError if it would leave the storage."""
+    """A view of any sizes and strides over the storage. Raises RuntimeError if it would leave the storage.
+
+    Example:
+
+        >>> torch.as_strided(torch.arange(6), (2, 2), (3, 1))
+        tensor([[0, 1],
+                [3, 4]])
+    """
     offset = input._offset if storage_offset is None else storage_offset
     size, stride = tuple(size), tuple(stride)
     if len(size) != len(stride):
@@ -315,7 +402,13 @@ def as_strided(input: Tensor, size: Sequence[int], stride: Sequence[int], storag
 
 
 def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """The diagonal of two dimensions, as the last dimension of a view."""
+    """The diagonal of two dimensions, as the last dimension of a view.
+
+    Example:
+
+        >>> torch.diagonal(torch.tensor([[1, 2], [3, 4]]))
+        tensor([1, 4])
+    """
     dim1, dim2 = normalize_dim(dim1, input.ndim), normalize_dim(dim2, input.ndim)
     if dim1 == dim2:
         raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
@@ -334,6 +427,11 @@ def split(
     (The method's argument is called `split_size`.)
 
     Where gradients are recorded they cannot be written to.
+
+    Example:
+
+        >>> torch.split(torch.arange(5), 2)
+        (tensor([0, 1]), tensor([2, 3]), tensor([4]))
     """
     return _of_several(
         "Split", unsafe_split(tensor, split_size if split_size_or_sections is None else split_size_or_sections, dim)
@@ -384,6 +482,11 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """At most `chunks` parts of equal size, the last perhaps smaller; views.
 
     Where gradients are recorded they cannot be written to.
+
+    Example:
+
+        >>> torch.chunk(torch.arange(5), 2)
+        (tensor([0, 1, 2]), tensor([3, 4]))
     """
     return _of_several("Split", unsafe_chunk(input, chunks, dim))
 
@@ -399,7 +502,13 @@ def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]
 
 
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
-    """The slices along a dimension; views. Where gradients are recorded they cannot be written to."""
+    """The slices along a dimension; views. Where gradients are recorded they cannot be written to.
+
+    Example:
+
+        >>> torch.unbind(torch.tensor([[1, 2], [3, 4]]))
+        (tensor([1, 2]), tensor([3, 4]))
+    """
     dim = normalize_dim(dim, input.ndim)
     if not input.ndim:
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")
@@ -407,7 +516,13 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
 
 
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
-    """Tensors concatenated along a dimension. Empty one-dimensional tensors are skipped, as in PyTorch."""
+    """Tensors concatenated along a dimension. Empty one-dimensional tensors are skipped, as in PyTorch.
+
+    Example:
+
+        >>> torch.cat([torch.tensor([1, 2]), torch.tensor([3])])
+        tensor([1, 2, 3])
+    """
     if isinstance(tensors, Tensor):
         raise TypeError("cat(): argument 'tensors' (position 1) must be tuple of Tensors, not Tensor")
     tensors = tuple(tensors)
@@ -462,7 +577,14 @@ def _joining(dim: int, *layouts: Layout) -> tuple[int, tuple[int, ...], bool, DT
 
 
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
-    """Tensors of equal shape concatenated along a new dimension."""
+    """Tensors of equal shape concatenated along a new dimension.
+
+    Example:
+
+        >>> torch.stack([torch.tensor([1, 2]), torch.tensor([3, 4])])
+        tensor([[1, 2],
+                [3, 4]])
+    """
     if isinstance(tensors, Tensor):
         raise TypeError("stack(): argument 'tensors' (position 1) must be tuple of Tensors, not Tensor")
     tensors = tuple(tensors)

@@ -26,19 +26,40 @@ def _expect_matrix(name: str, input: Tensor) -> None:
 
 
 def tril(input: Tensor, diagonal: int = 0) -> Tensor:
-    """Matrices (..., M, N) with 0 above a diagonal."""
+    """Matrices (..., M, N) with 0 above a diagonal.
+
+    Example:
+
+        >>> torch.tril(torch.ones(2, 2))
+        tensor([[1., 0.],
+                [1., 1.]])
+    """
     _expect_matrix("tril", input)
     return apply(tr.band, (contiguous(input),), (-input.shape[-2], int(diagonal)))
 
 
 def triu(input: Tensor, diagonal: int = 0) -> Tensor:
-    """Matrices (..., M, N) with 0 below a diagonal."""
+    """Matrices (..., M, N) with 0 below a diagonal.
+
+    Example:
+
+        >>> torch.triu(torch.ones(2, 2))
+        tensor([[1., 1.],
+                [0., 1.]])
+    """
     _expect_matrix("triu", input)
     return apply(tr.band, (contiguous(input),), (int(diagonal), input.shape[-1]))
 
 
 def diag(input: Tensor, diagonal: int = 0) -> Tensor:
-    """A matrix with a vector on a diagonal, or the diagonal of a matrix."""
+    """A matrix with a vector on a diagonal, or the diagonal of a matrix.
+
+    Example:
+
+        >>> torch.diag(torch.tensor([1, 2]))
+        tensor([[1, 0],
+                [0, 2]])
+    """
     if input.ndim == 1:
         return diag_embed(input, diagonal)
     if input.ndim != 2:
@@ -49,6 +70,11 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
 def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """Matrices, in dimensions dim1 and dim2 of the result, with the last dimension of `input` on a diagonal and 0
     elsewhere.
+
+    Example:
+
+        >>> torch.diag_embed(torch.tensor([[1, 2]])).shape
+        numod.Size([1, 2, 2])
     """
     ndim = input.ndim + 1
     first, second = normalize_dim(dim1, ndim), normalize_dim(dim2, ndim)
@@ -63,12 +89,25 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
 
 
 def diagflat(input: Tensor, offset: int = 0) -> Tensor:
-    """The matrix with all elements of `input` on a diagonal."""
+    """The matrix with all elements of `input` on a diagonal.
+
+    Example:
+
+        >>> torch.diagflat(torch.tensor([1, 2]))
+        tensor([[1, 0],
+                [0, 2]])
+    """
     return diag_embed(input.reshape(-1), offset)
 
 
 def trace(input: Tensor) -> Tensor:
-    """The sum of the diagonal of a matrix."""
+    """The sum of the diagonal of a matrix.
+
+    Example:
+
+        >>> torch.trace(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
+        tensor(5.)
+    """
     if input.ndim != 2:
         raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim}")
     if input.dtype is dtypes.bool_:
@@ -88,7 +127,14 @@ def tril_indices(
     device: Device | str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Rows and columns, (2, count), of the elements on and below a diagonal of a (row, col) matrix, row by row."""
+    """Rows and columns, (2, count), of the elements on and below a diagonal of a (row, col) matrix, row by row.
+
+    Example:
+
+        >>> torch.tril_indices(2, 2)
+        tensor([[0, 1, 1],
+                [0, 0, 1]])
+    """
     return _indices("tril_indices", row, col, offset, False, dtype, device).requires_grad_(requires_grad)
 
 
@@ -102,7 +148,14 @@ def triu_indices(
     device: Device | str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Rows and columns, (2, count), of the elements on and above a diagonal of a (row, col) matrix, row by row."""
+    """Rows and columns, (2, count), of the elements on and above a diagonal of a (row, col) matrix, row by row.
+
+    Example:
+
+        >>> torch.triu_indices(2, 2)
+        tensor([[0, 0, 1],
+                [0, 1, 1]])
+    """
     return _indices("triu_indices", row, col, offset - 1, True, dtype, device).requires_grad_(requires_grad)
 
 

@@ -35,6 +35,11 @@ def stft(
 
     `center` pads half a frame at both ends by `pad_mode`; `normalized` divides by the root of n_fft; `onesided`
     (default for real signals) keeps half.
+
+    Example:
+
+        >>> torch.stft(torch.ones(16), n_fft=8, window=torch.ones(8), return_complex=True).shape
+        numod.Size([5, 9])
     """
     if return_complex is None and not input.is_complex() and (window is None or not window.is_complex()):
         raise RuntimeError(
