@@ -61,6 +61,13 @@ def backward(
     """Add the gradients of `tensors` (sums weighted by `grad_tensors`) to `.grad` of the leaves, or of `inputs` alone.
 
     Raises RuntimeError if a tensor requires no gradient, is no scalar and has no weight, or if the graph was freed.
+
+    Example:
+
+        >>> x = torch.tensor(3.0, requires_grad=True)
+        >>> torch.autograd.backward(x**2)
+        >>> x.grad
+        tensor(6.)
     """
     tensors = _tuple(tensors)
     targets = None if inputs is None else _tuple(inputs)
@@ -100,6 +107,12 @@ def grad(
 
     With `is_grads_batched`, `grad_outputs` and the gradients have an additional first dimension, and one backward pass
     computes all of its elements (`func.vmap`).
+
+    Example:
+
+        >>> x = torch.tensor(3.0, requires_grad=True)
+        >>> torch.autograd.grad(x**2, x)
+        (tensor(6.),)
     """
     outputs, inputs = _tuple(outputs), _tuple(inputs)
     if not inputs:

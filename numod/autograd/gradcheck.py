@@ -47,6 +47,12 @@ def gradcheck(
     passes must agree up to `nondet_tol`. `check_undefined_grad`: gradients must be None or 0 where no gradient reaches
     an output. The other options, which select PyTorch's further checks, have no effect. Raises GradcheckError naming
     the input, the index and both values, or returns False without `raise_exception`.
+
+    Example:
+
+        >>> x = torch.ones(2, dtype=torch.float64, requires_grad=True)
+        >>> torch.autograd.gradcheck(torch.exp, x)
+        True
     """
     if not (check_forward_ad or check_backward_ad):
         raise AssertionError("Expected at least one of check_forward_ad or check_backward_ad to be True")

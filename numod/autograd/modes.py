@@ -14,7 +14,13 @@ from ..core.apply import state
 
 
 def is_grad_enabled() -> bool:
-    """Whether the tape records on this thread."""
+    """Whether the tape records on this thread.
+
+    Example:
+
+        >>> torch.is_grad_enabled()
+        True
+    """
     return state.grad_enabled
 
 

@@ -14,7 +14,13 @@ from .probs_or_logits import ProbsOrLogits, bce
 
 
 class Bernoulli(ProbsOrLogits):
-    """1 with probability `probs`, otherwise 0."""
+    """1 with probability `probs`, otherwise 0.
+
+    Example:
+
+        >>> torch.distributions.Bernoulli(torch.tensor(0.25)).log_prob(torch.tensor(1.0)).exp()
+        tensor(0.2500)
+    """
 
     arg_constraints, support, has_enumerate_support = {"probs": c.unit_interval, "logits": c.real}, c.boolean, True
 

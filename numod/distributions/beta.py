@@ -14,6 +14,11 @@ class Beta(Distribution):
     """Density ~ x^(concentration1 - 1) (1 - x)^(concentration0 - 1) on [0, 1].
 
     It is the first entry of a Dirichlet of two.
+
+    Example:
+
+        >>> torch.distributions.Beta(torch.tensor(2.0), torch.tensor(2.0)).mean
+        tensor(0.5000)
     """
 
     arg_constraints = {"concentration1": c.positive, "concentration0": c.positive}

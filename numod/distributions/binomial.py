@@ -13,7 +13,13 @@ from .utils import broadcast_all
 
 
 class Binomial(ProbsOrLogits):
-    """The number of successes in `total_count` trials with probability `probs` each."""
+    """The number of successes in `total_count` trials with probability `probs` each.
+
+    Example:
+
+        >>> torch.distributions.Binomial(10, torch.tensor(0.5)).mean
+        tensor(5.)
+    """
 
     has_enumerate_support = True
     arg_constraints = {"total_count": c.nonnegative_integer, "probs": c.unit_interval, "logits": c.real}

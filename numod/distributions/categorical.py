@@ -12,7 +12,13 @@ from .probs_or_logits import ProbsOrLogits
 
 
 class Categorical(ProbsOrLogits):
-    """One of the classes 0 to K - 1, with `probs` or `logits` (..., K), which are normalized."""
+    """One of the classes 0 to K - 1, with `probs` or `logits` (..., K), which are normalized.
+
+    Example:
+
+        >>> torch.distributions.Categorical(torch.tensor([0.25, 0.75])).log_prob(torch.tensor(1)).exp()
+        tensor(0.7500)
+    """
 
     binary, has_enumerate_support = False, True
     arg_constraints = {"probs": c.simplex, "logits": c.real_vector}

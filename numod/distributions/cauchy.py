@@ -10,7 +10,13 @@ from .location_scale import LocationScale
 
 
 class Cauchy(LocationScale):
-    """Density 1 / (pi scale (1 + ((x - loc) / scale)^2)). It has no mean and an infinite variance."""
+    """Density 1 / (pi scale (1 + ((x - loc) / scale)^2)). It has no mean and an infinite variance.
+
+    Example:
+
+        >>> torch.distributions.Cauchy(torch.tensor(0.0), torch.tensor(1.0)).cdf(torch.tensor(1.0))
+        tensor(0.7500)
+    """
 
     @property
     def mean(self) -> Tensor:

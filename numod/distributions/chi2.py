@@ -9,7 +9,13 @@ from .utils import broadcast_all
 
 
 class Chi2(Gamma):
-    """The sum of the squares of `df` standard normal random variables."""
+    """The sum of the squares of `df` standard normal random variables.
+
+    Example:
+
+        >>> torch.distributions.Chi2(torch.tensor(3.0)).mean
+        tensor(3.)
+    """
 
     arg_constraints = {"df": c.positive}
 

@@ -139,7 +139,13 @@ class ComposeTransform(Transform):
 
 
 class ReshapeTransform(Transform):
-    """Reshapes the right end of the shape from `in_shape` to `out_shape`."""
+    """Reshapes the right end of the shape from `in_shape` to `out_shape`.
+
+    Example:
+
+        >>> torch.distributions.ReshapeTransform((4,), (2, 2))(torch.arange(4.0)).shape
+        numod.Size([2, 2])
+    """
 
     bijective = True
 

@@ -16,6 +16,11 @@ class ContinuousBernoulli(Distribution):
 
     Between `lims`, around probs = 1/2, the formulas are 0 / 0 and Taylor series replace them. Loaiza-Ganem and
     Cunningham, The continuous Bernoulli, 2019.
+
+    Example:
+
+        >>> torch.distributions.ContinuousBernoulli(torch.tensor(0.25)).sample().shape
+        numod.Size([])
     """
 
     arg_constraints = {"probs": c.unit_interval, "logits": c.real}

@@ -10,7 +10,13 @@ from .distribution import Distribution
 
 
 class Dirichlet(Distribution):
-    """Vectors on the simplex (..., K) with density ~ the product of x_i^(concentration_i - 1)."""
+    """Vectors on the simplex (..., K) with density ~ the product of x_i^(concentration_i - 1).
+
+    Example:
+
+        >>> torch.distributions.Dirichlet(torch.tensor([1.0, 3.0])).mean
+        tensor([0.2500, 0.7500])
+    """
 
     arg_constraints, support, has_rsample = {"concentration": c.independent(c.positive, 1)}, c.simplex, True
 

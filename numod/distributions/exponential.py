@@ -10,7 +10,13 @@ from .utils import broadcast_all
 
 
 class Exponential(Distribution):
-    """Density rate * exp(-rate * x) for x >= 0."""
+    """Density rate * exp(-rate * x) for x >= 0.
+
+    Example:
+
+        >>> torch.distributions.Exponential(torch.tensor(2.0)).mean
+        tensor(0.5000)
+    """
 
     arg_constraints, support, has_rsample = {"rate": c.positive}, c.nonnegative, True
 

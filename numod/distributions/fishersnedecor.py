@@ -11,7 +11,13 @@ from .utils import broadcast_all
 
 
 class FisherSnedecor(Distribution):
-    """The ratio of two chi-squared variables, each divided by its degrees of freedom, `df1` and `df2`."""
+    """The ratio of two chi-squared variables, each divided by its degrees of freedom, `df1` and `df2`.
+
+    Example:
+
+        >>> torch.distributions.FisherSnedecor(torch.tensor(1.0), torch.tensor(4.0)).mean
+        tensor(2.)
+    """
 
     arg_constraints, support, has_rsample = {"df1": c.positive, "df2": c.positive}, c.positive, True
 

@@ -13,7 +13,13 @@ from .utils import broadcast_all
 
 
 class Gamma(Distribution):
-    """Density rate^a x^(a - 1) exp(-rate x) / gamma(a), with the shape a = `concentration`."""
+    """Density rate^a x^(a - 1) exp(-rate x) / gamma(a), with the shape a = `concentration`.
+
+    Example:
+
+        >>> torch.distributions.Gamma(torch.tensor(2.0), torch.tensor(4.0)).mean
+        tensor(0.5000)
+    """
 
     arg_constraints, support, has_rsample = {"concentration": c.positive, "rate": c.positive}, c.nonnegative, True
 

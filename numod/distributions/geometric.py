@@ -15,7 +15,13 @@ from .probs_or_logits import ProbsOrLogits
 
 
 class Geometric(ProbsOrLogits):
-    """The number of failures before the first success, with probability `probs` in each trial."""
+    """The number of failures before the first success, with probability `probs` in each trial.
+
+    Example:
+
+        >>> torch.distributions.Geometric(torch.tensor(0.25)).mean
+        tensor(3.)
+    """
 
     arg_constraints, support = {"probs": c.unit_interval, "logits": c.real}, c.nonnegative_integer
 

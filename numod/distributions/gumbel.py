@@ -11,7 +11,13 @@ EULER = 0.57721566490153286060
 
 
 class Gumbel(LocationScale):
-    """The distribution of maxima: density exp(-z - exp(-z)) / scale with z = (x - loc) / scale."""
+    """The distribution of maxima: density exp(-z - exp(-z)) / scale with z = (x - loc) / scale.
+
+    Example:
+
+        >>> torch.distributions.Gumbel(torch.tensor(0.0), torch.tensor(1.0)).mean
+        tensor(0.5772)
+    """
 
     @property
     def mean(self) -> Tensor:

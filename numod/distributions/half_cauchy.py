@@ -10,7 +10,13 @@ from .half import Half
 
 
 class HalfCauchy(Half):
-    """The absolute value of a Cauchy variable around 0. Mean and variance are infinite."""
+    """The absolute value of a Cauchy variable around 0. Mean and variance are infinite.
+
+    Example:
+
+        >>> torch.distributions.HalfCauchy(torch.tensor(1.0)).cdf(torch.tensor(1.0))
+        tensor(0.5000)
+    """
 
     def __init__(self, scale: Tensor | float, validate_args: bool | None = None) -> None:
         super().__init__(Cauchy(0, scale, validate_args=False), validate_args)

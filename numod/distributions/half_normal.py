@@ -10,7 +10,13 @@ from .normal import Normal
 
 
 class HalfNormal(Half):
-    """The absolute value of a normal variable with mean 0 and standard deviation `scale`."""
+    """The absolute value of a normal variable with mean 0 and standard deviation `scale`.
+
+    Example:
+
+        >>> torch.distributions.HalfNormal(torch.tensor(1.0)).mean
+        tensor(0.7979)
+    """
 
     def __init__(self, scale: Tensor | float, validate_args: bool | None = None) -> None:
         super().__init__(Normal(0, scale, validate_args=False), validate_args)

@@ -10,7 +10,14 @@ from .distribution import Distribution
 
 
 class Independent(Distribution):
-    """A distribution whose last `reinterpreted_batch_ndims` batch dimensions are parts of one event."""
+    """A distribution whose last `reinterpreted_batch_ndims` batch dimensions are parts of one event.
+
+    Example:
+
+        >>> normal = torch.distributions.Normal(torch.zeros(3), torch.ones(3))
+        >>> torch.distributions.Independent(normal, 1).event_shape
+        numod.Size([3])
+    """
 
     def __init__(
         self, base_distribution: Distribution, reinterpreted_batch_ndims: int, validate_args: bool | None = None

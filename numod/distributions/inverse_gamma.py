@@ -12,7 +12,13 @@ from .transforms import PowerTransform
 
 
 class InverseGamma(TransformedDistribution):
-    """The reciprocal of a gamma distributed variable."""
+    """The reciprocal of a gamma distributed variable.
+
+    Example:
+
+        >>> torch.distributions.InverseGamma(torch.tensor(3.0), torch.tensor(4.0)).mean
+        tensor(2.)
+    """
 
     arg_constraints, support, has_rsample = {"concentration": c.positive, "rate": c.positive}, c.positive, True
 

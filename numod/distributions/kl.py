@@ -52,7 +52,14 @@ def register_kl(type_p: type, type_q: type) -> Callable[[Callable], Callable]:
 
 
 def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
-    """The expectation under p of log p - log q. Raises NotImplementedError for pairs without a formula."""
+    """The expectation under p of log p - log q. Raises NotImplementedError for pairs without a formula.
+
+    Example:
+
+        >>> p, q = torch.distributions.Normal(0.0, 1.0), torch.distributions.Normal(1.0, 1.0)
+        >>> torch.distributions.kl_divergence(p, q)
+        tensor(0.5000)
+    """
     candidates = [
         (type(p).__mro__.index(a) + type(q).__mro__.index(b), function)
         for (a, b), function in _formulas.items()

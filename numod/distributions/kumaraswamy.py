@@ -12,7 +12,13 @@ from .utils import broadcast_all
 
 
 class Kumaraswamy(TransformedDistribution):
-    """Numbers in [0, 1] with P(x <= t) = 1 - (1 - t^concentration1)^concentration0, similar to Beta."""
+    """Numbers in [0, 1] with P(x <= t) = 1 - (1 - t^concentration1)^concentration0, similar to Beta.
+
+    Example:
+
+        >>> torch.distributions.Kumaraswamy(torch.tensor(1.0), torch.tensor(1.0)).mean
+        tensor(0.5000)
+    """
 
     arg_constraints = {"concentration1": c.positive, "concentration0": c.positive}
     support = c.unit_interval

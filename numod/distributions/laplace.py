@@ -8,7 +8,13 @@ from .location_scale import LocationScale
 
 
 class Laplace(LocationScale):
-    """Density exp(-|x - loc| / scale) / (2 scale)."""
+    """Density exp(-|x - loc| / scale) / (2 scale).
+
+    Example:
+
+        >>> torch.distributions.Laplace(torch.tensor(0.0), torch.tensor(1.0)).cdf(torch.tensor(0.0))
+        tensor(0.5000)
+    """
 
     @property
     def variance(self) -> Tensor:

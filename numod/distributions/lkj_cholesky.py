@@ -19,6 +19,11 @@ class LKJCholesky(Distribution):
 
     It is uniform for concentration 1. Lewandowski, Kurowicka and Joe, Generating random correlation matrices based on
     vines and extended onion method, 2009.
+
+    Example:
+
+        >>> torch.distributions.LKJCholesky(3, torch.tensor(0.5)).sample().shape
+        numod.Size([3, 3])
     """
 
     arg_constraints, support = {"concentration": c.positive}, c.corr_cholesky

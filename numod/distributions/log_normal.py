@@ -10,7 +10,13 @@ from .transforms import ExpTransform
 
 
 class LogNormal(TransformedDistribution):
-    """exp of a normal variable with mean `loc` and standard deviation `scale`."""
+    """exp of a normal variable with mean `loc` and standard deviation `scale`.
+
+    Example:
+
+        >>> torch.distributions.LogNormal(torch.tensor(0.0), torch.tensor(1.0)).mean
+        tensor(1.6487)
+    """
 
     arg_constraints, support, has_rsample = {"loc": c.real, "scale": c.positive}, c.positive, True
 

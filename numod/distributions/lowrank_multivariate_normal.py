@@ -18,6 +18,13 @@ class LowRankMultivariateNormal(Distribution):
 
     W is `cov_factor` (..., K, M), and D has the diagonal `cov_diag` (..., K). By the Woodbury identity only the M x M
     matrix I + W^T D^-1 W is factored.
+
+    Example:
+
+        >>> d = torch.distributions.LowRankMultivariateNormal(torch.zeros(2), torch.ones(2, 1), torch.ones(2))
+        >>> d.covariance_matrix
+        tensor([[2., 1.],
+                [1., 2.]])
     """
 
     arg_constraints = {

@@ -9,7 +9,15 @@ from .distribution import Distribution
 
 
 class MixtureSameFamily(Distribution):
-    """A mixture of the components in the last batch dimension, chosen by a Categorical."""
+    """A mixture of the components in the last batch dimension, chosen by a Categorical.
+
+    Example:
+
+        >>> mix = torch.distributions.Categorical(torch.ones(2))
+        >>> parts = torch.distributions.Normal(torch.tensor([-1.0, 1.0]), torch.ones(2))
+        >>> torch.distributions.MixtureSameFamily(mix, parts).mean
+        tensor(0.)
+    """
 
     def __init__(
         self, mixture_distribution: Categorical, component_distribution: Distribution, validate_args: bool | None = None

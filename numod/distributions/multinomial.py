@@ -12,7 +12,13 @@ from .distribution import Distribution
 
 
 class Multinomial(Distribution):
-    """The number of occurrences of each class in `total_count` draws from a Categorical."""
+    """The number of occurrences of each class in `total_count` draws from a Categorical.
+
+    Example:
+
+        >>> torch.distributions.Multinomial(10, torch.tensor([0.25, 0.75])).mean
+        tensor([2.5000, 7.5000])
+    """
 
     arg_constraints = {"probs": c.simplex, "logits": c.real_vector}
 

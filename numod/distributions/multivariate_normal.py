@@ -12,7 +12,13 @@ from .covariance import WithCovariance
 
 
 class MultivariateNormal(WithCovariance):
-    """Normal vectors with mean `loc` (..., K), and a covariance, a precision, or a Cholesky factor `scale_tril`."""
+    """Normal vectors with mean `loc` (..., K), and a covariance, a precision, or a Cholesky factor `scale_tril`.
+
+    Example:
+
+        >>> torch.distributions.MultivariateNormal(torch.zeros(2), torch.eye(2)).log_prob(torch.zeros(2))
+        tensor(-1.8379)
+    """
 
     arg_constraints = {"loc": c.real_vector, **WithCovariance.matrix_constraints}
     support, has_rsample = c.real_vector, True

@@ -16,6 +16,11 @@ class NegativeBinomial(ProbsOrLogits):
     """The number of successes, with probability `probs` each, before `total_count` failures.
 
     It is a Poisson distribution with gamma distributed rate.
+
+    Example:
+
+        >>> torch.distributions.NegativeBinomial(3, torch.tensor(0.5)).mean
+        tensor(3.)
     """
 
     arg_constraints = {"total_count": c.greater_than_eq(0), "probs": c.half_open_interval(0.0, 1.0), "logits": c.real}

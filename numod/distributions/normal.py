@@ -13,7 +13,13 @@ _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
 
 class Normal(LocationScale):
-    """The normal distribution with mean `loc` and standard deviation `scale`."""
+    """The normal distribution with mean `loc` and standard deviation `scale`.
+
+    Example:
+
+        >>> torch.distributions.Normal(0.0, 1.0).log_prob(torch.tensor(0.0))
+        tensor(-0.9189)
+    """
 
     @property
     def stddev(self) -> Tensor:

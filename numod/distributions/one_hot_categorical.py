@@ -9,7 +9,13 @@ from .distribution import Distribution
 
 
 class OneHotCategorical(Distribution):
-    """A Categorical whose values are one-hot vectors."""
+    """A Categorical whose values are one-hot vectors.
+
+    Example:
+
+        >>> torch.distributions.OneHotCategorical(torch.tensor([0.25, 0.75])).mean
+        tensor([0.2500, 0.7500])
+    """
 
     arg_constraints, support, has_enumerate_support = {"probs": c.simplex, "logits": c.real_vector}, c.one_hot, True
 

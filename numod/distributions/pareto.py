@@ -11,7 +11,13 @@ from .utils import broadcast_all
 
 
 class Pareto(TransformedDistribution):
-    """scale * exp(e), where e is exponentially distributed with rate `alpha`."""
+    """scale * exp(e), where e is exponentially distributed with rate `alpha`.
+
+    Example:
+
+        >>> torch.distributions.Pareto(torch.tensor(1.0), torch.tensor(3.0)).mean
+        tensor(1.5000)
+    """
 
     arg_constraints = {"alpha": c.positive, "scale": c.positive}
 

@@ -13,7 +13,13 @@ from .utils import broadcast_all
 
 
 class Poisson(Distribution):
-    """The number of events in a unit of time if they occur at `rate`."""
+    """The number of events in a unit of time if they occur at `rate`.
+
+    Example:
+
+        >>> torch.distributions.Poisson(torch.tensor(4.0)).mean
+        tensor(4.)
+    """
 
     arg_constraints, support = {"rate": c.nonnegative}, c.nonnegative_integer
 

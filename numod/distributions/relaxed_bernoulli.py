@@ -44,7 +44,13 @@ class LogitRelaxedBernoulli(ProbsOrLogits):
 
 
 class RelaxedBernoulli(TransformedDistribution):
-    """Values between 0 and 1; lower temperatures move them closer to the ends."""
+    """Values between 0 and 1; lower temperatures move them closer to the ends.
+
+    Example:
+
+        >>> torch.distributions.RelaxedBernoulli(torch.tensor(0.5), torch.tensor([0.25, 0.75])).sample().shape
+        numod.Size([2])
+    """
 
     arg_constraints, support = {"probs": c.unit_interval, "logits": c.real}, c.unit_interval
     has_rsample = True

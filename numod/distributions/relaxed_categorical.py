@@ -60,7 +60,13 @@ class ExpRelaxedCategorical(Distribution):
 
 
 class RelaxedOneHotCategorical(TransformedDistribution):
-    """Vectors on the simplex; lower temperatures move them closer to its corners."""
+    """Vectors on the simplex; lower temperatures move them closer to its corners.
+
+    Example:
+
+        >>> torch.distributions.RelaxedOneHotCategorical(torch.tensor(0.5), torch.ones(3)).sample().sum()
+        tensor(1.)
+    """
 
     arg_constraints, support = {"probs": c.simplex, "logits": c.real_vector}, c.simplex
     has_rsample = True

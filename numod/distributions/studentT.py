@@ -14,7 +14,13 @@ from .utils import broadcast_all
 
 
 class StudentT(Distribution):
-    """Student's t with `df` degrees of freedom, shifted by `loc` and scaled by `scale`."""
+    """Student's t with `df` degrees of freedom, shifted by `loc` and scaled by `scale`.
+
+    Example:
+
+        >>> torch.distributions.StudentT(torch.tensor(3.0)).variance
+        tensor(3.)
+    """
 
     arg_constraints, support, has_rsample = {"df": c.positive, "loc": c.real, "scale": c.positive}, c.real, True
 

@@ -16,6 +16,13 @@ class TransformedDistribution(Distribution):
     """The distribution of `base_distribution`'s values after one or several transforms.
 
     Its density is log p(y) = log p(x) - log |dy / dx|.
+
+    Example:
+
+        >>> base = torch.distributions.Normal(torch.tensor(0.0), torch.tensor(1.0))
+        >>> d = torch.distributions.TransformedDistribution(base, [torch.distributions.ExpTransform()])
+        >>> d.log_prob(torch.tensor(1.0))
+        tensor(-0.9189)
     """
 
     arg_constraints: dict[str, c.Constraint] = {}

@@ -36,7 +36,13 @@ __all__ = [
 
 
 class ExpTransform(PlainTransform):
-    """exp(x)."""
+    """exp(x).
+
+    Example:
+
+        >>> torch.distributions.ExpTransform()(torch.tensor([0.0]))
+        tensor([1.])
+    """
 
     domain, codomain, bijective, sign = c.real, c.positive, True, 1
 
@@ -51,7 +57,13 @@ class ExpTransform(PlainTransform):
 
 
 class SigmoidTransform(PlainTransform):
-    """1 / (1 + exp(-x)), clamped away from 0 and 1."""
+    """1 / (1 + exp(-x)), clamped away from 0 and 1.
+
+    Example:
+
+        >>> torch.distributions.SigmoidTransform()(torch.tensor([0.0]))
+        tensor([0.5000])
+    """
 
     domain, codomain, bijective, sign = c.real, c.unit_interval, True, 1
 
@@ -67,7 +79,13 @@ class SigmoidTransform(PlainTransform):
 
 
 class SoftplusTransform(PlainTransform):
-    """log(1 + exp(x))."""
+    """log(1 + exp(x)).
+
+    Example:
+
+        >>> torch.distributions.SoftplusTransform()(torch.tensor([0.0]))
+        tensor([0.6931])
+    """
 
     domain, codomain, bijective, sign = c.real, c.positive, True, 1
 
@@ -82,7 +100,13 @@ class SoftplusTransform(PlainTransform):
 
 
 class TanhTransform(PlainTransform):
-    """tanh(x). With `cache_size=1`, saturated values have their exact inverse."""
+    """tanh(x). With `cache_size=1`, saturated values have their exact inverse.
+
+    Example:
+
+        >>> torch.distributions.TanhTransform()(torch.tensor([0.0]))
+        tensor([0.])
+    """
 
     domain, codomain, bijective, sign = c.real, c.interval(-1.0, 1.0), True, 1
 
@@ -97,7 +121,13 @@ class TanhTransform(PlainTransform):
 
 
 class AbsTransform(PlainTransform):
-    """|x|. Its inverse is the positive branch."""
+    """|x|. Its inverse is the positive branch.
+
+    Example:
+
+        >>> torch.distributions.AbsTransform()(torch.tensor([-2.0]))
+        tensor([2.])
+    """
 
     domain, codomain = c.real, c.positive
 
@@ -109,7 +139,13 @@ class AbsTransform(PlainTransform):
 
 
 class PowerTransform(Transform):
-    """x ** exponent, for positive x."""
+    """x ** exponent, for positive x.
+
+    Example:
+
+        >>> torch.distributions.PowerTransform(torch.tensor(2.0))(torch.tensor([3.0]))
+        tensor([9.])
+    """
 
     domain = codomain = c.positive
     bijective = True
@@ -144,7 +180,13 @@ class PowerTransform(Transform):
 
 
 class AffineTransform(Transform):
-    """loc + scale * x, over events of `event_dim` dimensions."""
+    """loc + scale * x, over events of `event_dim` dimensions.
+
+    Example:
+
+        >>> torch.distributions.AffineTransform(1.0, 2.0)(torch.tensor([0.0, 1.0]))
+        tensor([1., 3.])
+    """
 
     bijective = True
 

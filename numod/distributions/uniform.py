@@ -13,7 +13,13 @@ from .utils import broadcast_all
 
 
 class Uniform(Distribution):
-    """The uniform distribution on [low, high)."""
+    """The uniform distribution on [low, high).
+
+    Example:
+
+        >>> torch.distributions.Uniform(0.0, 2.0).log_prob(torch.tensor(1.0))
+        tensor(-0.6931)
+    """
 
     has_rsample = True
 

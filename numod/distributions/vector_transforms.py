@@ -13,7 +13,13 @@ from .transform import PlainTransform
 
 
 class SoftmaxTransform(PlainTransform):
-    """softmax along the last dimension. It is not bijective and has no Jacobian."""
+    """softmax along the last dimension. It is not bijective and has no Jacobian.
+
+    Example:
+
+        >>> torch.distributions.SoftmaxTransform()(torch.tensor([0.0, 0.0]))
+        tensor([0.5000, 0.5000])
+    """
 
     domain, codomain = c.real_vector, c.simplex
 
@@ -32,7 +38,13 @@ class SoftmaxTransform(PlainTransform):
 
 
 class StickBreakingTransform(PlainTransform):
-    """n real numbers to n + 1 probabilities by stick breaking: (..., n) -> (..., n + 1)."""
+    """n real numbers to n + 1 probabilities by stick breaking: (..., n) -> (..., n + 1).
+
+    Example:
+
+        >>> torch.distributions.StickBreakingTransform()(torch.tensor([0.0])).sum()
+        tensor(1.)
+    """
 
     domain, codomain, bijective = c.real_vector, c.simplex, True
 
@@ -66,7 +78,14 @@ class StickBreakingTransform(PlainTransform):
 
 
 class LowerCholeskyTransform(PlainTransform):
-    """Square matrices to lower triangular ones with a positive diagonal: exp of the diagonal, lower part unchanged."""
+    """Square matrices to lower triangular ones with a positive diagonal: exp of the diagonal, lower part unchanged.
+
+    Example:
+
+        >>> torch.distributions.LowerCholeskyTransform()(torch.zeros(2, 2))
+        tensor([[1., 0.],
+                [0., 1.]])
+    """
 
     domain, codomain = c.independent(c.real, 2), c.lower_cholesky
 

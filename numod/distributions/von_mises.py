@@ -18,6 +18,11 @@ class VonMises(Distribution):
     """Angles in [-pi, pi) with density ~ exp(concentration cos(x - loc)).
 
     `loc` and values are modulo 2 pi. Mean and variance are circular.
+
+    Example:
+
+        >>> torch.distributions.VonMises(torch.tensor(0.0), torch.tensor(4.0)).mean
+        tensor(0.)
     """
 
     arg_constraints, support = {"loc": c.real, "concentration": c.positive}, c.real

@@ -12,7 +12,13 @@ from .utils import broadcast_all
 
 
 class Weibull(TransformedDistribution):
-    """scale * e ** (1 / concentration), with e exponentially distributed of rate 1."""
+    """scale * e ** (1 / concentration), with e exponentially distributed of rate 1.
+
+    Example:
+
+        >>> torch.distributions.Weibull(torch.tensor(1.0), torch.tensor(1.0)).mean
+        tensor(1.)
+    """
 
     arg_constraints, support = {"scale": c.positive, "concentration": c.positive}, c.positive
 

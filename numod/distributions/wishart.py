@@ -20,6 +20,12 @@ class Wishart(WithCovariance, ExponentialFamily):
 
     The vectors have a covariance, a precision, or the covariance's lower Cholesky factor. Raises ValueError unless
     df > P - 1.
+
+    Example:
+
+        >>> torch.distributions.Wishart(torch.tensor(2.0), torch.eye(2)).mean
+        tensor([[2., 0.],
+                [0., 2.]])
     """
 
     arg_constraints = {**WithCovariance.matrix_constraints, "df": c.greater_than(0)}

@@ -119,7 +119,15 @@ def jvp(func: Callable, primals: tuple, tangents: tuple, *, strict: bool = False
 
 
 def linearize(func: Callable, *primals: Any) -> tuple[Any, Callable]:
-    """`func(*primals)`, and a function from tangents to the derivative along them, which does not call `func` again."""
+    """`func(*primals)`, and a function from tangents to the derivative along them, which does not call `func` again.
+
+    Example:
+
+        >>> from numod.func import linearize
+        >>> value, tangent = linearize(lambda x: x**2, torch.tensor(3.0))
+        >>> tangent(torch.tensor(1.0))
+        tensor(6.)
+    """
     name = "linearize(f, *primals)"
     call = _called(name, func, primals, False)
     linear = _Linear(call)

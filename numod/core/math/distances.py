@@ -67,7 +67,13 @@ def _by_product(x: Tensor, y: Tensor) -> Tensor:
 
 
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
-    """p-norm distances of each row to those after it, (N, M) -> (N * (N - 1) / 2)."""
+    """p-norm distances of each row to those after it, (N, M) -> (N * (N - 1) / 2).
+
+    Example:
+
+        >>> F.pdist(torch.tensor([[0.0, 0.0], [3.0, 4.0]]))
+        tensor([5.])
+    """
     if input.ndim != 2:
         raise RuntimeError(f"pdist only supports 2D tensors, got: {input.ndim}D")
     if not input.is_floating_point():

@@ -102,6 +102,11 @@ def embedding_bag(
     input is (bags, n), or a vector with the `offsets` at which bags begin. Indices equal to `padding_idx` are ignored.
     With `include_last_offset` the last bag ends at the last offset; as in PyTorch it extends to the input's end with
     mode "max", with a `padding_idx`, and for float64 weights. Raises ValueError for shapes that do not match.
+
+    Example:
+
+        >>> F.embedding_bag(torch.tensor([0, 1]), torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([0]), mode="sum")
+        tensor([[4., 6.]])
     """
     if weight.dtype is dtypes.int64 and input.is_floating_point():
         warnings.warn(

@@ -56,6 +56,11 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     """Sums of weight[k, i, j] input1[i] input2[j] -> (..., out).
 
     input1 is (..., a), input2 is (..., b), and weight is (out, a, b).
+
+    Example:
+
+        >>> F.bilinear(torch.ones(5, 2), torch.ones(5, 3), torch.ones(4, 2, 3)).shape
+        numod.Size([5, 4])
     """
     if input1.shape[:-1] != input2.shape[:-1]:
         raise RuntimeError(

@@ -25,7 +25,13 @@ __all__ = [
 def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: str = "mean"
 ) -> Tensor:
-    """max(0, -target * (input1 - input2) + margin): input1 should be larger where target is 1, smaller at -1."""
+    """max(0, -target * (input1 - input2) + margin): input1 should be larger where target is 1, smaller at -1.
+
+    Example:
+
+        >>> F.margin_ranking_loss(torch.tensor([1.0]), torch.tensor([3.0]), torch.tensor([1.0]))
+        tensor(2.)
+    """
     if len({input1.ndim, input2.ndim, target.ndim}) > 1:
         raise RuntimeError(
             "margin_ranking_loss : All input tensors should have same dimension but got "
@@ -36,7 +42,13 @@ def margin_ranking_loss(
 
 @with_deprecated_reduction
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, reduction: str = "mean") -> Tensor:
-    """The distance where target is 1, max(0, margin - distance) where it is -1."""
+    """The distance where target is 1, max(0, margin - distance) where it is -1.
+
+    Example:
+
+        >>> F.hinge_embedding_loss(torch.tensor([0.5, 0.5]), torch.tensor([1.0, -1.0]))
+        tensor(0.5000)
+    """
     zero = input.new_zeros(())
     return reduced(
         f.where(target != 1, t.clamp_min(+margin - input, 0.0), zero) + f.where(target != -1, input, zero), reduction
@@ -45,7 +57,13 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, red
 
 @with_deprecated_reduction
 def soft_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
-    """log(1 + exp(-target * input)), where target is 1 or -1."""
+    """log(1 + exp(-target * input)), where target is 1 or -1.
+
+    Example:
+
+        >>> F.soft_margin_loss(torch.zeros(2), torch.tensor([1.0, -1.0]))
+        tensor(0.6931)
+    """
     expect_expandable(target, input)
     return reduced(t.softplus(input * -target.to(input.dtype), 1.0, 1e30), reduction)
 
@@ -54,7 +72,13 @@ def soft_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> 
 def multilabel_soft_margin_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
-    """The mean over classes of the binary cross-entropies of logits (..., C) with targets 0 and 1."""
+    """The mean over classes of the binary cross-entropies of logits (..., C) with targets 0 and 1.
+
+    Example:
+
+        >>> F.multilabel_soft_margin_loss(torch.zeros(1, 3), torch.tensor([[1.0, 0.0, 1.0]]))
+        tensor(0.6931)
+    """
     loss = -(target * t.logsigmoid(input) + (1 - target) * t.logsigmoid(-input))
     loss = loss if weight is None else loss * weight
     return reduced(f.sum(loss, input.ndim - 1) / input.shape[-1], reduction)
@@ -65,6 +89,11 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean
     """Sum over target classes j and other classes i of max(0, 1 - (x[j] - x[i])) / C, for (N, C) or (C).
 
     Targets end at the first -1.
+
+    Example:
+
+        >>> F.multilabel_margin_loss(torch.tensor([[0.1, 0.2, 0.4, 0.8]]), torch.tensor([[3, 0, -1, 1]]))
+        tensor(0.8500)
     """
     _expect_classes("multilabel_margin_loss", input)
     if target.shape != input.shape and (max(input.ndim, target.ndim) > 1 or target.numel() != input.numel()):
@@ -111,6 +140,11 @@ def multi_margin_loss(
     """The mean over other classes of max(0, margin - x[target] + x[i]) ** p, for (N, C) or (C).
 
     `weight` multiplies the loss of each target class.
+
+    Example:
+
+        >>> F.multi_margin_loss(torch.tensor([[0.1, 0.2, 0.4, 0.8]]), torch.tensor([3]))
+        tensor(0.3250)
     """
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
@@ -142,7 +176,13 @@ def multi_margin_loss(
 def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: str = "mean"
 ) -> Tensor:
-    """1 - cosine where target is 1, max(0, cosine - margin) where it is -1."""
+    """1 - cosine where target is 1, max(0, cosine - margin) where it is -1.
+
+    Example:
+
+        >>> F.cosine_embedding_loss(torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 1.0]]), torch.tensor([1.0]))
+        tensor(1.)
+    """
     if target.ndim + 1 != input1.ndim or input1.ndim != input2.ndim:
         raise RuntimeError(
             f"{'0D' if target.ndim == 0 else '1D'} target tensor expects {target.ndim + 1}D input "
@@ -225,6 +265,11 @@ def poisson_nll_loss(
     """-log of the Poisson probability of target at rate exp(input) (or input).
 
     `full` adds Stirling's approximation of log(target!).
+
+    Example:
+
+        >>> F.poisson_nll_loss(torch.zeros(2), torch.ones(2))
+        tensor(1.)
     """
     loss = t.exp(input) - target * input if log_input else input - target * t.log(input + eps)
     if full:
@@ -236,7 +281,13 @@ def poisson_nll_loss(
 def gaussian_nll_loss(
     input: Tensor, target: Tensor, var: Tensor | float, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
 ) -> Tensor:
-    """(log var + (input - target)^2 / var) / 2, with var at least eps; `full` adds the constant. Nix, Weigend, 1994."""
+    """(log var + (input - target)^2 / var) / 2, with var at least eps; `full` adds the constant. Nix, Weigend, 1994.
+
+    Example:
+
+        >>> F.gaussian_nll_loss(torch.zeros(2), torch.ones(2), torch.ones(2))
+        tensor(0.5000)
+    """
     if isinstance(var, (int, float)):
         if var < 0:
             raise ValueError("var has negative entry/entries")

@@ -229,6 +229,12 @@ def batch_norm(
 
     Training updates the running statistics. Ioffe and Szegedy, 2015. Raises ValueError for one value per channel in
     training, RuntimeError for shapes that do not match.
+
+    Example:
+
+        >>> F.batch_norm(torch.tensor([[1.0], [3.0]]), None, None, training=True)
+        tensor([[-1.0000],
+                [ 1.0000]])
     """
     if eps < 0 or (training and eps <= 0):
         raise ValueError(
@@ -288,7 +294,13 @@ def instance_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Normalize each channel of each image separately. Ulyanov, Vedaldi and Lempitsky, 2016."""
+    """Normalize each channel of each image separately. Ulyanov, Vedaldi and Lempitsky, 2016.
+
+    Example:
+
+        >>> F.instance_norm(torch.ones(2, 3, 4)).shape
+        numod.Size([2, 3, 4])
+    """
     if not use_input_stats:
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
     x = _with_common_dtype(input, weight, bias)
@@ -314,7 +326,13 @@ def instance_norm(
 
 
 def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
-    """x / (k + alpha * mean of squares over `size` neighbouring channels) ** beta. Krizhevsky et al., 2012."""
+    """x / (k + alpha * mean of squares over `size` neighbouring channels) ** beta. Krizhevsky et al., 2012.
+
+    Example:
+
+        >>> F.local_response_norm(torch.ones(1, 4, 3, 3), size=2).shape
+        numod.Size([1, 4, 3, 3])
+    """
     if input.ndim < 3:
         raise ValueError(f"Expected 3D or higher dimensionality input (got {input.ndim} dimensions)")
     if input.numel() == 0:

@@ -157,7 +157,13 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
 
 
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
-    """The inverse of `pixel_shuffle`."""
+    """The inverse of `pixel_shuffle`.
+
+    Example:
+
+        >>> F.pixel_unshuffle(torch.ones(1, 2, 6, 6), 2).shape
+        numod.Size([1, 8, 3, 3])
+    """
     _expect_images("pixel_unshuffle", input)
     *lead, channels, height, width = input.shape
     r = downscale_factor
@@ -178,7 +184,13 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
 
 
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
-    """Channels of (N, C, ...) viewed as (groups, C / groups) and transposed. Zhang et al., ShuffleNet, 2018."""
+    """Channels of (N, C, ...) viewed as (groups, C / groups) and transposed. Zhang et al., ShuffleNet, 2018.
+
+    Example:
+
+        >>> F.channel_shuffle(torch.arange(4.0).reshape(1, 4, 1, 1), 2).flatten()
+        tensor([0., 2., 1., 3.])
+    """
     _expect_images("channel_shuffle", input)
     if groups <= 0 or input.shape[1] % groups:
         raise RuntimeError(

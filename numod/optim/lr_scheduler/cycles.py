@@ -14,6 +14,14 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     """Cosine annealing to `eta_min` over `T_0` epochs, then restarts with periods `T_mult` times longer each time.
 
     `step` accepts fractional epochs. Loshchilov and Hutter, 2017.
+
+    Example:
+
+        >>> optimizer = optim.SGD([nn.Parameter(torch.ones(1))], lr=1.0)
+        >>> schedule = optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer, T_0=2)
+        >>> optimizer.step(); schedule.step()
+        >>> schedule.get_last_lr()
+        [0.5]
     """
 
     def __init__(
@@ -83,6 +91,13 @@ class CyclicLR(LRScheduler):
     """Cycles between `base_lr` and `max_lr`: `step_size_up` steps up, `step_size_down` steps down.
 
     The momentum cycles inversely. Smith, 2017.
+
+    Example:
+
+        >>> optimizer = optim.SGD([nn.Parameter(torch.ones(1))], lr=1.0, momentum=0.9)
+        >>> schedule = optim.lr_scheduler.CyclicLR(optimizer, base_lr=0.1, max_lr=0.5)
+        >>> schedule.get_last_lr()
+        [0.1]
     """
 
     def __init__(
@@ -167,6 +182,13 @@ class OneCycleLR(LRScheduler):
     """One cycle of `total_steps`: from max_lr / div_factor up to `max_lr`, then down to a small fraction of it.
 
     The momentum cycles inversely. Smith and Topin, 2019.
+
+    Example:
+
+        >>> optimizer = optim.SGD([nn.Parameter(torch.ones(1))], lr=1.0, momentum=0.9)
+        >>> schedule = optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.5, total_steps=10)
+        >>> round(schedule.get_last_lr()[0], 4)
+        0.02
     """
 
     def __init__(

@@ -30,7 +30,16 @@ class LambdaLR(FunctionLR):
 
 
 class MultiplicativeLR(FunctionLR):
-    """The rate times a function of the epoch, at every step."""
+    """The rate times a function of the epoch, at every step.
+
+    Example:
+
+        >>> optimizer = optim.SGD([nn.Parameter(torch.ones(1))], lr=1.0)
+        >>> schedule = optim.lr_scheduler.MultiplicativeLR(optimizer, lambda epoch: 0.5)
+        >>> optimizer.step(); schedule.step()
+        >>> schedule.get_last_lr()
+        [0.5]
+    """
 
     def get_lr(self) -> list[float]:
         if self._is_initial:
