@@ -774,7 +774,7 @@ def hann_window(window_length: _int, *, dtype: _dtype | None = None, layout: _la
 def hann_window(window_length: _int, periodic: _bool, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """Hann's window: (1 - cos(2 pi x)) / 2."""
 def hardshrink(input: Tensor, lambd: _float | complex = 0.5, *, out: Tensor | None = None) -> Tensor:
-    """hardshrink of every element; lambd=0.5."""
+    """`x` where abs(x) > lambd, else 0."""
 def hash_tensor(input: Tensor, dim: _int | Sequence[_int] = ..., *, keepdim: _bool = False, mode: _int = 0, out: Tensor | None = None) -> Tensor:
     """The exclusive or of the bits of all elements, or along dimensions, as float64 or int64."""
 def heaviside(input: Tensor, values: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -1343,7 +1343,7 @@ def select_copy(input: Tensor, dim: _int, index: _int, *, out: Tensor | None = N
 def select_scatter(input: Tensor, src: Tensor, dim: _int, index: _int) -> Tensor:
     """A copy of input with one slice of a dimension replaced by src."""
 def selu(input: Tensor) -> Tensor:
-    """selu of every element; no parameters."""
+    """scale * (max(0, x) + min(0, alpha * (exp(x) - 1))), alpha = 1.6733, scale = 1.0507. Klambauer et al., 2017."""
 def selu_(input: Tensor) -> Tensor:
     """In-place `selu`: overwrites the tensor and returns it."""
 def set_default_tensor_type(t: object) -> None:

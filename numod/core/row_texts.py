@@ -527,10 +527,70 @@ TEXTS = {
         "torch.special.shifted_chebyshev_polynomial_w(torch.tensor([0.5, 1.0]), torch.tensor([2, 3]))",
         "tensor([-1.,  7.])",
     ),
+    "elu": (
+        "`x` for x > 0, else alpha * (exp(x) - 1). Clevert, Unterthiner and Hochreiter, 2016.",
+        "torch.nn.functional.elu(torch.tensor([-1.0, 0.0, 2.0]))",
+        "tensor([-0.6321,  0.0000,  2.0000])",
+    ),
+    "selu": (
+        "scale * (max(0, x) + min(0, alpha * (exp(x) - 1))), alpha = 1.6733, scale = 1.0507. Klambauer et al., 2017.",
+        "torch.nn.functional.selu(torch.tensor([-1.0, 0.0, 2.0]))",
+        "tensor([-1.1113,  0.0000,  2.1014])",
+    ),
+    "silu": (
+        "x * sigmoid(x), also called swish.",
+        "torch.nn.functional.silu(torch.tensor([-1.0, 0.0, 2.0]))",
+        "tensor([-0.2689,  0.0000,  1.7616])",
+    ),
+    "mish": (
+        "x * tanh(softplus(x)). Misra, 2019.",
+        "torch.nn.functional.mish(torch.tensor([-1.0, 0.0, 2.0]))",
+        "tensor([-0.3034,  0.0000,  1.9440])",
+    ),
+    "hardswish": (
+        "x * relu6(x + 3) / 6. Howard et al., 2019.",
+        "torch.nn.functional.hardswish(torch.tensor([-1.0, 0.0, 2.0]))",
+        "tensor([-0.3333,  0.0000,  1.6667])",
+    ),
+    "hardsigmoid": (
+        "relu6(x + 3) / 6.",
+        "torch.nn.functional.hardsigmoid(torch.tensor([-1.0, 0.0, 2.0]))",
+        "tensor([0.3333, 0.5000, 0.8333])",
+    ),
+    "softplus": (
+        "log(1 + exp(beta * x)) / beta; `x` itself where beta * x > threshold.",
+        "torch.nn.functional.softplus(torch.tensor([-1.0, 0.0, 2.0]))",
+        "tensor([0.3133, 0.6931, 2.1269])",
+    ),
+    "hardshrink": (
+        "`x` where abs(x) > lambd, else 0.",
+        "torch.nn.functional.hardshrink(torch.tensor([-1.0, 0.0, 2.0]))",
+        "tensor([-1.,  0.,  2.])",
+    ),
+    "logsigmoid": (
+        "log(sigmoid(x)), accurate for negative x.",
+        "torch.nn.functional.logsigmoid(torch.tensor([-1.0, 0.0, 2.0]))",
+        "tensor([-1.3133, -0.6931, -0.1269])",
+    ),
+    "softsign": (
+        "x / (1 + abs(x)).",
+        "torch.nn.functional.softsign(torch.tensor([-1.0, 0.0, 2.0]))",
+        "tensor([-0.5000,  0.0000,  0.6667])",
+    ),
+    "tanhshrink": (
+        "x - tanh(x).",
+        "torch.nn.functional.tanhshrink(torch.tensor([-1.0, 0.0, 2.0]))",
+        "tensor([-0.2384,  0.0000,  1.0360])",
+    ),
+    "leaky_relu": (
+        "`x` for x > 0, else negative_slope * x.",
+        "torch.nn.functional.leaky_relu(torch.tensor([-1.0, 0.0, 2.0]))",
+        "tensor([-0.0100,  0.0000,  2.0000])",
+    ),
 }
 
 
-def text(name: str, inputs: int) -> str | None:
+def text(name: str, inputs: int, has_out: bool = True) -> str | None:
     """The docstring of a function with so many inputs; None if the table does not have it."""
     if name not in TEXTS:
         return None
@@ -540,4 +600,5 @@ def text(name: str, inputs: int) -> str | None:
         if inputs == 1
         else "Shapes: tensors broadcast against each other. Numbers are allowed in place of all but one."
     )
-    return f"{sentence}\n\n{shapes} `out` receives the result.\n\nExample:\n\n    >>> {example}\n    {output}\n"
+    shapes += " `out` receives the result." if has_out else ""
+    return f"{sentence}\n\n{shapes}\n\nExample:\n\n    >>> {example}\n    {output}\n"

@@ -1359,7 +1359,7 @@ class Tensor:
     def gt_(self, other: Tensor | _float | complex) -> Tensor:
         """In-place gt."""
     def hardshrink(self, lambd: _float | complex = 0.5) -> Tensor:
-        """hardshrink of each element; tensors broadcast."""
+        """`x` where abs(x) > lambd, else 0."""
     def heaviside(self, values: Tensor) -> Tensor:
         """Step function: 0 below 0, 1 above, `values` at 0."""
     def heaviside_(self, values: Tensor) -> Tensor:

@@ -85,7 +85,7 @@ def lazy_form(cls: type, mixin: type) -> type:
     """The lazy form of a layer's class, with the mixin's constructor."""
     members = {
         "cls_to_become": cls,
-        "__doc__": f"A {cls.__name__} whose `{mixin.inferred}` are those of its first input.",
+        "__doc__": f"A {cls.__name__} that takes `{mixin.inferred}` from its first input; see LazyLinear.",
         "__module__": mixin.__module__,
     }
     return type(f"Lazy{cls.__name__}", (mixin, cls), members)

@@ -52,7 +52,12 @@ def _of(name: str, ndim: int, base: type = _Pad, mode: str = "constant") -> type
         "replicate": "borders that repeat the edge",
         "circular": "borders from the other side",
     }
-    text = f"Adds {borders[mode]} to the last {ndim} dimension{'s' if ndim > 1 else ''}."
+    arguments = "1, 0.5" if base is _ConstantPad else "1"
+    text = (
+        f"Adds {borders[mode]} to the last {ndim} dimension{'s' if ndim > 1 else ''}.\n\nExample:\n\n"
+        f"    >>> nn.{name}{ndim}d({arguments})(torch.ones(1, 2{', 3' * ndim})).shape\n"
+        f"    numod.Size([1, 2{', 5' * ndim}])\n"
+    )
     return type(f"{name}{ndim}d", (base,), {"ndim": ndim, "mode": mode, "__module__": __name__, "__doc__": text})
 
 

@@ -198,16 +198,25 @@ class AvgPool1d(_AvgPool):
         super().__init__(kernel_size, stride, padding, ceil_mode, count_include_pad)
 
 
+_EXAMPLE_ARGUMENTS = {_MaxPool: "2", _AvgPool: "2", _LPPool: "2, 2", _AdaptiveMaxPool: "2", _AdaptiveAvgPool: "2"}
+
+
 def _of(base: type, ndim: int) -> type:
     """The layer class for `ndim` dimensions."""
     name = f"{base.__name__[1:]}{ndim}d"
+    text = f"{base.__doc__} Over {ndim} spatial dimension{'s' if ndim > 1 else ''}."
+    if base in _EXAMPLE_ARGUMENTS:
+        text += (
+            f"\n\nExample:\n\n    >>> nn.{name}({_EXAMPLE_ARGUMENTS[base]})(torch.ones(1, 2{', 4' * ndim})).shape\n"
+            f"    numod.Size([1, 2{', 2' * ndim}])\n"
+        )
     return type(
         name,
         (base,),
         {
             "ndim": ndim,
             "__module__": __name__,
-            "__doc__": f"{base.__doc__} Over {ndim} spatial dimension{'s' if ndim > 1 else ''}.",
+            "__doc__": text,
         },
     )
 

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable
 
 from ... import dtypes
-from ...core import functions as f, signatures
+from ...core import functions as f, row_texts, signatures
 from ...core.create import random
 from ...core.apply import apply, apply_into
 from ...core.forms import with_out
@@ -61,10 +61,7 @@ def _activation(row: object, *defaults: float, inplace: bool = True) -> Callable
 
     function.__name__ = function.__qualname__ = row.name
     function.__module__ = __name__
-    function.__doc__ = (
-        f"{row.name} of every element; "
-        f"{', '.join(f'{n}={d}' for n, d in zip(row.inputs[1:][-len(defaults) :], defaults)) or 'no parameters'}."
-    )
+    function.__doc__ = row_texts.text(row.name, 1, has_out=False)
     return function
 
 

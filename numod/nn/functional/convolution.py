@@ -190,7 +190,9 @@ def _convolution(ndim: int) -> Callable:
     function.__name__ = function.__qualname__ = name
     function.__doc__ = (
         f"Cross-correlation of input (N, C, *{ndim} sizes) with weight (O, C / groups, *kernel) -> (N, "
-        'O, *sizes). `padding` may be "same" or "valid".'
+        'O, *sizes). `padding` may be "same" or "valid".\n\nExample:\n\n'
+        f"    >>> F.{name}(torch.ones(1, 2{', 5' * ndim}), torch.ones(4, 2{', 3' * ndim})).shape\n"
+        f"    numod.Size([1, 4{', 3' * ndim}])\n"
     )
     return function
 
@@ -245,6 +247,9 @@ def _transposed(ndim: int) -> Callable:
     function.__name__ = function.__qualname__ = name
     function.__doc__ = (
         f"The transpose of conv{ndim}d: input (N, C, *{ndim} sizes), weight (C, O / groups, *kernel) -> (N, O, *sizes)."
+        "\n\nExample:\n\n"
+        f"    >>> F.{name}(torch.ones(1, 2{', 3' * ndim}), torch.ones(2, 4{', 3' * ndim})).shape\n"
+        f"    numod.Size([1, 4{', 5' * ndim}])\n"
     )
     return function
 

@@ -210,11 +210,18 @@ def _max_pool(ndim: int) -> tuple[Callable, Callable]:
         )
 
     return _with_name(
-        pool, name, "The maximum of each window; with `return_indices`, also its index in the plane."
+        pool, name, "The maximum of each window; with `return_indices`, also its index in the plane.", "2"
     ), _with_name(with_indices, f"{name}_with_indices", "The maximum of each window, and its index in the plane.")
 
 
-def _with_name(function: Callable, name: str, text: str) -> Callable:
+def _with_name(function: Callable, name: str, text: str, arguments: str = "") -> Callable:
+    """The function with its name and docstring, which has an example that halves each dimension of 4 elements."""
+    if arguments:
+        ndim = int(name[-2])
+        text += (
+            f"\n\nExample:\n\n    >>> F.{name}(torch.ones(1, 2{', 4' * ndim}), {arguments}).shape\n"
+            f"    numod.Size([1, 2{', 2' * ndim}])\n"
+        )
     function.__name__ = function.__qualname__ = name
     function.__doc__ = text
     return function
@@ -241,7 +248,7 @@ def _avg_pool(ndim: int) -> Callable:
         )
 
     return _with_name(
-        pool, name, "The mean of each window; padding counts as zeros unless `count_include_pad` is False."
+        pool, name, "The mean of each window; padding counts as zeros unless `count_include_pad` is False.", "2"
     )
 
 
@@ -262,7 +269,7 @@ def _lp_pool(ndim: int) -> Callable:
         total = average(f.pow(input, norm_type), kernel_size, stride, 0, ceil_mode)
         return f.pow(t.sign(total) * t.relu(t.abs(total)) * count, 1.0 / norm_type)
 
-    return _with_name(pool, f"lp_pool{ndim}d", "The p-norm of each window: (sum of x ** p) ** (1 / p).")
+    return _with_name(pool, f"lp_pool{ndim}d", "The p-norm of each window: (sum of x ** p) ** (1 / p).", "2, 2")
 
 
 def _adaptive_max(ndim: int) -> tuple[Callable, Callable]:
@@ -274,9 +281,9 @@ def _adaptive_max(ndim: int) -> tuple[Callable, Callable]:
     def pool(input: Tensor, output_size: Size, return_indices: bool = False) -> Tensor | tuple[Tensor, Tensor]:
         return _max(input, _adaptive(name, input, output_size, ndim), return_indices)
 
-    return _with_name(pool, name, "The maxima of windows that divide the input evenly into `output_size`."), _with_name(
-        with_indices, f"{name}_with_indices", "The maxima of such windows, and their indices in the plane."
-    )
+    return _with_name(
+        pool, name, "The maxima of windows that divide the input evenly into `output_size`.", "2"
+    ), _with_name(with_indices, f"{name}_with_indices", "The maxima of such windows, and their indices in the plane.")
 
 
 def _adaptive_average(ndim: int) -> Callable:
@@ -287,7 +294,7 @@ def _adaptive_average(ndim: int) -> Callable:
         return op.average_pool.apply((f.contiguous(input),), (*parameters, False, 0))
 
     return _with_name(
-        pool, name, "Means of windows that divide the input evenly into `output_size`; None keeps a size."
+        pool, name, "Means of windows that divide the input evenly into `output_size`; None keeps a size.", "2"
     )
 
 
