@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from numod import demo, docs, inventory, tools
 from numod.export import command as export
 from numod.profiler import command as profile
+from numod.version import release
 
 COMMANDS = (demo, docs, export, inventory, profile, tools)
 
@@ -44,6 +45,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m numod", description="numod: small networks in Python, compiled by Numba."
     )
+    parser.add_argument("--version", action="version", version=f"numod {release}")
     subcommands = parser.add_subparsers(
         title="commands", metavar="COMMAND", dest="command", required=True, action=_Commands
     )

@@ -92,6 +92,11 @@ def test_every_folder_of_the_package_is_shipped() -> None:
     assert [path for path in package.rglob("*.py") if not (path.parent / "__init__.py").is_file()] == []
 
 
+def test_the_command_tells_the_version() -> None:
+    finished = python("-m", "numod", "--version")
+    assert finished.returncode == 0 and finished.stdout.split() == ["numod", numod.version.release]
+
+
 def test_help() -> None:
     finished = python("-m", "numod", "--help")
     assert finished.returncode == 0 and "demo" in finished.stdout

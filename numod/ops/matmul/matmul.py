@@ -337,7 +337,8 @@ class Linear(Op):
     def shape(self, arguments: tuple, parameters: tuple) -> tuple[int, ...]:
         """As `Matmul.shape`."""
         x, weight, bias = arguments
-        _check_factors("linear", x, weight, weight.shape[1], "; weight is (out_features, in_features)")
+        features = f"; expected {weight.shape[1]} input features, got {x.shape[-1]}"
+        _check_factors("linear", x, weight, weight.shape[1], f"{features}; weight is (out_features, in_features)")
         if isinstance(bias, Layout) and (bias.shape != weight.shape[:1] or bias.dtype is not x.dtype):
             raise RuntimeError(
                 f"linear: bias is {tuple(bias.shape)} {bias.dtype}, expected ({weight.shape[0]},) {x.dtype}"

@@ -156,6 +156,11 @@ def test_linear_of_strided_operands():
 
 
 @pytest.mark.cpu_only
+def test_linear_says_how_many_features_it_expects():
+    with pytest.raises(RuntimeError, match=r"\(2, 32\) @ \(10, 64\); expected 64 input features, got 32"):
+        numod.nn.Linear(64, 10)(numod.ones(2, 32))
+
+
 def test_linear_errors():
     with pytest.raises(RuntimeError, match=r"\(2, 4\) @ \(5, 3\)|\(2, 4\).*\(5, 3\)"):
         F.linear(numod.ones(2, 4), numod.ones(5, 3))
