@@ -28,7 +28,7 @@ def intrinsics() -> dict[str, Callable]:
     - `store_words(shared, k, a, b, c, d)` writes four words to element k.
     - `load_matrices(shared, k)` loads four matrices of 8 rows of 16 bytes. All threads of a warp execute it; row i of
       matrix j is at the k of thread 8 j + i. Thread (g, t) receives word t of row g of each matrix.
-    - `load_transposed(shared, k)`: the thread receives the 16-bit numbers (2 t, g) and (2 t + 1, g) instead.
+    - `load_matrices_transposed(shared, k)`: the thread receives the 16-bit numbers (2 t, g) and (2 t + 1, g) instead.
     - `copy_run(shared, k, x, from, count)` starts to copy `count` elements from x[from] on and fills the rest of 16
       bytes with 0. Requires `begins_run(x, from)`: the address is a multiple of 16.
     - `await_copies()` waits for the copies that the thread started before its last call; other threads see them after a
@@ -210,7 +210,7 @@ def intrinsics() -> dict[str, Callable]:
     functions = {
         "load_run": load_run,
         "load_matrices": loading(""),
-        "load_transposed": loading(".trans"),
+        "load_matrices_transposed": loading(".trans"),
         "store_words": store_words,
         "begins_run": begins_run,
         "copy_run": copy_run,

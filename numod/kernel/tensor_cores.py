@@ -257,7 +257,7 @@ class RunSide(Side):
             if self.transposed
             else (2 * step, 4 * self.together * group)
         )
-        load = "load_transposed" if self.transposed else "load_matrices"
+        load = "load_matrices_transposed" if self.transposed else "load_matrices"
         return f"{load}({self.name}, ({self.name}_from ^ uintp({step_offset})) + uintp({group_offset}))"
 
     def _within(self, r: object) -> str:

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
+from traceback import walk_tb
+from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from ..autograd import Function, is_grad_enabled
@@ -23,6 +26,39 @@ def watch_calls(module: Module) -> bool:
         module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks
         or hooks.forward or hooks.forward_pre or hooks.backward or hooks.backward_pre
     )  # fmt: skip
+
+
+NOTED = (RuntimeError, TypeError, ValueError, IndexError)  # the errors of wrong shapes, dtypes and arguments
+
+
+def note_module(error: Exception, code: CodeType) -> None:
+    """Note on an error in which submodule it occurred: `in net.3: Linear(in_features=4, out_features=2, bias=True)`.
+
+    Called by each module call that the error passes, from the inside out; the calls are found in the traceback as
+    frames of `code`. A note must not hide the error, so nothing is raised here.
+    """
+    with suppress(Exception):
+        frames = [frame for frame, _ in walk_tb(error.__traceback__) if frame.f_code is code]
+        modules = [frame.f_locals["self"] for frame in frames]
+        former = _note(modules[1:])
+        if former in (notes := getattr(error, "__notes__", [])):
+            notes[notes.index(former)] = _note(modules)
+        else:
+            error.add_note(_note(modules))
+
+
+def _note(modules: list[Module]) -> str:
+    """The text for an error in the last of the modules, which contain each other; "" without modules."""
+    if not modules:
+        return ""
+    names = [
+        name
+        for parent, child in zip(modules, modules[1:])
+        for name, candidate in parent._modules.items()
+        if candidate is child
+    ]
+    path = f"{'.'.join(names)}: " if names else ""
+    return f"in {path}{type(modules[-1]).__name__}({modules[-1].extra_repr()})"
 
 
 def call(module: Module, args: tuple, kwargs: dict) -> Any:

@@ -65,9 +65,13 @@ class Module(Hookable, Convertible, registry.ModuleBase):
         raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if Hooks.in_use and calling.watch_calls(self):
-            return calling.call(self, args, kwargs)
-        return self.forward(*args, **kwargs)
+        try:
+            if Hooks.in_use and calling.watch_calls(self):
+                return calling.call(self, args, kwargs)
+            return self.forward(*args, **kwargs)
+        except calling.NOTED as error:
+            calling.note_module(error, Module.__call__.__code__)
+            raise
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Compile this module's `forward` in place, with the arguments of `numod.compile`."""

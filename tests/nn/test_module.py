@@ -844,3 +844,44 @@ def test_a_parameter_of_a_subclass_that_takes_more() -> None:
     assert module.weight.grad.tolist() == [3, 3] and type(module.weight) is NamedParameter
     with pytest.raises(TypeError, match="unexpected keyword"):
         nn.Parameter(data, name="weight")
+
+
+# ---- errors
+
+
+class Wrapper(nn.Module):
+    def __init__(self, body):
+        super().__init__()
+        self.body = body
+
+    def forward(self, x):
+        return self.body(x)
+
+
+def notes_of(module, x):
+    with pytest.raises(RuntimeError) as caught:
+        module(x)
+    return caught.value.__notes__
+
+
+def test_an_error_notes_in_which_submodule_it_occurred():
+    inner = nn.Sequential(nn.Linear(4, 8), nn.Sequential(nn.ReLU(), nn.Linear(9, 2)))
+    note = "Linear(in_features=9, out_features=2, bias=True)"
+    assert notes_of(inner, numod.ones(1, 4)) == [f"in 1.1: {note}"]
+    assert notes_of(inner[1][1], numod.ones(1, 4)) == [f"in {note}"]
+    wrapper = Wrapper(inner)
+    assert notes_of(wrapper, numod.ones(1, 4)) == [f"in body.1.1: {note}"]
+    wrapper.register_forward_hook(lambda *arguments: None)
+    assert notes_of(wrapper, numod.ones(1, 4)) == [f"in body.1.1: {note}"]
+
+
+def test_a_note_does_not_hide_the_error():
+    class Mute(nn.Module):
+        def forward(self, x):
+            raise ValueError("forward")
+
+        def extra_repr(self):
+            raise TypeError("repr")
+
+    with pytest.raises(ValueError, match="forward"):
+        Mute()(1)
