@@ -141,7 +141,7 @@ def test_an_error_of_the_model_is_not_put_down_to_a_callback() -> None:
     learn = learner([(X[:4, :3], Y[:4])], cbs=Recorder)
     with pytest.raises(RuntimeError) as caught:
         learn.fit(1)
-    assert not hasattr(caught.value, "__notes__")
+    assert not any("callback" in note for note in caught.value.__notes__)  # they name the layer
 
 
 @pytest.mark.parametrize("event", ["before_batch", "after_pred", "before_step", "after_batch"])
