@@ -177,7 +177,7 @@ class _FromCounts(ConfusionMatrix):
         return (ratio * actual).sum() / actual.sum() if self.average == "weighted" else ratio
 
     def _ratio(self, hits: Tensor, predicted: Tensor, actual: Tensor) -> Tensor:
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} should implement _ratio(hits, predicted, actual)")
 
 
 class Precision(_FromCounts):
@@ -229,7 +229,7 @@ class _FromAll(Metric):
         return self._of(cat(self.preds), cat(self.targets)) if self.preds else None
 
     def _of(self, preds: Tensor, targets: Tensor) -> Tensor:
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} should implement _of(preds, targets)")
 
 
 class RocAuc(_FromAll):

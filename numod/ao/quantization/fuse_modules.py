@@ -65,7 +65,10 @@ def fuse_convtranspose_bn(is_qat: bool, convt: Module, bn: Module) -> Module:
     """The transposed convolution with the batch norm in its weight."""
     _check_modes(convt, bn)
     if is_qat:
-        raise NotImplementedError("Fusing ConvTranspose+BatchNorm not yet supported in QAT.")
+        raise NotImplementedError(
+            "a transposed convolution and a batch norm cannot be fused for training, as in PyTorch; fuse them with "
+            "fuse_modules in evaluation mode, or leave them apart"
+        )
     return fuse_conv_bn_eval(convt, bn, transpose=True)
 
 

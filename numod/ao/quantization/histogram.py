@@ -22,6 +22,7 @@ class HistogramObserver(UniformQuantizationObserverBase):
     histogram: Tensor
     min_val: Tensor
     max_val: Tensor
+    _may_be_dynamic = False
 
     def __init__(
         self,
@@ -36,8 +37,6 @@ class HistogramObserver(UniformQuantizationObserverBase):
         is_dynamic: bool = False,
         **kwargs: Any,
     ) -> None:
-        if is_dynamic:
-            raise NotImplementedError("HistogramObserver doesn't support dynamic quantization")
         super().__init__(dtype, qscheme, reduce_range, quant_min, quant_max, factory_kwargs, eps, is_dynamic, **kwargs)
         self.bins = bins
         self.register_buffer("histogram", zeros(bins, **(factory_kwargs or {})))

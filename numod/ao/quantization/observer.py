@@ -74,7 +74,11 @@ class WithArguments:
 class ObserverBase(WithArguments, Module):
     """Base of observers: `forward` returns its input, `calculate_qparams` the scale and zero point."""
 
+    _may_be_dynamic = True  # whether the range may be that of each batch
+
     def __init__(self, dtype: dtypes.dtype, is_dynamic: bool = False) -> None:
+        if is_dynamic and not self._may_be_dynamic:
+            raise NotImplementedError(f"{type(self).__name__} doesn't support dynamic quantization")
         super().__init__()
         self.dtype, self.is_dynamic = dtype, is_dynamic
 
@@ -275,7 +279,7 @@ class PerChannelMinMaxObserver(UniformQuantizationObserverBase):
 
     min_val: Tensor
     max_val: Tensor
-    _schemes = PER_CHANNEL
+    _schemes, _may_be_dynamic = PER_CHANNEL, False
 
     def __init__(
         self,
@@ -290,8 +294,6 @@ class PerChannelMinMaxObserver(UniformQuantizationObserverBase):
         is_dynamic: bool = False,
         **kwargs: Any,
     ) -> None:
-        if is_dynamic:
-            raise NotImplementedError(f"{type(self).__name__} doesn't support dynamic quantization")
         super().__init__(dtype, qscheme, reduce_range, quant_min, quant_max, factory_kwargs, eps, is_dynamic, **kwargs)
         self.ch_axis = ch_axis
         self.register_buffer("min_val", tensor([], **(factory_kwargs or {})))
@@ -366,6 +368,8 @@ class MovingAveragePerChannelMinMaxObserver(PerChannelMinMaxObserver):
 class FixedQParamsObserver(ObserverBase):
     """Has a scale and a zero point that no data change, such as for the result of a sigmoid."""
 
+    _may_be_dynamic = False
+
     def __init__(
         self,
         scale: float,
@@ -376,8 +380,6 @@ class FixedQParamsObserver(ObserverBase):
         quant_max: int = 255,
         is_dynamic: bool = False,
     ) -> None:
-        if is_dynamic:
-            raise NotImplementedError("FixedQParamsObserver doesn't support dynamic quantization")
         super().__init__(dtype, is_dynamic)
         self.quant_min, self.quant_max, self.qscheme = quant_min, quant_max, qscheme
         self.register_buffer("scale", tensor([scale], dtype=dtypes.float32))

@@ -8,28 +8,24 @@ from ...core import Tensor
 from ...nn.module import Module
 
 
-class QuantStub(Module):
+class _Stub(Module):
+    """Returns its input; `convert` puts a layer in its place."""
+
+    def __init__(self, qconfig: Any = None) -> None:
+        super().__init__()
+        if qconfig:
+            self.qconfig = qconfig
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x
+
+
+class QuantStub(_Stub):
     """Where floats become integers: an observer after `prepare`, `nn.quantized.Quantize` after `convert`."""
 
-    def __init__(self, qconfig: Any = None) -> None:
-        super().__init__()
-        if qconfig:
-            self.qconfig = qconfig
 
-    def forward(self, x: Tensor) -> Tensor:
-        return x
-
-
-class DeQuantStub(Module):
+class DeQuantStub(_Stub):
     """Where integers become floats: `nn.quantized.DeQuantize` after `convert`."""
-
-    def __init__(self, qconfig: Any = None) -> None:
-        super().__init__()
-        if qconfig:
-            self.qconfig = qconfig
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x
 
 
 class QuantWrapper(Module):
