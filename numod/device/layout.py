@@ -162,6 +162,12 @@ def same(a: Layout, b: Layout) -> bool:
     return a is b or (a.shape, a.strides, a.dtype, a.device) == (b.shape, b.strides, b.dtype, b.device)
 
 
+def same_elements(a: Layout, b: Layout) -> bool:
+    """Whether two layouts have the same elements at the same places: strides of sizes of 1 do not matter."""
+    same_kind = (a.shape, a.dtype, a.device) == (b.shape, b.dtype, b.device)
+    return a is b or (same_kind and (not a.size or _same_walk(a.shape, a.strides, b.strides)))
+
+
 def _same_walk(shape: tuple, strides: tuple, expected: tuple) -> bool:
     return all(s == w or n == 1 for n, s, w in zip(shape, strides, expected))
 
