@@ -37,7 +37,13 @@ def _supported_device_type(device_type: str) -> str:
 
 
 def is_autocast_enabled(device_type: str | None = None) -> bool:
-    """Whether this thread is inside an autocast for the device, by default "cuda"."""
+    """Whether this thread is inside an autocast for the device, by default "cuda".
+
+    Example:
+
+        >>> torch.is_autocast_enabled()
+        False
+    """
     return any(device == (device_type or "cuda") for device, _ in state.autocast)
 
 

@@ -19,7 +19,13 @@ _mode = SimpleNamespace(enabled=False, check_nan=True)
 
 
 def is_anomaly_enabled() -> bool:
-    """Whether anomaly detection is on."""
+    """Whether anomaly detection is on.
+
+    Example:
+
+        >>> torch.is_anomaly_enabled()
+        False
+    """
     return _mode.enabled
 
 

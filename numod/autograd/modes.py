@@ -25,7 +25,13 @@ def is_grad_enabled() -> bool:
 
 
 def is_inference_mode_enabled() -> bool:
-    """Whether results on this thread are inference tensors."""
+    """Whether results on this thread are inference tensors.
+
+    Example:
+
+        >>> torch.is_inference_mode_enabled()
+        False
+    """
     return state.inference
 
 

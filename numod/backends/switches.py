@@ -17,7 +17,13 @@ _together = 1
 
 
 def get_float32_matmul_precision() -> str:
-    """What `set_float32_matmul_precision` was given; "highest" at the start."""
+    """What `set_float32_matmul_precision` was given; "highest" at the start.
+
+    Example:
+
+        >>> torch.get_float32_matmul_precision()
+        'highest'
+    """
     return tensor_cores.precision
 
 
@@ -27,6 +33,10 @@ def set_float32_matmul_precision(precision: str) -> None:
     "highest", or "high" or "medium", with which GPUs from 8.0 on round factors to tf32, of 10 bits behind the first.
 
     Sums are in float32. Convolutions and other devices compute in float32 in any case.
+
+    Example:
+
+        >>> torch.set_float32_matmul_precision("highest")
     """
     if precision in _PRECISIONS:
         tensor_cores.precision = precision
@@ -51,12 +61,25 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
     All ops give them but those that add floats by index on a GPU, whose order is left to chance unless this is on:
     index_add, scatter_add, index_put with `accumulate`, bincount with weights, and the gradients of embedding, gather
     and indexing. It takes the parallelism from all but the columns, so it is slow there.
+
+    Example:
+
+        >>> torch.use_deterministic_algorithms(True)
+        >>> torch.are_deterministic_algorithms_enabled()
+        True
+        >>> torch.use_deterministic_algorithms(False)
     """
     set_deterministic_debug_mode((1 if warn_only else 2) if mode else 0)
 
 
 def are_deterministic_algorithms_enabled() -> bool:
-    """Whether `use_deterministic_algorithms` is on."""
+    """Whether `use_deterministic_algorithms` is on.
+
+    Example:
+
+        >>> torch.are_deterministic_algorithms_enabled()
+        False
+    """
     return indexing.deterministic > 0
 
 
@@ -66,7 +89,13 @@ def is_deterministic_algorithms_warn_only_enabled() -> bool:
 
 
 def get_deterministic_debug_mode() -> int:
-    """0 off, 1 warn only, 2 on."""
+    """0 off, 1 warn only, 2 on.
+
+    Example:
+
+        >>> torch.get_deterministic_debug_mode()
+        0
+    """
     return indexing.deterministic
 
 
@@ -118,5 +147,11 @@ def set_warn_always(b: bool) -> None:
 
 
 def is_warn_always_enabled() -> bool:
-    """What `set_warn_always` was given."""
+    """What `set_warn_always` was given.
+
+    Example:
+
+        >>> torch.is_warn_always_enabled()
+        False
+    """
     return _warn_always

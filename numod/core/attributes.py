@@ -30,7 +30,13 @@ Tensor.layout = property(lambda self: strided, doc="numod.strided.")
 
 
 def get_device(self: Tensor) -> int:
-    """Index of the tensor's CUDA device; -1 on the CPU."""
+    """Index of the tensor's CUDA device; -1 on the CPU.
+
+    Example:
+
+        >>> torch.get_device(torch.ones(2))
+        -1
+    """
     return self.device.index if self.device.type == "cuda" else -1
 
 
@@ -72,7 +78,13 @@ def pin_memory(self: Tensor, device: object = None) -> Tensor:
 
 
 def is_same_size(self: Tensor, other: Tensor) -> bool:
-    """Whether the shapes are equal."""
+    """Whether the shapes are equal.
+
+    Example:
+
+        >>> torch.is_same_size(torch.ones(2, 3), torch.zeros(2, 3))
+        True
+    """
     return self.shape == other.shape
 
 

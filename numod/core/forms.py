@@ -76,7 +76,8 @@ def unary(row: object) -> Callable:
     def method(self: Tensor) -> Tensor:
         return apply(row, (self,))
 
-    method.__name__, method.__doc__ = row.name, f"`numod.{row.name}(self)`, elementwise."
+    method.__name__ = row.name
+    method.__doc__ = row_texts.method_text(row.name) or f"`numod.{row.name}(self)`, elementwise."
     return method
 
 
@@ -88,7 +89,9 @@ def in_place(row: object) -> Callable:
         apply_into(row, row.complete((self, *others)), (self,))
         return self
 
-    method.__name__, method.__doc__ = f"{row.name}_", f"In-place `{row.name}`: overwrites the tensor and returns it."
+    method.__name__ = f"{row.name}_"
+    text = row_texts.method_text(row.name, is_in_place=True)
+    method.__doc__ = text or f"In-place `{row.name}`: overwrites the tensor and returns it."
     return method
 
 
@@ -210,7 +213,8 @@ def functional(name: str) -> Callable:
             *arguments, **kwargs
         )
 
-    function.__name__, function.__doc__ = name, f"A copy of `input` after {name}_."
+    text = row_texts.text(name, None, has_out=False)
+    function.__name__, function.__doc__ = name, text or f"A copy of `input` after {name}_."
     return function
 
 
@@ -226,5 +230,5 @@ def view_copy(name: str, view: Callable) -> Callable:
         )
 
     function.__name__ = function.__qualname__ = f"{name}_copy"
-    function.__doc__ = f"A copy of the view that `{name}` returns."
+    function.__doc__ = row_texts.copy_text(name, inspect.getdoc(view))
     return with_out(function)

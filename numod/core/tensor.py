@@ -185,11 +185,23 @@ class Tensor(TensorBase):
         return self._layout.dtype.is_floating_point
 
     def is_complex(self) -> bool:
-        """Whether the dtype is a complex one."""
+        """Whether the dtype is a complex one.
+
+        Example:
+
+            >>> torch.is_complex(torch.tensor(1j))
+            True
+        """
         return self._layout.dtype.is_complex
 
     def is_signed(self) -> bool:
-        """Whether the dtype has negative numbers."""
+        """Whether the dtype has negative numbers.
+
+        Example:
+
+            >>> torch.is_signed(torch.tensor([1], dtype=torch.uint8))
+            False
+        """
         return self._layout.dtype.is_signed
 
     @property
@@ -203,7 +215,13 @@ class Tensor(TensorBase):
         return self._layout.device.type == "meta"
 
     def is_inference(self) -> bool:
-        """Whether it was created in inference mode."""
+        """Whether it was created in inference mode.
+
+        Example:
+
+            >>> torch.is_inference(torch.ones(2))
+            False
+        """
         return self._inference
 
     @property
@@ -401,13 +419,26 @@ class Tensor(TensorBase):
         return data._alias(cls).requires_grad_(require_grad)
 
     def detach(self) -> Tensor:
-        """A tensor over the same memory, detached from the graph."""
+        """A tensor over the same memory, detached from the graph.
+
+        Example:
+
+            >>> torch.detach(torch.ones(2, requires_grad=True))
+            tensor([1., 1.])
+        """
         result = self._alias(Tensor) if self._layout.batch is None else self._layout.batch.detached(self)
         result._inference = self._inference
         return result
 
     def detach_(self) -> Tensor:
-        """Detach this tensor itself from the graph."""
+        """Detach this tensor itself from the graph.
+
+        Example:
+
+            >>> x = torch.ones(2, requires_grad=True) * 2
+            >>> x.detach_().requires_grad
+            False
+        """
         if self._base is not None:
             raise RuntimeError("Can't detach views in-place. Use detach() instead")
         self._node, self._requires_grad = None, False

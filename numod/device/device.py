@@ -133,6 +133,10 @@ def set_default_device(device: Device | str | int | None) -> None:
     """Make new tensors on `device` where none is named, on this thread; None: on the CPU again.
 
     An active `with device:` takes precedence.
+
+    Example:
+
+        >>> torch.set_default_device("cpu")
     """
     _make_here(() if device is None else (Device(device),))
 

@@ -17,7 +17,13 @@ _interned: dict[tuple, Layout] = {}
 
 
 class Size(tuple):
-    """The shape of a tensor: a tuple of ints that prints as PyTorch's."""
+    """The shape of a tensor: a tuple of ints that prints as PyTorch's.
+
+    Example:
+
+        >>> torch.Size([2, 3]).numel()
+        6
+    """
 
     __slots__ = ()
 

@@ -80,6 +80,12 @@ def compile(
       effect: there is one backend, graphs have no breaks, and each function counts its own recordings.
 
     Raises RuntimeError for an unknown mode, option or backend.
+
+    Example:
+
+        >>> double = torch.compile(lambda x: 2 * x)
+        >>> double(torch.tensor([1.0, 2.0]))
+        tensor([2., 4.])
     """
     check_options(mode, options)
     check_backend(backend)

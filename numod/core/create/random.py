@@ -31,7 +31,14 @@ from .values import tensor
 
 
 class Generator:
-    """A stream of Philox random numbers: a seed, and an offset that every draw advances."""
+    """A stream of Philox random numbers: a seed, and an offset that every draw advances.
+
+    Example:
+
+        >>> generator = torch.Generator().manual_seed(3)
+        >>> torch.equal(torch.rand(2, generator=generator), torch.rand(2, generator=generator.manual_seed(3)))
+        True
+    """
 
     def __init__(self, device: Device | str = "cpu") -> None:
         self.device = Device(device)
@@ -158,17 +165,41 @@ def seed() -> int:
 
 
 def initial_seed() -> int:
-    """The default generator's seed."""
+    """The default generator's seed.
+
+    Example:
+
+        >>> torch.manual_seed(7).initial_seed()
+        7
+    """
     return default_generator.initial_seed()
 
 
 def get_rng_state() -> Tensor:
-    """The default generator's state."""
+    """The default generator's state.
+
+    Example:
+
+        >>> state = torch.get_rng_state()
+        >>> first = torch.rand(2)
+        >>> torch.set_rng_state(state)
+        >>> torch.equal(first, torch.rand(2))
+        True
+    """
     return default_generator.get_state()
 
 
 def set_rng_state(new_state: Tensor) -> None:
-    """Set the default generator's state."""
+    """Set the default generator's state.
+
+    Example:
+
+        >>> state = torch.get_rng_state()
+        >>> first = torch.rand(2)
+        >>> torch.set_rng_state(state)
+        >>> torch.equal(first, torch.rand(2))
+        True
+    """
     default_generator.set_state(new_state)
 
 
@@ -442,7 +473,13 @@ def randn_like(
     device: Device | str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Random numbers with standard normal distribution, shaped like `input`."""
+    """Random numbers with standard normal distribution, shaped like `input`.
+
+    Example:
+
+        >>> torch.randn_like(torch.zeros(2, 3)).shape
+        numod.Size([2, 3])
+    """
     drawn = randn(input.shape, generator=generator, dtype=dtype or input.dtype, device=device or input.device)
     return _in_order_of(input, drawn).requires_grad_(requires_grad)
 
@@ -459,6 +496,11 @@ def randint_like(
 ) -> Tensor:
     """Random integers in [low, high) shaped like `input`: randint_like(input, high) or randint_like(input, low,
     high).
+
+    Example:
+
+        >>> torch.randint_like(torch.zeros(2, 3), 10).shape
+        numod.Size([2, 3])
     """
     drawn = randint(
         *bounds,

@@ -128,6 +128,11 @@ def index_reduce(
 ) -> Tensor:
     """input with the slices of source reduced into those selected by a vector of indices, by prod, mean, amax or
     amin.
+
+    Example:
+
+        >>> torch.index_reduce(torch.ones(2), 0, torch.tensor([0, 0, 1]), torch.tensor([2.0, 3.0, 4.0]), "prod")
+        tensor([6., 4.])
     """
     if reduce not in ("prod", "mean", "amax", "amin"):
         raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
@@ -168,6 +173,11 @@ def segment_reduce(
     `offsets` (*batch, segments + 1) say where they begin instead. A segment without slices gives `initial`, or what the
     reduction starts from (NaN for a mean). Raises RuntimeError for lengths that are negative or do not add up to n, and
     for offsets beyond it, unless `unsafe`.
+
+    Example:
+
+        >>> torch.segment_reduce(torch.tensor([1.0, 2.0, 3.0]), "sum", lengths=torch.tensor([2, 1]))
+        tensor([3., 3.])
     """
     if reduce not in _SEGMENTS:
         raise RuntimeError(f"segment_reduce(): Expected reduce to be one of {', '.join(_SEGMENTS)}, got {reduce}")
@@ -319,12 +329,26 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
 
 
 def index_put(input: Tensor, indices: tuple, values: Tensor, accumulate: bool = False) -> Tensor:
-    """A copy of input with values written (or added) at indices."""
+    """A copy of input with values written (or added) at indices.
+
+    Example:
+
+        >>> torch.index_put(torch.zeros(3), (torch.tensor([0, 2]),), torch.tensor([1.0, 2.0]))
+        tensor([1., 0., 2.])
+    """
     return index_put_(copy_among(input.clone(), (*indices, values)), indices, values, accumulate)
 
 
 def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
-    """Indices of the first `size` nonzero elements, (size, ndim), padded with `fill_value`."""
+    """Indices of the first `size` nonzero elements, (size, ndim), padded with `fill_value`.
+
+    Example:
+
+        >>> torch.nonzero_static(torch.tensor([0, 5, 6]), size=3)
+        tensor([[ 1],
+                [ 2],
+                [-1]])
+    """
     indices = nonzero(input)[:size]
     result = full((size, input.ndim), fill_value, dtype=dtypes.int64, device=input.device)
     copy_(narrow(result, 0, 0, indices.shape[0]), indices)
@@ -368,7 +392,14 @@ def _replaced(name: str, part: Tensor, src: Tensor, copy: Tensor) -> Tensor:
 
 
 def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
-    """A copy of input with one slice of a dimension replaced by src."""
+    """A copy of input with one slice of a dimension replaced by src.
+
+    Example:
+
+        >>> torch.select_scatter(torch.zeros(2, 2), torch.ones(2), 0, 1)
+        tensor([[0., 0.],
+                [1., 1.]])
+    """
     copy = copy_among(input.clone(), (src,))
     return _replaced("select_scatter", select(copy, dim, index), src, copy)
 
@@ -376,14 +407,27 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
 def slice_scatter(
     input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Tensor:
-    """A copy of input with every `step`-th slice from `start` to `end` of a dimension replaced by src."""
+    """A copy of input with every `step`-th slice from `start` to `end` of a dimension replaced by src.
+
+    Example:
+
+        >>> torch.slice_scatter(torch.zeros(4), torch.ones(2), start=1, end=3)
+        tensor([0., 1., 1., 0.])
+    """
     copy = copy_among(input.clone(), (src,))
     part = copy[(slice(None),) * normalize_dim(dim, input.ndim) + (slice(start, end, step),)]
     return _replaced("slice_scatter", part, src, copy)
 
 
 def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """A copy of input with a diagonal replaced by src."""
+    """A copy of input with a diagonal replaced by src.
+
+    Example:
+
+        >>> torch.diagonal_scatter(torch.zeros(2, 2), torch.tensor([1.0, 2.0]))
+        tensor([[1., 0.],
+                [0., 2.]])
+    """
     copy = copy_among(input.clone(), (src,))
     return _replaced("diagonal_scatter", diagonal(copy, offset, dim1, dim2), src, copy)
 
@@ -391,7 +435,13 @@ def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0,
 def as_strided_scatter(
     input: Tensor, src: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Tensor:
-    """A copy of input with the elements of as_strided(size, stride, storage_offset) replaced by src."""
+    """A copy of input with the elements of as_strided(size, stride, storage_offset) replaced by src.
+
+    Example:
+
+        >>> torch.as_strided_scatter(torch.zeros(4), torch.ones(2), (2,), (2,))
+        tensor([1., 0., 1., 0.])
+    """
     copy = copy_among(input.clone(), (src,))
     return _replaced("as_strided_scatter", as_strided(copy, size, stride, storage_offset), src, copy)
 

@@ -37,7 +37,13 @@ OUT = "lu_solve slogdet inverse pinverse matrix_power cholesky_solve cholesky_in
 
 
 def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
-    """The diagonals of matrices, as the last dimension of a view."""
+    """The diagonals of matrices, as the last dimension of a view.
+
+    Example:
+
+        >>> torch.linalg.diagonal(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
+        tensor([1., 4.])
+    """
     return any_diagonal(A, offset, dim1, dim2)
 
 
@@ -54,7 +60,15 @@ def inv(A: Tensor) -> Tensor:
 
 
 def inv_ex(A: Tensor, *, check_errors: bool = False) -> return_types.linalg_inv_ex:
-    """(inverse, info): info is 0, or the position of the first zero pivot, for which `check_errors` raises instead."""
+    """(inverse, info): info is 0, or the position of the first zero pivot, for which `check_errors` raises instead.
+
+    Example:
+
+        >>> torch.linalg.inv_ex(torch.tensor([[2.0]]))
+        numod.return_types.linalg_inv_ex(
+        inverse=tensor([[0.5000]]),
+        info=tensor(0, dtype=numod.int32))
+    """
     return return_types.linalg_inv_ex(attempt(inv, check_errors, A))
 
 
@@ -142,7 +156,15 @@ def _are_vectors(A: Tensor, B: Tensor) -> bool:
 
 
 def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> return_types.linalg_solve_ex:
-    """(X, info): info is 0, or the position of the first zero pivot of A, for which `check_errors` raises instead."""
+    """(X, info): info is 0, or the position of the first zero pivot of A, for which `check_errors` raises instead.
+
+    Example:
+
+        >>> torch.linalg.solve_ex(torch.tensor([[2.0]]), torch.tensor([[8.0]]))
+        numod.return_types.linalg_solve_ex(
+        result=tensor([[4.]]),
+        info=tensor(0, dtype=numod.int32))
+    """
     return return_types.linalg_solve_ex(attempt(lambda a, b: solve(a, b, left=left), check_errors, A, B))
 
 
@@ -186,12 +208,27 @@ def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:
 
 
 def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
-    """The inverse of A, from its Cholesky factor."""
+    """The inverse of A, from its Cholesky factor.
+
+    Example:
+
+        >>> torch.cholesky_inverse(torch.tensor([[2.0, 0.0], [0.0, 4.0]]))
+        tensor([[0.2500, 0.0000],
+                [0.0000, 0.0625]])
+    """
     return cholesky_solve(eye(L.shape[-1], dtype=L.dtype, device=L.device).expand(L.shape), L, upper)
 
 
 def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
-    """X with A X = B (X A = B where not `left`), or with A^H, from `lu_factor` of A."""
+    """X with A X = B (X A = B where not `left`), or with A^H, from `lu_factor` of A.
+
+    Example:
+
+        >>> LU, pivots = torch.linalg.lu_factor(torch.tensor([[2.0, 0.0], [0.0, 4.0]]))
+        >>> torch.linalg.lu_solve(LU, pivots, torch.tensor([[2.0], [8.0]]))
+        tensor([[1.],
+                [2.]])
+    """
     if not left:
         return lu_solve(LU, pivots, B.mH, adjoint=not adjoint).mH
     order = unsqueeze(row_order(LU, pivots), -1)
@@ -293,7 +330,14 @@ def pinv(
 
 
 def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
-    """The Moore-Penrose inverse; `numod.linalg.pinv` is the newer form."""
+    """The Moore-Penrose inverse; `numod.linalg.pinv` is the newer form.
+
+    Example:
+
+        >>> torch.linalg.pinv(torch.tensor([[2.0, 0.0], [0.0, 4.0]]))
+        tensor([[0.5000, 0.0000],
+                [0.0000, 0.2500]])
+    """
     return pinv(input, rtol=rcond)
 
 
@@ -454,7 +498,13 @@ def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
 
 
 def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None) -> Tensor:
-    """X with tensordot(A, X, X.ndim) = B."""
+    """X with tensordot(A, X, X.ndim) = B.
+
+    Example:
+
+        >>> torch.linalg.tensorsolve(torch.eye(4).reshape(2, 2, 4), torch.ones(2, 2))
+        tensor([1., 1., 1., 1.])
+    """
     a = A if dims is None else movedim(A, list(dims), list(range(A.ndim - len(dims), A.ndim)))
     shape = a.shape[B.ndim :]
     return reshape(solve(reshape(a, (B.numel(), prod(shape))), reshape(B, -1)), shape)

@@ -213,7 +213,13 @@ def isreal(input: Tensor) -> Tensor:
 
 
 def vdot(input: Tensor, other: Tensor) -> Tensor:
-    """The product of two vectors, the first conjugated."""
+    """The product of two vectors, the first conjugated.
+
+    Example:
+
+        >>> torch.vdot(torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0]))
+        tensor(11.)
+    """
     return dot(conj_(input), other)
 
 

@@ -137,7 +137,13 @@ def resize_(self: Tensor, *sizes: int, size: Sequence[int] | None = None, memory
 
 
 def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: object = None) -> Tensor:
-    """`resize_` to the shape of another tensor."""
+    """`resize_` to the shape of another tensor.
+
+    Example:
+
+        >>> torch.zeros(2).resize_as_(torch.ones(1, 2)).shape
+        numod.Size([1, 2])
+    """
     return resize_(self, the_template.shape)
 
 

@@ -450,7 +450,13 @@ def _of_several(name: str, views: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
 
 
 def unsafe_split(tensor: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
-    """The same parts, as views that can be written to."""
+    """The same parts, as views that can be written to.
+
+    Example:
+
+        >>> torch.unsafe_split(torch.arange(4), 3)
+        (tensor([0, 1, 2]), tensor([3]))
+    """
     _require_dims("split", tensor)
     dim = normalize_dim(dim, tensor.ndim)
     n, sizes = tensor.shape[dim], plain(split_size_or_sections)
@@ -492,7 +498,13 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 
 
 def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """The same parts, as views that can be written to."""
+    """The same parts, as views that can be written to.
+
+    Example:
+
+        >>> torch.unsafe_chunk(torch.arange(4), 2)
+        (tensor([0, 1]), tensor([2, 3]))
+    """
     chunks = plain(chunks)
     _require_dims("chunk", input)
     if chunks < 1:

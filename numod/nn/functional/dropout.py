@@ -65,7 +65,13 @@ def _channels(input: Tensor, p: float, training: bool, inplace: bool) -> Tensor:
 
 
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Drop whole channels of (N, C, L) or (C, L)."""
+    """Drop whole channels of (N, C, L) or (C, L).
+
+    Example:
+
+        >>> F.dropout1d(torch.ones(1, 2, 3), 0.5, training=False).shape
+        numod.Size([1, 2, 3])
+    """
     _check(p)
     if input.ndim not in (2, 3):
         raise RuntimeError(
@@ -80,7 +86,13 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Drop whole channels of (N, C, H, W). Tompson et al., 2015."""
+    """Drop whole channels of (N, C, H, W). Tompson et al., 2015.
+
+    Example:
+
+        >>> F.dropout2d(torch.ones(1, 2, 3, 3), 0.5, training=False).shape
+        numod.Size([1, 2, 3, 3])
+    """
     _check(p)
     if input.ndim not in (3, 4):
         warnings.warn(
@@ -98,7 +110,13 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Drop whole channels of (N, C, D, H, W) or (C, D, H, W)."""
+    """Drop whole channels of (N, C, D, H, W) or (C, D, H, W).
+
+    Example:
+
+        >>> F.dropout3d(torch.ones(1, 2, 3, 3, 3), 0.5, training=False).shape
+        numod.Size([1, 2, 3, 3, 3])
+    """
     _check(p)
     if input.ndim not in (4, 5):
         warnings.warn(
@@ -124,7 +142,13 @@ def _alpha(input: Tensor, mask: Tensor, p: float, inplace: bool) -> Tensor:
 
 
 def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """Dropout that preserves the mean and variance of SELU networks. Klambauer et al., 2017."""
+    """Dropout that preserves the mean and variance of SELU networks. Klambauer et al., 2017.
+
+    Example:
+
+        >>> torch.alpha_dropout(torch.ones(3), 0.5, train=False)
+        tensor([1., 1., 1.])
+    """
     _check(p)
     if not training or p == 0.0:
         return input
@@ -132,7 +156,14 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
 
 
 def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """Alpha dropout of whole channels."""
+    """Alpha dropout of whole channels.
+
+    Example:
+
+        >>> torch.feature_alpha_dropout(torch.ones(1, 2, 1), 0.5, train=False)
+        tensor([[[1.],
+                 [1.]]])
+    """
     _check(p)
     if not training or p == 0.0:
         return input

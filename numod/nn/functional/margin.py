@@ -238,7 +238,13 @@ def triplet_margin_with_distance_loss(
     swap: bool = False,
     reduction: str = "mean",
 ) -> Tensor:
-    """Triplet margin loss with any distance function."""
+    """Triplet margin loss with any distance function.
+
+    Example:
+
+        >>> F.triplet_margin_with_distance_loss(torch.zeros(1, 2), torch.ones(1, 2), torch.full((1, 2), 2.0))
+        tensor(0.)
+    """
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
     if not anchor.ndim == positive.ndim == negative.ndim:

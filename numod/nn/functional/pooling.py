@@ -211,15 +211,17 @@ def _max_pool(ndim: int) -> tuple[Callable, Callable]:
 
     return _with_name(
         pool, name, "The maximum of each window; with `return_indices`, also its index in the plane.", "2"
-    ), _with_name(with_indices, f"{name}_with_indices", "The maximum of each window, and its index in the plane.")
+    ), _with_name(
+        with_indices, f"{name}_with_indices", "The maximum of each window, and its index in the plane.", "2", "[0]"
+    )
 
 
-def _with_name(function: Callable, name: str, text: str, arguments: str = "") -> Callable:
+def _with_name(function: Callable, name: str, text: str, arguments: str = "", result: str = "") -> Callable:
     """The function with its name and docstring, which has an example that halves each dimension of 4 elements."""
     if arguments:
-        ndim = int(name[-2])
+        ndim = int(name.removesuffix("_with_indices")[-2])
         text += (
-            f"\n\nExample:\n\n    >>> F.{name}(torch.ones(1, 2{', 4' * ndim}), {arguments}).shape\n"
+            f"\n\nExample:\n\n    >>> F.{name}(torch.ones(1, 2{', 4' * ndim}), {arguments}){result}.shape\n"
             f"    numod.Size([1, 2{', 2' * ndim}])\n"
         )
     function.__name__ = function.__qualname__ = name

@@ -49,6 +49,12 @@ def fuse_linear_bn_eval(linear: Module, bn: Module) -> Module:
     """A copy of `linear` that computes `bn(linear(x))`.
 
     Both must be in evaluation mode, and `bn` must have the same number of features, or one.
+
+    Example:
+
+        >>> fused = nn.utils.fuse_linear_bn_eval(nn.Linear(2, 3).eval(), nn.BatchNorm1d(3).eval())
+        >>> fused
+        Linear(in_features=2, out_features=3, bias=True)
     """
     _check(linear, bn)
     if bn.num_features not in (linear.out_features, 1):

@@ -172,6 +172,12 @@ def spectral_norm(
     """Divide `module.<name>` by its largest singular value, as a matrix whose rows are its dimension `dim`.
 
     By default `dim` is the dimension of the outputs.
+
+    Example:
+
+        >>> layer = nn.utils.parametrizations.spectral_norm(nn.Linear(2, 3))
+        >>> layer.weight.shape
+        numod.Size([3, 2])
     """
     SpectralNorm.apply(module, name, n_power_iterations, default_dim(module) if dim is None else dim, eps)
     return module

@@ -49,7 +49,17 @@ class _Combined(LRScheduler):
 
 
 class SequentialLR(_Combined):
-    """Runs schedules one after the other: the next one begins at each epoch in `milestones`."""
+    """Runs schedules one after the other: the next one begins at each epoch in `milestones`.
+
+    Example:
+
+        >>> optimizer = optim.SGD([nn.Parameter(torch.ones(1))], lr=1.0)
+        >>> first = optim.lr_scheduler.ConstantLR(optimizer, factor=0.1, total_iters=2)
+        >>> then = optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+        >>> schedule = optim.lr_scheduler.SequentialLR(optimizer, [first, then], milestones=[2])
+        >>> schedule.get_last_lr()
+        [0.1]
+    """
 
     def __init__(
         self, optimizer: Optimizer, schedulers: list[LRScheduler], milestones: list[int], last_epoch: int = -1
