@@ -224,6 +224,10 @@ def _check(cond: object, message: object = None) -> None:
 def set_default_tensor_type(t: object) -> None:
     """The default dtype and device by the name or class of an old tensor type, such as `FloatTensor` or
     `cuda.FloatTensor`.
+
+    Example:
+
+        >>> torch.set_default_tensor_type(torch.FloatTensor)
     """
     module, _, name = (t if isinstance(t, str) else f"{t.__module__}.{t.__name__}").rpartition(".")
     set_default_dtype(

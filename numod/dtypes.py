@@ -17,6 +17,11 @@ class dtype:
     `numpy` is the type users see (None: NumPy has none); `storage` the type kernels read (bool is stored as bytes,
     16-bit floats as their bits); `compute` the dtype whose arithmetic it has (float32 for 16-bit floats, else itself);
     `real` that of a complex number's parts, else itself. `differentiable`: whether its tensors may require gradients.
+
+    Example:
+
+        >>> torch.float32.itemsize, torch.float32.is_floating_point
+        (4, True)
     """
 
     __slots__ = (

@@ -24,6 +24,18 @@ class GradScaler:
 
     The scale and the count of steps are tensors on the device of the first outputs, so that a compiled step changes
     them as any others.
+
+    Example:
+
+        >>> weight = nn.Parameter(torch.ones(1))
+        >>> optimizer = optim.SGD([weight], lr=0.1)
+        >>> scaler = torch.amp.GradScaler("cpu", init_scale=2.0)
+        >>> scaler.scale(weight.sum()).backward()
+        >>> scaler.step(optimizer)
+        >>> scaler.update()
+        >>> weight
+        Parameter containing:
+        tensor([0.9000], requires_grad=True)
     """
 
     def __init__(

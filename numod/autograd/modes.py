@@ -97,17 +97,44 @@ def _around_steps(mode: _Mode, function: Callable) -> Callable:
 
 
 class no_grad(_Mode):
-    """Context and decorator in which operations are not recorded: results require no gradient."""
+    """Context and decorator in which operations are not recorded: results require no gradient.
+
+    Example:
+
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> with torch.no_grad():
+        ...     y = x * 2
+        >>> y.requires_grad
+        False
+    """
 
     enabled = False
 
 
 class enable_grad(_Mode):
-    """Context and decorator in which operations are recorded, also inside `no_grad`."""
+    """Context and decorator in which operations are recorded, also inside `no_grad`.
+
+    Example:
+
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> with torch.no_grad(), torch.enable_grad():
+        ...     y = x * 2
+        >>> y.requires_grad
+        True
+    """
 
 
 class set_grad_enabled(_Mode):
-    """Turn recording on or off: immediately as a function, or as a context or decorator."""
+    """Turn recording on or off: immediately as a function, or as a context or decorator.
+
+    Example:
+
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> with torch.set_grad_enabled(False):
+        ...     y = x * 2
+        >>> y.requires_grad
+        False
+    """
 
     def __new__(cls, mode: bool) -> set_grad_enabled:
         if not isinstance(mode, bool):
@@ -132,7 +159,13 @@ class set_grad_enabled(_Mode):
 
 
 class set_multithreading_enabled(contextlib.ContextDecorator):
-    """For compatibility with PyTorch, without effect: backward passes run on the calling thread."""
+    """For compatibility with PyTorch, without effect: backward passes run on the calling thread.
+
+    Example:
+
+        >>> with torch.autograd.set_multithreading_enabled(False):
+        ...     torch.ones(1, requires_grad=True).sum().backward()
+    """
 
     def __init__(self, mode: bool) -> None:
         self.mode = mode
@@ -148,6 +181,14 @@ class inference_mode(_Mode):
     """Context and decorator without recording, whose results can never take part in a recorded computation.
 
     `inference_mode(False)` records, as PyTorch's.
+
+    Example:
+
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> with torch.inference_mode():
+        ...     y = x * 2
+        >>> y.is_inference()
+        True
     """
 
     def __new__(cls, mode: bool | Callable = True) -> _Mode:

@@ -84,7 +84,13 @@ def are_deterministic_algorithms_enabled() -> bool:
 
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
-    """Whether it is on with `warn_only`."""
+    """Whether it is on with `warn_only`.
+
+    Example:
+
+        >>> torch.is_deterministic_algorithms_warn_only_enabled()
+        False
+    """
     return indexing.deterministic == 1
 
 
@@ -100,7 +106,12 @@ def get_deterministic_debug_mode() -> int:
 
 
 def set_deterministic_debug_mode(debug_mode: int | str) -> None:
-    """The same switch by number, or as "default", "warn" or "error"."""
+    """The same switch by number, or as "default", "warn" or "error".
+
+    Example:
+
+        >>> torch.set_deterministic_debug_mode("default")
+    """
     if not isinstance(debug_mode, (int, str)):
         raise TypeError(f"debug_mode must be str or int, but got {type(debug_mode)}")
     number = _MODES.get(debug_mode, -1) if isinstance(debug_mode, str) else debug_mode
@@ -126,12 +137,24 @@ def set_num_interop_threads(num_threads: int) -> None:
 
 
 def get_num_interop_threads() -> int:
-    """What `set_num_interop_threads` was given; 1 at the start."""
+    """What `set_num_interop_threads` was given; 1 at the start.
+
+    Example:
+
+        >>> torch.get_num_interop_threads() >= 1
+        True
+    """
     return _together
 
 
 def set_flush_denormal(mode: bool) -> bool:
-    """False: numbers below the smallest normal one are kept as they are, whatever is asked for."""
+    """False: numbers below the smallest normal one are kept as they are, whatever is asked for.
+
+    Example:
+
+        >>> torch.set_flush_denormal(False)
+        False
+    """
     return False
 
 
@@ -141,6 +164,10 @@ _warn_always = False
 def set_warn_always(b: bool) -> None:
     """Whether what PyTorch's C++ code warns of once is to be warned of every time. numod warns through Python's
     `warnings`, whose filters decide: it is kept to be read back.
+
+    Example:
+
+        >>> torch.set_warn_always(False)
     """
     global _warn_always
     _warn_always = bool(b)

@@ -63,6 +63,14 @@ class Tensor(TensorBase):
 
     Create tensors with `numod.tensor`, `numod.zeros` and similar functions. `Tensor(2, 3)` is uninitialised,
     `Tensor([1, 2])` holds the values.
+
+    Example:
+
+        >>> x = torch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+        >>> (x @ x).sum().backward()
+        >>> x.grad
+        tensor([[ 7., 11.],
+                [ 9., 13.]])
     """
 
     _offset = 0

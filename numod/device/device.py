@@ -125,7 +125,13 @@ _CPU = Device("cpu")
 
 
 def default_device() -> Device:
-    """Where tensors are made when no device is named."""
+    """Where tensors are made when no device is named.
+
+    Example:
+
+        >>> torch.get_default_device()
+        device(type='cpu')
+    """
     return _defaults.stack[-1] if _defaults.stack else _CPU
 
 

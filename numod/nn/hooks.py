@@ -89,6 +89,11 @@ class RemovableHandle:
     """Removes a hook: by `handle.remove()`, or on leaving a `with` block.
 
     Pickled together with its module, it still removes the hook of the copy.
+
+    Example:
+
+        >>> handle = nn.ReLU().register_forward_hook(lambda module, inputs, output: None)
+        >>> handle.remove()
     """
 
     next_id = 0

@@ -161,6 +161,13 @@ def from_file(
 
     With `shared` writes go to the file, which is made where it is missing and as long as needed; otherwise they stay in
     memory. Raises RuntimeError for a file that cannot be opened or is too short.
+
+    Example:
+
+        >>> import os, tempfile
+        >>> path = os.path.join(tempfile.mkdtemp(), "numbers")
+        >>> torch.from_file(path, shared=True, size=2).fill_(3.0)
+        tensor([3., 3.])
     """
     dtype = dtypes.as_dtype(dtype) or dtypes.get_default_dtype()
     if not size:

@@ -160,7 +160,13 @@ def manual_seed(seed: int) -> Generator:
 
 
 def seed() -> int:
-    """Seed the default generator from the operating system and return the seed."""
+    """Seed the default generator from the operating system and return the seed.
+
+    Example:
+
+        >>> torch.initial_seed() == torch.seed()
+        False
+    """
     return default_generator.seed()
 
 

@@ -438,7 +438,13 @@ def _permutation(order: Tensor, like: Tensor) -> Tensor:
 
 
 def old_svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> return_types.svd:
-    """(U, S, V) with input = U diag(S) V^H; V itself, not transposed. `numod.linalg.svd` is the newer form."""
+    """(U, S, V) with input = U diag(S) V^H; V itself, not transposed. `numod.linalg.svd` is the newer form.
+
+    Example:
+
+        >>> torch.linalg.svd(torch.tensor([[3.0, 0.0], [0.0, 4.0]])).S
+        tensor([4., 3.])
+    """
     if compute_uv:
         u, s, vh = svd(input, not some)
         return return_types.svd((u, s, vh.mH))
@@ -449,19 +455,40 @@ def old_svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> return
 
 
 def old_qr(input: Tensor, some: bool = True) -> return_types.qr:
-    """(Q, R), reduced where `some`, else complete. Deprecated in favor of `linalg.qr`."""
+    """(Q, R), reduced where `some`, else complete. Deprecated in favor of `linalg.qr`.
+
+    Example:
+
+        >>> Q, R = torch.linalg.qr(torch.tensor([[3.0], [4.0]]))
+        >>> R.abs()
+        tensor([[5.]])
+    """
     warn_deprecated("qr", "linalg.qr")
     return return_types.qr(qr(input, "reduced" if some else "complete"))
 
 
 def old_cholesky(input: Tensor, upper: bool = False) -> Tensor:
-    """The Cholesky factor of symmetric positive-definite matrices. Deprecated in favor of `linalg.cholesky`."""
+    """The Cholesky factor of symmetric positive-definite matrices. Deprecated in favor of `linalg.cholesky`.
+
+    Example:
+
+        >>> torch.linalg.cholesky(torch.tensor([[4.0, 2.0], [2.0, 5.0]]))
+        tensor([[2., 0.],
+                [1., 2.]])
+    """
     warn_deprecated("cholesky", "linalg.cholesky")
     return cholesky(input, upper=upper)
 
 
 def old_lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, ...]:
-    """(L and U in one matrix, pivots), and infos if requested. Deprecated in favor of `linalg.lu_factor_ex`."""
+    """(L and U in one matrix, pivots), and infos if requested. Deprecated in favor of `linalg.lu_factor_ex`.
+
+    Example:
+
+        >>> torch.linalg.lu(torch.tensor([[2.0, 1.0], [4.0, 3.0]])).L
+        tensor([[1.0000, 0.0000],
+                [0.5000, 1.0000]])
+    """
     warn_deprecated("lu", "linalg.lu_factor / numod.linalg.lu_factor_ex")
     results = tuple(lu_factor_ex(A, pivot=pivot))
     return results if get_infos else results[:2]

@@ -97,7 +97,15 @@ def slogdet(A: Tensor) -> return_types.linalg_slogdet:
 
 
 def old_slogdet(input: Tensor) -> return_types.slogdet:
-    """(sign, logarithm of the absolute value) of determinants."""
+    """(sign, logarithm of the absolute value) of determinants.
+
+    Example:
+
+        >>> torch.linalg.slogdet(torch.tensor([[-1.0, 0.0], [0.0, 1.0]]))
+        numod.return_types.linalg_slogdet(
+        sign=tensor(-1.),
+        logabsdet=tensor(0.))
+    """
     return return_types.slogdet(slogdet(input))
 
 
@@ -177,7 +185,15 @@ def _expect_one_dtype(name: str, A: Tensor, B: Tensor) -> None:
 
 
 def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
-    """X with A X = B (or X A = B) for a triangular A; the other triangle is not read."""
+    """X with A X = B (or X A = B) for a triangular A; the other triangle is not read.
+
+    Example:
+
+        >>> A, B = torch.tensor([[2.0, 0.0], [1.0, 1.0]]), torch.tensor([[2.0], [3.0]])
+        >>> torch.linalg.solve_triangular(A, B, upper=False)
+        tensor([[1.],
+                [2.]])
+    """
     a, b = _sides("solve_triangular", A, B, left)
     if left:
         return substitution.solve_triangular.apply((a, b), (bool(upper), bool(unitriangular)))
@@ -189,7 +205,15 @@ def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, un
 def triangular_solve(
     b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> return_types.triangular_solve:
-    """(X with A X = b, a copy of A). Deprecated in favor of `linalg.solve_triangular`."""
+    """(X with A X = b, a copy of A). Deprecated in favor of `linalg.solve_triangular`.
+
+    Example:
+
+        >>> A, B = torch.tensor([[2.0, 0.0], [1.0, 1.0]]), torch.tensor([[2.0], [3.0]])
+        >>> torch.linalg.solve_triangular(A, B, upper=False)
+        tensor([[1.],
+                [2.]])
+    """
     warn_deprecated("triangular_solve", "linalg.solve_triangular")
     solution = solve_triangular(A.mT if transpose else A, b, upper=upper != transpose, unitriangular=unitriangular)
     return return_types.triangular_solve((solution, A.clone()))
@@ -247,7 +271,15 @@ def _rows(x: Tensor, order: Tensor) -> Tensor:
 
 
 def old_lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
-    """X with A X = b, from `lu_factor` of A: the older order of arguments."""
+    """X with A X = b, from `lu_factor` of A: the older order of arguments.
+
+    Example:
+
+        >>> LU, pivots = torch.linalg.lu_factor(torch.tensor([[2.0, 0.0], [0.0, 4.0]]))
+        >>> torch.lu_solve(torch.tensor([[2.0], [8.0]]), LU, pivots)
+        tensor([[1.],
+                [2.]])
+    """
     return lu_solve(LU_data, LU_pivots, b)
 
 
@@ -456,7 +488,15 @@ def _powers(x: Tensor, n: int) -> Tensor:
 
 
 def old_vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
-    """Powers of each element of a vector (n) -> (n, N), in descending order unless `increasing`."""
+    """Powers of each element of a vector (n) -> (n, N), in descending order unless `increasing`.
+
+    Example:
+
+        >>> torch.vander(torch.tensor([1, 2, 3]))
+        tensor([[1, 1, 1],
+                [4, 2, 1],
+                [9, 3, 1]])
+    """
     n = x.shape[-1] if N is None else N
     if not n:
         return x.new_zeros((x.shape[-1], 0))
@@ -487,7 +527,13 @@ def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
 
 
 def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
-    """The inverse of A seen as a matrix of its first `ind` dimensions by the others."""
+    """The inverse of A seen as a matrix of its first `ind` dimensions by the others.
+
+    Example:
+
+        >>> torch.linalg.tensorinv(torch.eye(4).reshape(4, 2, 2), ind=1).shape
+        numod.Size([2, 2, 4])
+    """
     rows = prod(A.shape[:ind])
     if ind <= 0 or rows * rows != A.numel():
         raise RuntimeError(

@@ -181,12 +181,24 @@ def conj_(input: Tensor) -> Tensor:
 
 
 def itself(input: Tensor) -> Tensor:
-    """The tensor: conjugates and negatives are computed at once here, never put off."""
+    """The tensor: conjugates and negatives are computed at once here, never put off.
+
+    Example:
+
+        >>> torch.resolve_conj(torch.tensor([1 + 2j]).conj())
+        tensor([1.-2.j])
+    """
     return input
 
 
 def is_false(input: Tensor) -> bool:
-    """False: conjugates and negatives are computed at once here, never put off."""
+    """False: conjugates and negatives are computed at once here, never put off.
+
+    Example:
+
+        >>> torch.is_conj(torch.tensor([1j]).conj())
+        False
+    """
     return False
 
 

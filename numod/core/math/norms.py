@@ -120,6 +120,11 @@ def old_norm(
     """The vector norm of all elements, or over dimensions; "nuc" the sum of singular values.
 
     Matrix norms are in `numod.linalg`.
+
+    Example:
+
+        >>> torch.linalg.norm(torch.tensor([3.0, 4.0]))
+        tensor(5.)
     """
     if p != "nuc":
         return reductions.norm(input, p, dim, keepdim, dtype)

@@ -51,7 +51,15 @@ def quantize_per_tensor(
 def quantize_per_channel(
     input: Tensor, scales: Tensor, zero_points: Tensor, axis: int, dtype: QuantizedDtype
 ) -> QuantizedTensor:
-    """Quantize floats with a scale and a zero point for each channel along `axis`."""
+    """Quantize floats with a scale and a zero point for each channel along `axis`.
+
+    Example:
+
+        >>> scales, zeros = torch.tensor([0.1, 0.5]), torch.tensor([0, 0])
+        >>> torch.quantize_per_channel(torch.tensor([[0.2], [1.0]]), scales, zeros, 0, torch.qint8).int_repr()
+        tensor([[2],
+                [2]], dtype=numod.int8)
+    """
     _check_input(input, dtype)
     axis, (scales, zero_points) = normalize_dim(axis, input.ndim), map(as_tensor, (scales, zero_points))
     for name, vector in (("scales", scales), ("zero_points", zero_points)):
@@ -226,7 +234,15 @@ def fake_quantize_per_tensor_affine(
 def fake_quantize_per_channel_affine(
     input: Tensor, scale: Tensor, zero_point: Tensor, axis: int, quant_min: int, quant_max: int
 ) -> Tensor:
-    """As `fake_quantize_per_tensor_affine`, with a scale and a zero point for each channel along `axis`."""
+    """As `fake_quantize_per_tensor_affine`, with a scale and a zero point for each channel along `axis`.
+
+    Example:
+
+        >>> scales, zeros = torch.tensor([0.1, 0.5]), torch.tensor([0, 0], dtype=torch.int32)
+        >>> torch.fake_quantize_per_channel_affine(torch.tensor([[0.26], [0.26]]), scales, zeros, 0, 0, 255)
+        tensor([[0.3000],
+                [0.5000]])
+    """
     _check_range("fake_quantize_per_channel_affine", quant_min, quant_max)
     axis = normalize_dim(axis, input.ndim)
     if zero_point.dtype not in (dtypes.int32, dtypes.float32, dtypes.float16):

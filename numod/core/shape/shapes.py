@@ -314,7 +314,13 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
 
 
 def ravel(input: Tensor) -> Tensor:
-    """All elements in one dimension; a view only where they lie one after the other."""
+    """All elements in one dimension; a view only where they lie one after the other.
+
+    Example:
+
+        >>> torch.ravel(torch.tensor([[1, 2], [3, 4]]))
+        tensor([1, 2, 3, 4])
+    """
     return reshape(input if input._layout.dense else apply(t.row_major, (input,)), -1)
 
 

@@ -48,7 +48,14 @@ def batch_norm(
     eps: float,
     cudnn_enabled: bool = True,
 ) -> Tensor:
-    """`nn.functional.batch_norm`."""
+    """`nn.functional.batch_norm`.
+
+    Example:
+
+        >>> torch.batch_norm(torch.tensor([[1.0], [3.0]]), None, None, None, None, True, 0.1, 1e-5, False)
+        tensor([[-1.0000],
+                [ 1.0000]])
+    """
     return normalization.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
 
 
@@ -229,7 +236,14 @@ def ctc_loss(
     reduction: int = 0,
     zero_infinity: bool = False,
 ) -> Tensor:
-    """`nn.functional.ctc_loss`with reduction 0, 1 or 2 for none, mean or sum."""
+    """`nn.functional.ctc_loss`with reduction 0, 1 or 2 for none, mean or sum.
+
+    Example:
+
+        >>> log_probs = torch.zeros(4, 1, 3).log_softmax(-1)
+        >>> torch.ctc_loss(log_probs, torch.tensor([[1, 2]]), torch.tensor([4]), torch.tensor([2]))
+        tensor([1.6864])
+    """
     return ctc.ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, _REDUCTIONS[reduction], zero_infinity)
 
 
@@ -364,6 +378,11 @@ def native_batch_norm(
     """(batch_norm, means, reciprocal standard deviations).
 
     The last two are those of the batch, without gradients, and empty unless `training`.
+
+    Example:
+
+        >>> torch.native_batch_norm(torch.tensor([[1.0], [3.0]]), None, None, None, None, True, 0.1, 1e-5)[1]
+        tensor([2.])
     """
     empty = input.new_zeros(0)
     mean, scale = empty, empty
@@ -524,7 +543,15 @@ def lstm_cell(
     b_ih: Tensor | None = None,
     b_hh: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The next (h, c), (N, H) each."""
+    """The next (h, c), (N, H) each.
+
+    Example:
+
+        >>> weights = torch.zeros(12, 2), torch.zeros(12, 3)
+        >>> h, c = torch.lstm_cell(torch.ones(1, 2), (torch.zeros(1, 3), torch.zeros(1, 3)), *weights)
+        >>> h
+        tensor([[0., 0., 0.]])
+    """
     return op.lstm_cell.apply((linear(input, w_ih, b_ih) + linear(hx[0], w_hh, b_hh), f.contiguous(hx[1])))
 
 

@@ -285,7 +285,9 @@ def _adaptive_max(ndim: int) -> tuple[Callable, Callable]:
 
     return _with_name(
         pool, name, "The maxima of windows that divide the input evenly into `output_size`.", "2"
-    ), _with_name(with_indices, f"{name}_with_indices", "The maxima of such windows, and their indices in the plane.")
+    ), _with_name(
+        with_indices, f"{name}_with_indices", "The maxima of such windows, and their indices in the plane.", "2", "[0]"
+    )
 
 
 def _adaptive_average(ndim: int) -> Callable:
@@ -334,11 +336,16 @@ def _max_unpool(ndim: int) -> Callable:
         flat = input.new_zeros((*lead, count)).scatter(-1, positions, f.flatten(input, -ndim))
         return f.in_shape(flat, *lead, *sizes)
 
-    return _with_name(
-        unpool,
-        name,
-        "Puts each element at its index in planes of `output_size`: a partial inverse of max pooling.",
-    )
+    text = "Puts each element at its index in planes of `output_size`: a partial inverse of max pooling."
+    text += f"""
+
+Example:
+
+    >>> windows, places = F.max_pool{ndim}d(torch.rand(1, 2{", 4" * ndim}), 2, return_indices=True)
+    >>> F.{name}(windows, places, 2).shape
+    numod.Size([1, 2{", 4" * ndim}])
+"""
+    return _with_name(unpool, name, text)
 
 
 def _fractional(ndim: int) -> tuple[Callable, Callable]:
@@ -400,11 +407,13 @@ def _fractional(ndim: int) -> tuple[Callable, Callable]:
         return values_and_indices if return_indices else values_and_indices[0]
 
     return _with_name(
-        pool, name, "The maxima of windows at random positions. Graham, Fractional max-pooling, 2014."
+        pool, name, "The maxima of windows at random positions. Graham, Fractional max-pooling, 2014.", "2, 2"
     ), _with_name(
         with_indices,
         f"{name}_with_indices",
         "The maxima of windows at random positions, and their indices in the plane.",
+        "2, 2",
+        "[0]",
     )
 
 

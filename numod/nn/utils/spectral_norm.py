@@ -184,7 +184,14 @@ def spectral_norm(
 
 
 def remove_spectral_norm(module: Module, name: str = "weight") -> Module:
-    """Make the normalized weight a parameter again. Raises ValueError if it has no spectral norm."""
+    """Make the normalized weight a parameter again. Raises ValueError if it has no spectral norm.
+
+    Example:
+
+        >>> layer = nn.utils.parametrizations.spectral_norm(nn.Linear(2, 3))
+        >>> nn.utils.parametrize.remove_parametrizations(layer, "weight").weight.shape
+        numod.Size([3, 2])
+    """
     take_hook(module, SpectralNorm, name, "spectral_norm").remove(module)
     for hooks in (module._state_dict_hooks, module._load_state_dict_pre_hooks):
         for number, hook in list(hooks.items()):
