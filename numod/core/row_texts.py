@@ -645,6 +645,8 @@ def method_text(name: str, is_in_place: bool = False) -> str | None:
     sentence, example, output = TEXTS[name]
     _, _, arguments = example.partition(f"{name}(")
     tensor, rest = _first_argument(arguments[:-1])
+    if not tensor.startswith("torch."):  # the function's first argument is not the tensor
+        return None
     if is_in_place:
         sentence = f"In-place `{name}`: overwrites the tensor and returns it. {sentence}"
     call = f"x.{name}{'_' * is_in_place}({rest})"

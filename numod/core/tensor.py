@@ -121,15 +121,33 @@ class Tensor(TensorBase):
         return self._layout.shape
 
     def size(self, dim: int | None = None) -> Size | int:
-        """All sizes, or the size of one dimension."""
+        """All sizes, or the size of one dimension.
+
+        Example:
+
+            >>> torch.ones(2, 3).size(), torch.ones(2, 3).size(1)
+            (numod.Size([2, 3]), 3)
+        """
         return self._layout.shape if dim is None else self._layout.shape[_dim(dim, self)]
 
     def stride(self, dim: int | None = None) -> tuple[int, ...] | int:
-        """Strides of the dimensions, or of one, in elements."""
+        """Strides of the dimensions, or of one, in elements.
+
+        Example:
+
+            >>> torch.ones(2, 3).stride()
+            (3, 1)
+        """
         return self._layout.strides if dim is None else self._layout.strides[_dim(dim, self)]
 
     def storage_offset(self) -> int:
-        """Offset of the first element in the storage, in elements."""
+        """Offset of the first element in the storage, in elements.
+
+        Example:
+
+            >>> torch.arange(4)[2:].storage_offset()
+            2
+        """
         return self._offset
 
     @property
@@ -148,7 +166,13 @@ class Tensor(TensorBase):
         return self._layout.ndim
 
     def dim(self) -> int:
-        """The number of dimensions."""
+        """The number of dimensions.
+
+        Example:
+
+            >>> torch.ones(2, 3).dim()
+            2
+        """
         return self._layout.ndim
 
     def numel(self) -> int:
@@ -165,7 +189,13 @@ class Tensor(TensorBase):
     ndimension = dim
 
     def element_size(self) -> int:
-        """Bytes per element."""
+        """Bytes per element.
+
+        Example:
+
+            >>> torch.ones(2).element_size()
+            4
+        """
         return self._layout.dtype.itemsize
 
     @property
@@ -240,7 +270,13 @@ class Tensor(TensorBase):
         return self._storage.version - self._unseen if self._own is None else self._own.writes
 
     def data_ptr(self) -> int:
-        """Address of the first element."""
+        """Address of the first element.
+
+        Example:
+
+            >>> torch.ones(2).data_ptr() % 4
+            0
+        """
         return self._storage.data_ptr() + self._offset * self._layout.dtype.itemsize
 
     # ---- autograd
@@ -273,7 +309,13 @@ class Tensor(TensorBase):
         self._requires_grad = bool(value)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
-        """Set `requires_grad` and return self."""
+        """Set `requires_grad` and return self.
+
+        Example:
+
+            >>> torch.ones(2).requires_grad_()
+            tensor([1., 1.], requires_grad=True)
+        """
         if not isinstance(requires_grad, bool):
             raise TypeError(
                 "requires_grad_(): argument 'requires_grad' (position 1) must be bool, not "

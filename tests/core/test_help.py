@@ -23,6 +23,9 @@ def documented() -> dict[str, str]:
             if id(value) not in seen:
                 texts[f"{space}.{name}"] = inspect.getdoc(value)
             seen.add(id(value))
+    for name, value in vars(numod.Tensor).items():
+        if callable(value) and not name.startswith("_") and inspect.getdoc(value) not in texts.values():
+            texts[f"numod.Tensor.{name}"] = inspect.getdoc(value) or ""
     return texts
 
 
@@ -30,7 +33,9 @@ ALL = documented()
 TEXTS = {path: text for path, text in ALL.items() if ">>>" in text}
 
 
-@pytest.mark.parametrize("path", sorted(path for path in TEXTS if path.rpartition(".")[2] not in row_texts.TEXTS))
+@pytest.mark.parametrize(
+    "path", sorted(path for path in TEXTS if path.rpartition(".")[2] not in row_texts.TEXTS or ".Tensor." in path)
+)
 def test_the_example_of_a_docstring(path: str) -> None:
     example = doctest.DocTestParser().get_doctest(TEXTS[path], dict(GLOBALS), path, None, None)
     report: list[str] = []
@@ -43,6 +48,12 @@ def test_nearly_all_functions_layers_optimizers_and_distributions_have_an_exampl
     paths = [path for path in ALL if path.rpartition(".")[0] in spaces]
     missing = [path for path in paths if path not in TEXTS]
     assert len(missing) <= 0.05 * len(paths), missing
+
+
+def test_most_methods_of_tensors_have_an_example() -> None:
+    methods = [name for name, value in vars(numod.Tensor).items() if callable(value) and not name.startswith("_")]
+    missing = [name for name in methods if ">>>" not in (inspect.getdoc(getattr(numod.Tensor, name)) or "")]
+    assert len(missing) <= 0.15 * len(methods), missing
 
 
 @pytest.mark.parametrize("name", sorted(row_texts.TEXTS))

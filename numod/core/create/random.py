@@ -563,7 +563,13 @@ def _fill_parts(self: Tensor, op: object, numbers: tuple, generator: Generator |
 
 
 def uniform_(self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None) -> Tensor:
-    """Fill with uniform numbers in [from_, to); of a complex number both parts. PyTorch's keyword is `from`."""
+    """Fill with uniform numbers in [from_, to); of a complex number both parts. PyTorch's keyword is `from`.
+
+    Example:
+
+        >>> (torch.zeros(3).uniform_(2, 3) >= 2).all()
+        tensor(True)
+    """
     if not (isfinite(from_) and isfinite(to)):
         raise RuntimeError(f"uniform_ expects finite bounds, but found from={from_} and to={to}")
     if from_ > to:
@@ -577,7 +583,13 @@ def uniform_(self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Ge
 
 
 def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
-    """Fill with normal numbers."""
+    """Fill with normal numbers.
+
+    Example:
+
+        >>> torch.zeros(2).normal_().shape
+        numod.Size([2])
+    """
     if not std >= 0:  # also NaN
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
     if self._layout.dtype.is_complex:
@@ -603,6 +615,11 @@ def random_(
 
     Without bounds, or if `to` is None, up to the largest integer that the dtype represents exactly. PyTorch's keyword
     is `from`.
+
+    Example:
+
+        >>> (torch.zeros(3).random_(0, 10) < 10).all()
+        tensor(True)
     """
     if to == NOT_GIVEN:
         from_, to = 0, from_
@@ -615,6 +632,11 @@ def bernoulli_(self: Tensor, p: float | Tensor = 0.5, *, generator: Generator | 
     """Fill with 1 with probability `p` (a number or a tensor), else 0.
 
     Raises RuntimeError for a probability outside [0, 1].
+
+    Example:
+
+        >>> torch.zeros(2).bernoulli_(1.0)
+        tensor([1., 1.])
     """
     if isinstance(p, Tensor):
         return self.copy_(bernoulli(p.expand(self.shape), generator=generator))
@@ -634,7 +656,13 @@ def _draws(self: Tensor, generator: Generator | None) -> Tensor:
 
 
 def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
-    """Fill with exponentially distributed numbers of rate `lambd`."""
+    """Fill with exponentially distributed numbers of rate `lambd`.
+
+    Example:
+
+        >>> (torch.zeros(3).exponential_() >= 0).all()
+        tensor(True)
+    """
     if not lambd > 0:
         raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
     if not self.is_floating_point():
@@ -646,7 +674,13 @@ def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | Non
 
 
 def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
-    """Fill with the number of trials until the first success of probability `p`."""
+    """Fill with the number of trials until the first success of probability `p`.
+
+    Example:
+
+        >>> (torch.zeros(3).geometric_(0.5) >= 1).all()
+        tensor(True)
+    """
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
     return self.copy_(t.ceil(t.log(_draws(self, generator)) / log1p(-p)).clamp_(min=1))

@@ -241,7 +241,14 @@ def take(input: Tensor, index: Tensor) -> Tensor:
 
 
 def put_(self: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
-    """Write (or add) the elements of source at indices of the flattened tensor."""
+    """Write (or add) the elements of source at indices of the flattened tensor.
+
+    Example:
+
+        >>> torch.zeros(2, 2).put_(torch.tensor([0, 3]), torch.tensor([1.0, 2.0]))
+        tensor([[1., 0.],
+                [0., 2.]])
+    """
     if source.dtype is not self.dtype:
         raise RuntimeError(
             f"put_(): self and source expected to have the same dtype, but got self.dtype = {self.dtype} and "
@@ -299,7 +306,13 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
 
 
 def masked_scatter_(self: Tensor, mask: Tensor, source: Tensor) -> Tensor:
-    """Write the elements of source, in order, where mask (which broadcasts) is true."""
+    """Write the elements of source, in order, where mask (which broadcasts) is true.
+
+    Example:
+
+        >>> torch.zeros(3).masked_scatter_(torch.tensor([True, False, True]), torch.tensor([1.0, 2.0]))
+        tensor([1., 0., 2.])
+    """
     if mask.dtype is not dtypes.bool_:
         raise RuntimeError(f"masked_scatter_ only supports boolean masks, but got mask with dtype {mask.dtype}")
     if source.dtype is not self.dtype:
@@ -447,7 +460,14 @@ def as_strided_scatter(
 
 
 def fill_diagonal_(self: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
-    """Write a number on the main diagonal; with `wrap` it restarts below the square part of a tall matrix."""
+    """Write a number on the main diagonal; with `wrap` it restarts below the square part of a tall matrix.
+
+    Example:
+
+        >>> torch.zeros(2, 2).fill_diagonal_(1.0)
+        tensor([[1., 0.],
+                [0., 1.]])
+    """
     if self.ndim < 2:
         raise RuntimeError("dimensions must larger than 1")
     if self.ndim > 2 and len(set(self.shape)) > 1:

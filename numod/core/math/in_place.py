@@ -89,7 +89,13 @@ def clamp_(self: Tensor, min: Tensor | float | None = None, max: Tensor | float 
 
 
 def round_(self: Tensor, *, decimals: int = 0) -> Tensor:
-    """Round to the nearest integer (or multiple of 10^-decimals), halves to even."""
+    """Round to the nearest integer (or multiple of 10^-decimals), halves to even.
+
+    Example:
+
+        >>> torch.tensor([1.26]).round_(decimals=1)
+        tensor([1.3000])
+    """
     if decimals:
         return elementwise.copy_(self, elementwise.round(self, decimals=decimals))
     apply_into(t.round, (self,), (self,))
@@ -157,7 +163,13 @@ def memory_of(self: Tensor, name: str) -> tuple[Tensor, Tensor]:
 
 
 def masked_fill_(self: Tensor, mask: Tensor, value: Tensor | float) -> Tensor:
-    """Write `value` where mask is true."""
+    """Write `value` where mask is true.
+
+    Example:
+
+        >>> torch.zeros(3).masked_fill_(torch.tensor([True, False, True]), 5.0)
+        tensor([5., 0., 5.])
+    """
     if mask.dtype is not dtypes.bool_:
         raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype}")
     if self._layout.overlapping:
