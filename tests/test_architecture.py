@@ -141,18 +141,17 @@ RETIRED = {
         "turning": "a transpose copy",
     },
 }
-# names that do not say what a variable holds, and the folders that are free of them
 VAGUE = {
-    "each": "amp autograd backends cuda distributions func ops paths profiler serialization testing",
-    "found": "autograd distributions func graph nn ops optim paths profiler serialization testing utils",
-    "given": "amp autograd backends cuda device distributions func kernel nn optim paths profiler testing utils",
-    "held": "amp autograd backends core cuda device distributions func nn ops optim paths profiler testing utils",
-    "kept": "amp autograd backends core cuda device distributions func graph kernel nn ops optim paths profiler utils",
-    "legacy": "amp autograd backends cuda device distributions func graph kernel nn ops optim paths profiler utils",
-    "named": "amp autograd backends cuda device distributions func graph kernel ops optim profiler testing utils",
-    "older": "amp autograd backends cuda device distributions func graph kernel nn ops optim paths profiler utils",
-    "own": "amp backends device distributions graph kernel paths profiler serialization testing utils",
-    "place": "amp autograd backends cuda distributions func nn optim paths profiler serialization testing utils",
+    "each": "amp ao autograd backends cuda datasets distributed distributions export func learner ops optim paths profiler serialization testing utils",
+    "found": "ao autograd datasets distributed distributions export func graph learner nn ops optim paths profiler serialization testing utils",
+    "given": "amp ao autograd backends cuda datasets device distributed distributions export func kernel learner nn optim paths profiler testing utils",
+    "held": "amp ao autograd backends core cuda datasets device distributed distributions func learner nn ops optim paths profiler testing utils",
+    "kept": "amp ao autograd backends core cuda datasets device distributed distributions export func graph kernel learner nn ops optim paths profiler utils",
+    "legacy": "amp ao autograd backends cuda datasets device distributed distributions export func graph kernel learner nn ops optim paths profiler utils",
+    "named": "amp ao autograd backends cuda datasets device distributed distributions export func graph kernel learner ops optim profiler testing utils",
+    "older": "amp ao autograd backends cuda datasets device distributed distributions export func graph kernel learner nn ops optim paths profiler utils",
+    "own": "amp ao backends datasets device distributed distributions export graph kernel learner optim paths profiler serialization testing utils",
+    "place": "amp ao autograd backends cuda datasets distributed distributions export func learner nn optim paths profiler serialization testing utils",
 }
 
 
