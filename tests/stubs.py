@@ -107,8 +107,8 @@ def definition(name: str, function: Callable, said: Callable | None = None) -> s
     """
     known = vars(function).get("__wrapped__")
     paths = [path for path in getattr(known, "paths", ()) if path.rpartition(".")[2] == name] if known else []
-    found = signatures.overloads(*paths[:1]) or (signatures.own(function),)
-    own = annotation(signatures.own(function).return_annotation, False)
+    found = signatures.overloads(*paths[:1]) or (signatures.defined(function),)
+    own = annotation(signatures.defined(function).return_annotation, False)
     text = summary(inspect.getdoc(said or function) or "").replace("\\", "\\\\")
     body = f'\n    """{text}"""' if text else " ..."
     mark = "@overload\n" if len(found) > 1 else ""

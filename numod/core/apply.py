@@ -271,7 +271,7 @@ def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], attributes: t
     except OverflowError:
         return apply_into(op, _as_signed(inputs, targets), targets, attributes)
     for written in targets:
-        (written._own or written._storage).version += 1
+        (written._version_counter or written._storage).version += 1
     if node is not None:
         extensions.attach(node, target)
     if listeners:
@@ -393,7 +393,7 @@ def apply_updates(op: Update, members: list[tuple[Tensor, ...]], numbers: Callab
         )
         for member in members[first : first + op.together]:
             for k in op.positions:
-                (member[k]._own or member[k]._storage).version += 1
+                (member[k]._version_counter or member[k]._storage).version += 1
     if listeners:
         written = tuple(member[k] for member in members for k in op.positions)
         _notify_listeners(
@@ -496,12 +496,12 @@ def viewer(plan: Plan) -> Callable:
         (source,) = inputs
         result = new(Tensor)
         result._storage, result._layout, result._offset = source._storage, layout, source._offset + offset
-        base, write_count = source._base, source._own
+        base, write_count = source._base, source._version_counter
         result._base = source if base is None else base
         if write_count is None:
             result._seen = source._storage.version
         else:
-            result._own, result._seen = write_count, write_count.version
+            result._version_counter, result._seen = write_count, write_count.version
         if source._unrecorded or not state.grad_enabled:
             result._unrecorded = source._unrecorded or True
         return result

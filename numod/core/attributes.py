@@ -196,7 +196,7 @@ def new(
 ) -> Tensor:
     """PyTorch's old constructor, with this tensor's dtype and device."""
     arguments = arguments if size is None else tuple(size)
-    return Tensor._legacy(*arguments, dtype=self.dtype, device=device or self.device)
+    return Tensor._construct(*arguments, dtype=self.dtype, device=device or self.device)
 
 
 def new_arange(self: Tensor, n: int) -> Tensor:

@@ -35,7 +35,7 @@ class Documented:
 
     @property
     def __signature__(self) -> Signature:
-        return shown(self.paths) or own(self.__wrapped__)
+        return shown(self.paths) or defined(self.__wrapped__)
 
     @property
     def __wrapped__(self) -> Callable:
@@ -221,14 +221,14 @@ def rearranged(
 def _binds(function: Callable, count: int, names: tuple[str, ...]) -> bool:
     """Whether the innermost wrapped function accepts so many positional arguments and these keywords."""
     try:
-        own(function).bind(*[None] * count, **dict.fromkeys(names))
+        defined(function).bind(*[None] * count, **dict.fromkeys(names))
     except TypeError:
         return False
     return True
 
 
 @cache
-def own(function: Callable) -> Signature:
+def defined(function: Callable) -> Signature:
     """The signature of a function's definition, with numod's annotations."""
     function = unwrap(function)
     return Signature.from_callable(behind.get(function, function), follow_wrapped=False)

@@ -152,7 +152,7 @@ def repeat(op: Collective, tensor: Tensor, details: object, group: ProcessGroup 
     except RuntimeError as error:  # mpi4py's exceptions are
         raise DistBackendError(f"{op.name} on rank {group.ranks[group.group_rank]} failed: {error}") from error
     complete(request, group, op.name)
-    (tensor._own or storage).version += 1
+    (tensor._version_counter or storage).version += 1
     return True
 
 
@@ -224,7 +224,7 @@ def _end(targets: list | tuple, written: tuple, finish: Callable | None, counted
             with no_grad():
                 tensor.copy_(target)
         elif not counted:
-            (tensor._own or tensor._storage).version += 1
+            (tensor._version_counter or tensor._storage).version += 1
     if finish is not None:
         with no_grad():
             finish()

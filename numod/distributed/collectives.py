@@ -42,7 +42,7 @@ def all_reduce(
 
 
 def _averaging(op: ReduceOp, tensor: Tensor, group: ProcessGroup) -> Callable[[], object] | None:
-    """A function that divides a sum by the number of ranks, for ReduceOp.AVG. Averages of integers are rounded towards zero."""
+    """A function that divides a sum by the number of ranks, for ReduceOp.AVG. Integers are rounded towards zero."""
     if op is not AVG or tensor.dtype.kind == "b":
         return None
     return lambda: tensor.div_(group.size(), rounding_mode=None if tensor.dtype.differentiable else "trunc")

@@ -286,8 +286,8 @@ def _joined(program: Program, part: Program, values: list, update: Step) -> Step
                 program.held[names[value]] = tensor
         return names[value]
 
-    def renamed_input(each: Any) -> Any:
-        return renamed(each) if isinstance(each, Value) else each
+    def renamed_input(value: Any) -> Any:
+        return renamed(value) if isinstance(value, Value) else value
 
     for step in part.steps:
         inputs, results = tuple(map(renamed_input, step.inputs)), tuple(map(renamed_input, step.results))

@@ -169,7 +169,7 @@ class _BatchedTensor(Storage):
     @property
     def version(self) -> int:
         """The version of the numbers' storage."""
-        return (self.numbers._own or self.numbers._storage).version
+        return (self.numbers._version_counter or self.numbers._storage).version
 
     @version.setter
     def version(self, count: int) -> None:

@@ -106,8 +106,8 @@ def _statistics(input: Tensor, eps: float, group: ProcessGroup) -> tuple[Tensor,
 
     x = input.float() if input.dtype.itemsize == 2 else input
     others = [dim for dim in range(x.ndim) if dim != 1]
-    own = full((1,), x.numel() // x.shape[1], dtype=x.dtype, device=x.device)
-    totals = sum_over_ranks(cat([x.sum(others), own]), group)
+    local_count = full((1,), x.numel() // x.shape[1], dtype=x.dtype, device=x.device)
+    totals = sum_over_ranks(cat([x.sum(others), local_count]), group)
     count = totals[-1:].detach()
     mean = totals[:-1] / count
     centred = x - _as_channels(mean, x.ndim)

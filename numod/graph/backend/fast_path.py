@@ -15,7 +15,7 @@ from typing import Any
 from ...core import apply as dispatch
 from ...core import changes
 from ...core.create.random import Draw
-from ...core.tensor import OwnCount, Tensor
+from ...core.tensor import DataVersionCounter, Tensor
 from ...device import Storage
 from ...device.storage import address
 from ..guards.guard import SPACE, Guard, Settings, equal, weakly
@@ -317,7 +317,8 @@ class FastPath:
     def _frozen_is_current(self, frozen: Frozen) -> str:
         """The condition that a frozen value's sources have not been written to."""
         versions = "".join(f"{self._name(storage, 'storage')}.version + " for storage in frozen.storages)
-        return f"{versions}{self._name(OwnCount, 'data_writes')}.total == {self._name(frozen, 'frozen')}.computed_at"
+        data_writes = self._name(DataVersionCounter, "data_writes")
+        return f"{versions}{data_writes}.total == {self._name(frozen, 'frozen')}.computed_at"
 
     def _unchanged(self, k: int) -> str:
         """The condition that an optimizer's settings are unchanged since the last call, or that their guard holds."""

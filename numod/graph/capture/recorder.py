@@ -228,9 +228,9 @@ class Recorder:
 
     def _note_alias(self, tensor: Tensor, value: Value) -> None:
         """Note a known tensor with the memory of another."""
-        held = self.program.held.get(value)
+        captured = self.program.held.get(value)
         self.decisions.confused |= id(tensor) in self.environment.outside and value in self.program.inputs
-        if held is not None and tensor.requires_grad and tensor.grad_fn is None and not held.requires_grad:
+        if captured is not None and tensor.requires_grad and tensor.grad_fn is None and not captured.requires_grad:
             self.program.held[value] = tensor  # a leaf, of which an alias was used first: it gets the gradient
             self.gradients.first_use(tensor)
 
