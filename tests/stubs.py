@@ -18,7 +18,7 @@ from types import ModuleType
 
 import numod
 from numod.core import return_types, signatures
-from numod.core.recode import behind
+from numod.core.function_code import originals
 
 PACKAGE = Path(numod.__file__).parent
 # names of types that numod or Tensor has another meaning for
@@ -230,7 +230,7 @@ def is_plain(function: Callable) -> bool:
     source = Path(inspect.getfile(inspect.unwrap(function))).read_text()
     return (
         function.__module__ != "numod"
-        and behind.get(function, function).__code__.co_name not in ("make", "filled")
+        and originals.get(function, function).__code__.co_name not in ("make", "filled")
         and f"\ndef {function.__name__}(" in source
     )
 

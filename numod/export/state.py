@@ -24,7 +24,7 @@ from ..graph.ir.program import Program, Step, Value
 from ..nn import Module
 from ..ops.update import ACTION, Update
 from ..optim import Optimizer
-from ..optim.optimizer import Numbers, stand_in, to_update
+from ..optim.optimizer import Numbers, mark_exported, to_update
 from .state_file import plain
 
 _COUNTS = ("step", "mu_product", "eta", "mu")  # Python numbers in a parameter's state that each step changes
@@ -244,7 +244,7 @@ def _numbers(numbers: Numbers, state: State, names: dict[int, str], made: dict) 
 def _tensor(name: str, value: float | Tensor, names: dict[int, str], made: dict) -> Tensor:
     """The tensor that replaces a setting or a count."""
     if name not in made:
-        made[name] = stand_in(full((), float(value), dtype=float64))
+        made[name] = mark_exported(full((), float(value), dtype=float64))
         names[id(made[name])] = name
     return made[name]
 

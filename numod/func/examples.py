@@ -356,7 +356,7 @@ class CreatedMemory:
         if not (in_place or op.is_view):
             self.storages.update(map(_memory, outputs))
 
-    def made(self, tensor: Tensor, how: str) -> None:
+    def created(self, tensor: Tensor, how: str) -> None:
         """A tensor was created without an op."""
         self.storages.add(_memory(tensor))
 

@@ -22,7 +22,7 @@ class LBFGS(Optimizer):
     `line_search_fn` is None (steps of `lr`) or "strong_wolfe". Raises ValueError for several groups.
     """
 
-    reads_anew = False
+    rereads_scalars = False
 
     def __init__(
         self,

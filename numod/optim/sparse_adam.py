@@ -19,7 +19,7 @@ class SparseAdam(Optimizer):
     not positive or betas outside [0, 1).
     """
 
-    reads_anew = False
+    rereads_scalars = False
 
     def __init__(
         self,

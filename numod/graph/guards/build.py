@@ -117,7 +117,7 @@ def build_guards(function: Callable, roots: Sequence = (), excluded: frozenset =
         for number, root in enumerate(roots):
             builder.visit_weakly(f"argument object {number}", root)
         guard_library_class(builder, "Tensor", Tensor)
-        for hook in [hook for hooks in changes.everywhere for hook in hooks.values()]:
+        for hook in [hook for hooks in changes.global_hooks for hook in hooks.values()]:
             builder.visit("a global hook of modules or optimizers", hook)
         for name, optimizer in builder.optimizers:
             optimizers.guard(builder, name, optimizer)
