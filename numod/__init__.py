@@ -71,7 +71,7 @@ from .formats import (
 )
 from .graph import compile
 
-bernoulli, multinomial = (_methods.checked(_each.__name__, _each) for _each in (bernoulli, multinomial))
+bernoulli, multinomial = (_methods.checked(_sampler.__name__, _sampler) for _sampler in (bernoulli, multinomial))
 globals().update(_foreach.functions)
 globals().update(_methods.functions)
 newaxis = None
@@ -128,10 +128,12 @@ from .nn.functional import (
     selu,
 )
 
-from .nn.functional import deprecated as _older
+from .nn.functional import deprecated as _deprecated
 
-globals().update({_name: _methods.checked(_name, getattr(_older, _name)) for _name in _older.FUNCTIONS.split()})
-globals().update({_name: _methods.with_out(globals()[_name]) for _name in _older.OUT.split()})
+globals().update(
+    {_name: _methods.checked(_name, getattr(_deprecated, _name)) for _name in _deprecated.FUNCTIONS.split()}
+)
+globals().update({_name: _methods.with_out(globals()[_name]) for _name in _deprecated.OUT.split()})
 
 
 def _give_names(home: object, path: str) -> None:
@@ -165,7 +167,9 @@ _overrides.others += (
     *[kind.forward for kind in (nn.RNNBase, nn.RNNCell, nn.LSTMCell, nn.GRUCell, nn.AdaptiveLogSoftmaxWithLoss)],
 )
 _LATER = {  # imported at first use, so that `import numod` stays fast: a name's module, or the module itself
-    **dict.fromkeys(name for name in (*paths.HOMES, *paths.named.MODULES) if "." not in name and name != "_tensor"),
+    **dict.fromkeys(
+        name for name in (*paths.HOMES, *paths.virtual_modules.MODULES) if "." not in name and name != "_tensor"
+    ),
     **dict.fromkeys(("__future__", "amp", "ao", "backends", "distributed", "distributions", "export", "func", "learner",
         "optim", "profiler", "random", "serialization", "testing", "utils")),
     **dict.fromkeys((

@@ -18,7 +18,7 @@ from types import ModuleType
 
 import numod
 from numod.core import return_types, signatures
-from numod.core.recode import behind
+from numod.core.function_code import originals
 
 PACKAGE = Path(numod.__file__).parent
 # names of types that numod or Tensor has another meaning for
@@ -107,8 +107,8 @@ def definition(name: str, function: Callable, said: Callable | None = None) -> s
     """
     known = vars(function).get("__wrapped__")
     paths = [path for path in getattr(known, "paths", ()) if path.rpartition(".")[2] == name] if known else []
-    found = signatures.overloads(*paths[:1]) or (signatures.own(function),)
-    own = annotation(signatures.own(function).return_annotation, False)
+    found = signatures.overloads(*paths[:1]) or (signatures.defined(function),)
+    own = annotation(signatures.defined(function).return_annotation, False)
     text = summary(inspect.getdoc(said or function) or "").replace("\\", "\\\\")
     body = f'\n    """{text}"""' if text else " ..."
     mark = "@overload\n" if len(found) > 1 else ""
@@ -230,7 +230,7 @@ def is_plain(function: Callable) -> bool:
     source = Path(inspect.getfile(inspect.unwrap(function))).read_text()
     return (
         function.__module__ != "numod"
-        and behind.get(function, function).__code__.co_name not in ("make", "filled")
+        and originals.get(function, function).__code__.co_name not in ("make", "filled")
         and f"\ndef {function.__name__}(" in source
     )
 

@@ -59,7 +59,9 @@ class GradScaler:
         self._growth_factor = growth_factor
         self._backoff_factor = backoff_factor
         self._growth_interval = growth_interval
-        self._found: dict[int, bool] = {}  # id of an optimizer whose gradients are unscaled -> whether all were finite
+        self._all_finite: dict[
+            int, bool
+        ] = {}  # id of an optimizer whose gradients are unscaled -> whether all were finite
         self._stepped: set[int] = set()
 
     def scale(self, outputs: Tensor | Iterable) -> object:
@@ -88,14 +90,14 @@ class GradScaler:
         self._check_in_use("unscale_")
         if id(optimizer) in self._stepped:
             raise RuntimeError("unscale_() is being called after step().")
-        if id(optimizer) in self._found:
+        if id(optimizer) in self._all_finite:
             raise RuntimeError("unscale_() has already been called on this optimizer since the last update().")
         gradients = [
             with_gradient.grad for group in optimizer.param_groups for with_gradient in with_gradients(group["params"])
         ]
         with no_grad():
             finite = [gradient.isfinite().all().to(self._scale.device) for gradient in gradients]
-            self._found[id(optimizer)] = not finite or stack(finite).all()._observe()
+            self._all_finite[id(optimizer)] = not finite or stack(finite).all()._observe()
             factor = self._scale.double().reciprocal().float()
             for gradient in gradients:
                 gradient.mul_(factor.to(gradient.device))
@@ -109,10 +111,10 @@ class GradScaler:
         self._check_in_use("step")
         if id(optimizer) in self._stepped:
             raise RuntimeError("step() has already been called since the last update().")
-        if id(optimizer) not in self._found:
+        if id(optimizer) not in self._all_finite:
             self.unscale_(optimizer)
         self._stepped.add(id(optimizer))
-        return optimizer.step(*args, **kwargs) if self._found[id(optimizer)] else None
+        return optimizer.step(*args, **kwargs) if self._all_finite[id(optimizer)] else None
 
     def update(self, new_scale: float | Tensor | None = None) -> None:
         """Adjust the scale by the overflows since the last update, or set it."""
@@ -121,14 +123,14 @@ class GradScaler:
         self._check_in_use("update")
         if new_scale is not None:
             self._scale.fill_(new_scale)
-        elif not self._found:
+        elif not self._all_finite:
             raise AssertionError("No inf checks were recorded prior to update.")
-        elif not all(self._found.values()):
+        elif not all(self._all_finite.values()):
             self._scale.mul_(self._backoff_factor)
             self._growth_tracker.zero_()
         else:
             self._grow()
-        self._found.clear()
+        self._all_finite.clear()
         self._stepped.clear()
 
     def _grow(self) -> None:

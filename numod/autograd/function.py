@@ -97,7 +97,7 @@ class FunctionNode(Node):
             tensor if number is None else tensor.detach() for tensor, number in zip(self.context._saved, self.numbers)
         )
         self.versions = tuple(
-            None if tensor is None else (tensor._own or tensor._storage).version for tensor in self.saved
+            None if tensor is None else (tensor._version_counter or tensor._storage).version for tensor in self.saved
         )
         self.context._saved = ()
         self.context._forward = tuple(

@@ -87,7 +87,7 @@ def plain_arguments(
 def wrong_argument(name: str, function: Callable, arguments: tuple, kwargs: dict) -> TypeError | ValueError | None:
     """PyTorch's error for the first argument that does not match its annotation, None if all do."""
     try:
-        signature = signatures.own(function)
+        signature = signatures.defined(function)
         bound = signature.bind(*arguments, **kwargs).arguments
     except (TypeError, ValueError):
         return None

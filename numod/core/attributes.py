@@ -234,7 +234,7 @@ def new(
         tensor([3.])
     """
     arguments = arguments if size is None else tuple(size)
-    return Tensor._legacy(*arguments, dtype=self.dtype, device=device or self.device)
+    return Tensor._construct(*arguments, dtype=self.dtype, device=device or self.device)
 
 
 def new_arange(self: Tensor, n: int) -> Tensor:

@@ -38,7 +38,7 @@ def _names(home: object, kind: str) -> dict[str, Callable]:
     An item of the list is "name" or "public_name=name".
     """
     pairs = [word.partition("=") for word in getattr(home, kind, "").split()]
-    return {name: getattr(home, own or name) for name, _, own in pairs}
+    return {name: getattr(home, internal_name or name) for name, _, internal_name in pairs}
 
 
 def _further(function: Callable) -> list[str]:

@@ -18,7 +18,7 @@ from . import changes
 from .attribute_view import AttributeView
 
 
-class OwnCount:
+class DataVersionCounter:
     """The version counter of a tensor returned by `.data`: its writes are not counted by the storage."""
 
     __slots__ = ("storage", "writes")
@@ -36,7 +36,7 @@ class OwnCount:
     @version.setter
     def version(self, count: int) -> None:
         self.writes = count - self.storage.version
-        OwnCount.total += 1
+        DataVersionCounter.total += 1
 
 
 class TensorBase:
@@ -93,13 +93,13 @@ class Tensor(TensorBase):
     _unrecorded: bool | str = False
     # increments of the storage's version that are no writes: assignments to `data`, which make saved values stale
     _unseen = 0
-    _own: OwnCount | None = None  # the version counter of a tensor returned by `.data`
+    _version_counter: DataVersionCounter | None = None  # the version counter of a tensor returned by `.data`
     __array_priority__ = 1000  # so that NumPy leaves `array + tensor` to `Tensor.__radd__`
 
     def __new__(cls, *arguments: object, **options: object) -> Tensor:
-        return cls._legacy(*arguments, **options)
+        return cls._construct(*arguments, **options)
 
-    _legacy: Callable  # set by `creation`
+    _construct: Callable  # set by `creation`
     _modes: object  # the thread's modes; set by `apply`
 
     @property
@@ -267,7 +267,7 @@ class Tensor(TensorBase):
         """Number of in-place writes to the storage, or through `.data` and its views."""
         if self._inference:
             raise RuntimeError("Inference tensors do not track version counter.")
-        return self._storage.version - self._unseen if self._own is None else self._own.writes
+        return self._storage.version - self._unseen if self._version_counter is None else self._version_counter.writes
 
     def data_ptr(self) -> int:
         """Address of the first element.
@@ -338,7 +338,7 @@ class Tensor(TensorBase):
     @property
     def _made_by(self) -> object | None:
         """The node that computed this tensor, of any class. Faster than `grad_fn`."""
-        if self._base is not None and self._seen != (self._own or self._storage).version:
+        if self._base is not None and self._seen != (self._version_counter or self._storage).version:
             Tensor._renew(self)
         return self._node
 
@@ -430,7 +430,7 @@ class Tensor(TensorBase):
         Assigning replaces memory, shape and dtype but keeps the tensor's identity.
         """
         result = self._alias(Tensor)
-        result._own = OwnCount(self._storage)
+        result._version_counter = DataVersionCounter(self._storage)
         return result
 
     @data.setter
@@ -442,9 +442,9 @@ class Tensor(TensorBase):
                 f"data set to a tensor that requires gradients must be floating point, got {value.dtype}"
             )
         changes.note()
-        version = (self._own or self._storage).version
-        writes = self._storage.version - self._unseen if self._own is None else self._own.writes
-        self._own = None
+        version = (self._version_counter or self._storage).version
+        writes = self._storage.version - self._unseen if self._version_counter is None else self._version_counter.writes
+        self._version_counter = None
         self._storage, self._layout, self._offset, self._base = value._storage, value._layout, value._offset, None
         value_version = self._storage.version
         self._storage.version = new_version = max(version, value_version) + 1  # values saved for backward become stale
@@ -459,8 +459,8 @@ class Tensor(TensorBase):
         """A new tensor over the same memory and version counter, without history."""
         result = object.__new__(cls or Tensor)
         result._storage, result._layout, result._offset = self._storage, self._layout, self._offset
-        if self._own is not None:
-            result._own = self._own
+        if self._version_counter is not None:
+            result._version_counter = self._version_counter
         return result
 
     @staticmethod

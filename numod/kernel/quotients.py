@@ -50,4 +50,4 @@ def _signed(builder: ir.IRBuilder, quotient: ir.Value, sign: ir.Value, y: ir.Val
 
 
 if "+avx512dq" not in target.features().split(","):
-    formulas = {each.__name__: each for each in (truncated, whole_quotient)}
+    formulas = {function.__name__: function for function in (truncated, whole_quotient)}

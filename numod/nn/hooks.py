@@ -149,7 +149,7 @@ def register(
 registration = {"parameter": Hooks(), "buffer": Hooks(), "module": Hooks()}
 forward_pre, forward, forward_with_kwargs, forward_always_called = Hooks(), Hooks(), Hooks(), Hooks()
 backward_pre, backward = Hooks(), Hooks()
-changes.everywhere += [forward_pre, forward, backward_pre, backward]
+changes.global_hooks += [forward_pre, forward, backward_pre, backward]
 
 
 def register_module_parameter_registration_hook(hook: Callable) -> RemovableHandle:

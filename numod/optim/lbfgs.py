@@ -35,7 +35,7 @@ class LBFGS(Optimizer):
         True
     """
 
-    reads_anew = False
+    rereads_scalars = False
 
     def __init__(
         self,

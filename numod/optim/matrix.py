@@ -19,7 +19,7 @@ from .optimizer import Optimizer, gradients_of, non_negative, one_element
 class _Composed(Optimizer):
     """Base of optimizers whose step is composed of tensor operations, one parameter at a time."""
 
-    reads_anew = False
+    rereads_scalars = False
 
     @no_grad()
     def _updates(self, parameters: list[Tensor], group: dict[str, Any]) -> list[tuple]:

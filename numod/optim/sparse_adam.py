@@ -26,7 +26,7 @@ class SparseAdam(Optimizer):
         >>> optimizer.step()
     """
 
-    reads_anew = False
+    rereads_scalars = False
 
     def __init__(
         self,

@@ -97,7 +97,7 @@ def test_what_cannot_be_captured_is_in_one_report() -> None:
 @pytest.mark.parametrize("kind", ["LBFGS", "SparseAdam"])
 def test_optimizers_that_values_steer_are_named(kind: str) -> None:
     _, _, step, inputs = training(kind)
-    with pytest.raises(ExportError, match=f"optimizer: a step of {kind} is steered by values"):
+    with pytest.raises(ExportError, match=f"optimizer: steps of {kind} depend on values"):
         export(step, inputs)
 
 

@@ -95,7 +95,7 @@ def type_(self: Tensor, dtype: object = None, non_blocking: bool = False) -> str
         module, _, name = dtype.rpartition(".")  # also "torch.FloatTensor"
         if name not in kwargs or not module:
             raise ValueError(
-                f"invalid type: {dtype!r}; there are {', '.join(f'numod.{each}' for each in kwargs)}, and numod.cuda's"
+                f"invalid type: {dtype!r}; there are {', '.join(f'numod.{key}' for key in kwargs)}, and numod.cuda's"
             )
         device, dtype = "cuda" if module.endswith(".cuda") else "cpu", kwargs[name]
     return to(self, device=device, dtype=dtype, non_blocking=non_blocking)

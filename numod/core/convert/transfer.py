@@ -134,9 +134,9 @@ def value(self: Tensor, how: str) -> float | int | bool:
     if self_layout.batch is not None:
         return self_layout.batch.common_value(self)
     for listener in active_listeners() if listeners else ():
-        look = getattr(listener, "look", None)
-        if look is not None:
-            look(self, how)
+        branched = getattr(listener, "branched", None)
+        if branched is not None:
+            branched(self, how)
     return observe(self)
 
 

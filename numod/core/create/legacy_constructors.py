@@ -21,7 +21,7 @@ class _Constructor(type):
             raise TypeError(
                 f"expected {cls.__name__} (got {arguments[0].dtype.short}Tensor); convert it with .to({cls.dtype})"
             )
-        return Tensor._legacy(*arguments, dtype=cls.dtype, device=device or cls.device)
+        return Tensor._construct(*arguments, dtype=cls.dtype, device=device or cls.device)
 
     def __instancecheck__(cls, value: object) -> bool:
         return isinstance(value, Tensor) and value.dtype is cls.dtype and value.device.type == cls.device

@@ -126,8 +126,8 @@ def _read(op: c.ViewAsDtype, input: Tensor) -> Tensor:
     result = wrap(
         read_as(input._storage, dtype.storage), layout(tuple(shape), dtype, input.device, tuple(strides)), offset
     )
-    result._base, result._own = input if input._base is None else input._base, input._own
-    result._seen = (input._own or input._storage).version
+    result._base, result._version_counter = input if input._base is None else input._base, input._version_counter
+    result._seen = (input._version_counter or input._storage).version
     result._unrecorded = not state.grad_enabled
     if state.grad_enabled and input.requires_grad:
         extensions.record(op, (input,), [input._layout], (), result)

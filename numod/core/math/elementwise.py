@@ -39,7 +39,7 @@ IN_PLACE = "bitwise_not pow nan_to_num logit"
 
 
 def add(
-    input: Tensor, other: Tensor | float, older: Tensor | None = None, *, alpha: float = 1, out: Tensor | None = None
+    input: Tensor, other: Tensor | float, third: Tensor | None = None, *, alpha: float = 1, out: Tensor | None = None
 ) -> Tensor:
     """input + alpha * other. Of masks the union, or with alpha = 0 the input.
 
@@ -48,8 +48,8 @@ def add(
         >>> torch.add(torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0]), alpha=2)
         tensor([ 7., 10.])
     """
-    if older is not None:
-        other, alpha = in_older_order("add", other, (older,))
+    if third is not None:
+        other, alpha = in_older_order("add", other, (third,))
     if alpha == 1 or (alpha := scale_of(input, other, alpha)) == 1:
         return write_out(t.add, (input, other), out)
     _check_scale(input, other, alpha)
@@ -57,7 +57,7 @@ def add(
 
 
 def sub(
-    input: Tensor, other: Tensor | float, older: Tensor | None = None, *, alpha: float = 1, out: Tensor | None = None
+    input: Tensor, other: Tensor | float, third: Tensor | None = None, *, alpha: float = 1, out: Tensor | None = None
 ) -> Tensor:
     """input - alpha * other.
 
@@ -66,8 +66,8 @@ def sub(
         >>> torch.sub(torch.tensor([3.0, 4.0]), torch.tensor([1.0, 1.0]), alpha=2)
         tensor([1., 2.])
     """
-    if older is not None:
-        other, alpha = in_older_order("sub", other, (older,))
+    if third is not None:
+        other, alpha = in_older_order("sub", other, (third,))
     refuse_masks(input, other)
     if alpha != 1:
         _check_scale(input, other, alpha)

@@ -24,9 +24,9 @@ METHODS = """
 def _scaled(row: object, sign: int) -> Callable:
     """`add_` or `sub_`: without alpha the row itself, else the sum with `sign * alpha * other`."""
 
-    def method(self: Tensor, other: Tensor | float, older: Tensor | None = None, *, alpha: float = 1) -> Tensor:
-        if older is not None:
-            other, alpha = in_older_order(f"{row.name}_", other, (older,))
+    def method(self: Tensor, other: Tensor | float, third: Tensor | None = None, *, alpha: float = 1) -> Tensor:
+        if third is not None:
+            other, alpha = in_older_order(f"{row.name}_", other, (third,))
         if sign < 0:
             refuse_masks(self, other)
         alpha = scale_of(self, other, alpha)
@@ -183,9 +183,9 @@ def masked_fill_(self: Tensor, mask: Tensor, value: Tensor | float) -> Tensor:
 def _addcmul(row: object) -> Callable:
     """`addcmul_` or `addcdiv_`."""
 
-    def method(self: Tensor, tensor1: Tensor, tensor2: Tensor, *older: Tensor, value: float = 1) -> Tensor:
-        if older:
-            tensor1, tensor2, value = in_older_order(f"{row.name}_", tensor1, (tensor2, *older), 2)
+    def method(self: Tensor, tensor1: Tensor, tensor2: Tensor, *third: Tensor, value: float = 1) -> Tensor:
+        if third:
+            tensor1, tensor2, value = in_older_order(f"{row.name}_", tensor1, (tensor2, *third), 2)
         apply_into(row, (self, tensor1, tensor2, value), (self,))
         return self
 

@@ -203,7 +203,7 @@ def tolerances(
     A: Tensor, atol: float | Tensor | None, rtol: float | Tensor | None
 ) -> tuple[float | Tensor, float | Tensor]:
     """(absolute, relative) tolerance of singular values; the relative one defaults to rounding errors."""
-    given = atol is not None and (isinstance(atol, Tensor) or atol > 0)
+    has_absolute = atol is not None and (isinstance(atol, Tensor) or atol > 0)
     return 0.0 if atol is None else atol, (
-        0.0 if given else max(A.shape[-2:]) * dtypes.finfo(A.dtype).eps
+        0.0 if has_absolute else max(A.shape[-2:]) * dtypes.finfo(A.dtype).eps
     ) if rtol is None else rtol

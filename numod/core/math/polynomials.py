@@ -52,7 +52,7 @@ def _twice_less_one(x: Tensor) -> Tensor:
 
 _CHEBYSHEV = {"t": lambda x: x, "u": lambda x: 2.0 * x, "v": lambda x: 2.0 * x - 1.0, "w": lambda x: 2.0 * x + 1.0}
 POLYNOMIALS = {
-    each.__name__: each for each in (
+    function.__name__: function for function in (
         *(_polynomial(f"chebyshev_polynomial_{kind}", first, _chebyshev) for kind, first in _CHEBYSHEV.items()),
         *(_polynomial(f"shifted_chebyshev_polynomial_{kind}", first, _chebyshev, _twice_less_one) for kind,
             first in _CHEBYSHEV.items()),

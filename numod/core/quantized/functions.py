@@ -38,7 +38,7 @@ def quantize_per_tensor(
     """
     if isinstance(input, (list, tuple)):
         parts = zip(input, scale.tolist(), zero_point.tolist(), strict=True)
-        return tuple(quantize_per_tensor(*each, dtype) for each in parts)
+        return tuple(quantize_per_tensor(*part, dtype) for part in parts)
     _check_input(input, dtype)
     scale, zero_point = _number(scale), int(_number(zero_point))
     low, high = dtypes.RANGES[dtype.integers]
@@ -196,10 +196,10 @@ def _make_per_channel_quantized_tensor(input: Tensor, scale: Tensor, zero_point:
 
 
 def _dtype_of(integers: Tensor) -> QuantizedDtype:
-    found = next((row for row in dtypes.QUANTIZED.values() if row.integers is integers.dtype), None)
-    if found is None:
+    quantized = next((row for row in dtypes.QUANTIZED.values() if row.integers is integers.dtype), None)
+    if quantized is None:
         raise RuntimeError(f"a quantized tensor has integers of int8, uint8 or int32, got {integers.dtype}")
-    return found
+    return quantized
 
 
 def _empty_affine_quantized(
@@ -255,7 +255,7 @@ def fake_quantize_per_channel_affine(
             f"{input.shape[axis]} channels, got {scale.numel()} and {zero_point.numel()}"
         )
     shape = [-1 if dim == axis else 1 for dim in range(input.ndim)]
-    scale, zero_point = (_detached(each).reshape(shape) for each in (scale, zero_point))
+    scale, zero_point = (_detached(argument).reshape(shape) for argument in (scale, zero_point))
     return apply(rows.fake_quantize, (input, scale, zero_point, quant_min, quant_max))
 
 
@@ -265,7 +265,7 @@ def _fake_quantize_learnable_per_tensor_affine(
     """`fake_quantize_per_tensor_affine` with gradients of scale and zero point, multiplied by `grad_factor`."""
     _check_range("_fake_quantize_learnable_per_tensor_affine", quant_min, quant_max)
     zero_point = _through(zero_point, zero_point.detach().round().clamp(quant_min, quant_max))
-    scale, zero_point = (_scaled_gradient(each, grad_factor) for each in (scale, zero_point))
+    scale, zero_point = (_scaled_gradient(argument, grad_factor) for argument in (scale, zero_point))
     return apply(rows.fake_quantize, (input, scale, zero_point, quant_min, quant_max))
 
 

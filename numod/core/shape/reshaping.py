@@ -31,7 +31,7 @@ FUNCTIONS = "as_strided_ resize_as_"
 def _count(self: Tensor) -> None:
     """Count a change of the tensor's layout as a write, since backward would read saved values by the new strides."""
     changes.note()
-    (self._own or self._storage).version += 1
+    (self._version_counter or self._storage).version += 1
 
 
 def _becomes(function: Callable) -> Callable:
@@ -217,7 +217,7 @@ def apply_(self: Tensor, callable: Callable) -> Tensor:
         >>> torch.tensor([1.0, 2.0]).apply_(lambda value: value + 1)
         tensor([2., 3.])
     """
-    return _filled_by(self, [callable(each) for each in self.detach().reshape(-1).tolist()])
+    return _filled_by(self, [callable(number) for number in self.detach().reshape(-1).tolist()])
 
 
 def map_(self: Tensor, tensor: Tensor, callable: Callable) -> Tensor:

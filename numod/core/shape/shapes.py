@@ -399,11 +399,11 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
         >>> torch.select(torch.tensor([[1, 2], [3, 4]]), 1, 0)
         tensor([1, 3])
     """
-    return apply(v.select, (input,), _place(input._layout, dim, index))
+    return apply(v.select, (input,), _selected_offset(input._layout, dim, index))
 
 
 @resolved
-def _place(input_layout: Layout, dim: int, index: int) -> tuple[int, int]:
+def _selected_offset(input_layout: Layout, dim: int, index: int) -> tuple[int, int]:
     if input_layout.ndim == 0:
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
     dim = normalize_dim(dim, input_layout.ndim)

@@ -117,9 +117,9 @@ def _conclude(call: RecordedCall, results: Any, outputs: Any, name: str, form: F
     guards = [*call.guards, *call.gradients.guards, *flags]
     snapshot = Snapshot(function, call.roots, guards, call.excluded, call.weak_ids)
     executable.counting = [*snapshot.counting, *counts_of(recorder.updates.schedules)]
-    held = snapshot.storages.union(tensor._storage for tensor in executable.program.held.values())
+    captured_storages = snapshot.storages.union(tensor._storage for tensor in executable.program.held.values())
     inputs = InputConditions(
-        call.shared_storages, held, call.gradients.inputs_without, call.in_backward, call.input_expressions
+        call.shared_storages, captured_storages, call.gradients.inputs_without, call.in_backward, call.input_expressions
     )
     return Recording(outputs, Version(executable, snapshot, inputs, call.gradients.places))
 

@@ -41,7 +41,7 @@ def trace(function: Callable, *inputs: Tensor) -> Program:
 def finish(recorder: Recorder, outputs: Any) -> Program:
     """The program with its results, and the gradients of tensors that existed before. Raises CannotRepeat."""
     program, values = recorder.program, recorder.values
-    recorder.updates.refuse_computed(written_storages(program, values) | recorder.made_here)
+    recorder.updates.refuse_computed(written_storages(program, values) | recorder.created_storages)
     for value, tensor in [*program.held.items(), *((value, values.tensor(value)) for value in program.inputs)]:
         if values.is_moved(value, tensor) and id(tensor) not in recorder.environment.replaceable:
             shape = tuple(program.layouts[value].shape)

@@ -312,7 +312,7 @@ _NAMESPACE_VERSION = _version_of(probe := {"content": None}, lambda k: probe.upd
 class Setting(Guard):
     """The condition on an optimizer's setting, or a value of its state, that code reads from a dictionary."""
 
-    place: tuple[dict, str]
+    location: tuple[dict, str]
 
 
 @dataclass(eq=False)

@@ -41,9 +41,9 @@ class Snapshot:
             (name, kind, weakly(thing) if id(thing) in weak_ids else thing) for name, kind, thing in visitor.entries
         ]
         rates = [
-            (*guard.place, guard.objects[1])
+            (*guard.location, guard.objects[1])
             for guard in guards
-            if isinstance(guard, Setting) and guard.place[1] == "lr"
+            if isinstance(guard, Setting) and guard.location[1] == "lr"
         ]
         places = [(holder, key) for holder, key, value in [*visitor.places, *rates] if type(value) in (int, float)]
         self.numbers: dict[tuple[int, Any], Place] = {

@@ -93,7 +93,7 @@ class StateVisitor:
         yield "default device", "equal", default_device()
         yield "precision of float32 products", "equal", tensor_cores.precision
         yield "mode of deterministic algorithms", "equal", indexing.deterministic
-        for hooks in changes.everywhere:
+        for hooks in changes.global_hooks:
             yield from ((f"the global hooks of modules[{number}]", "is", hook) for number, hook in hooks.items())
         yield from self._names("", function, _DEPTH)
         for number, root in enumerate(roots):

@@ -9,7 +9,7 @@ from functools import partial, wraps
 from typing import Any
 from weakref import ref
 
-from ...core.apply import act, listeners
+from ...core.apply import listeners, step_schedule
 from ...core.tensor import Tensor
 from ..optimizer import Optimizer
 
@@ -19,7 +19,10 @@ def _recompute_when_compiled(step: Callable) -> Callable:
 
     @wraps(step)
     def run(self: LRScheduler, *arguments: Any, **kwargs: Any) -> None:
-        act(self, partial(step, self, *arguments, **kwargs)) if listeners else step(self, *arguments, **kwargs)
+        if listeners:
+            step_schedule(self, partial(step, self, *arguments, **kwargs))
+        else:
+            step(self, *arguments, **kwargs)
 
     return run
 
