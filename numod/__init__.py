@@ -7,7 +7,7 @@ from __future__ import annotations
 
 __version__ = "0.1.0"
 
-from . import autograd, dtypes, paths, version
+from . import autograd, dtypes, paths, tracebacks as _tracebacks, version
 from .version import __version__  # noqa: F811  with PyTorch's order
 from .autograd import is_anomaly_check_nan_enabled, is_anomaly_enabled, set_anomaly_enabled
 from .autograd import enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled
@@ -259,3 +259,6 @@ nn.__getattr__ = paths.later("nn")
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *_LATER})
+
+
+_tracebacks.install()

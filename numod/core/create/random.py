@@ -30,6 +30,9 @@ from ..convert.transfer import raw
 from .values import tensor
 
 
+_DEFAULT_SEED = 67280421310721  # PyTorch's, of a Generator that nobody seeded
+
+
 class Generator:
     """A stream of Philox random numbers: a seed, and an offset that every draw advances.
 
@@ -42,7 +45,7 @@ class Generator:
 
     def __init__(self, device: Device | str = "cpu") -> None:
         self.device = Device(device)
-        self._seed, self._offset = 0x5EED, 0
+        self._seed, self._offset = _DEFAULT_SEED, 0
 
     def manual_seed(self, seed: int) -> Generator:
         """Restart from `seed` (any 64-bit integer). Returns the generator."""
@@ -63,8 +66,8 @@ class Generator:
         return self
 
     def seed(self) -> int:
-        """Restart from a seed from the operating system, which is returned."""
-        self.manual_seed(int.from_bytes(os.urandom(8), "little", signed=True))
+        """Restart from a seed from the operating system, which is returned: 53 bits, as PyTorch's."""
+        self.manual_seed(int.from_bytes(os.urandom(8), "little") >> 11)
         return self._seed
 
     def initial_seed(self) -> int:
@@ -145,6 +148,7 @@ def _signed(seed: int) -> int:
 
 
 default_generator = Generator()
+default_generator.seed()  # every process draws other numbers, until it calls manual_seed
 
 
 def manual_seed(seed: int) -> Generator:
