@@ -189,7 +189,7 @@ def cosine_embedding_loss(
             f"tensors, but found inputs with sizes {list(input1.shape)} and {list(input2.shape)}."
         )
     dot, one, two = (f.sum(products, -1) for products in (input1 * input2, input1 * input1, input2 * input2))
-    cosine = dot / t.sqrt((one + 1e-12) * (two + 1e-12))
+    cosine = dot / (t.sqrt(one + 1e-12) * t.sqrt(two + 1e-12))  # the product of the squares might overflow
     zero = cosine.new_zeros(())
     return reduced(
         f.where(target == 1, 1 - cosine, zero) + f.where(target == -1, t.clamp_min(cosine - margin, 0.0), zero),
