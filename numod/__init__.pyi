@@ -264,7 +264,7 @@ uint32: Any
 uint64: Any
 uint8: _dtype
 xpu = _other_devices
-__version__: str
+from .version import __version__ as __version__
 
 def abs(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Absolute value of each element; the magnitude of complex ones."""

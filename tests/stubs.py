@@ -325,7 +325,7 @@ def namespace_stub() -> str:
         + "\n".join(imports)
         + "\n\n"
         + "\n".join(own)
-        + "\n__version__: str\n\n"
+        + "\nfrom .version import __version__ as __version__\n\n"
         + "\n".join(defined)
         + "\n"
     )

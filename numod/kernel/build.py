@@ -163,7 +163,7 @@ def _function(backend: Backend, kernel: Kernel) -> Callable:
 def _package_version() -> str:
     from .. import __version__
 
-    return __version__.rpartition("+numod.")[2]
+    return str(__version__)
 
 
 def _enter_child() -> None:
