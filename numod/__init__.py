@@ -35,7 +35,7 @@ from .core.create.random import (
 )
 from .device import Size
 from .device.device import Device as device, default_device as get_default_device, set_default_device
-from .errors import OutOfMemoryError, absent as _absent
+from .errors import OutOfMemoryError, absent as _absent, suggestion as _suggestion
 from .device.threads import get_num_threads, set_num_threads
 from .dtypes import (
     bfloat16,
@@ -244,7 +244,8 @@ def __getattr__(name: str) -> object:
     if name == "torch":  # files say `torch.torch.Tensor`
         return _modules[__name__]
     if name not in _LATER:
-        raise AttributeError(f"module 'numod' has no attribute '{name}'" + _absent(name))
+        hint = _absent(name) or _suggestion(name, __dir__())
+        raise AttributeError(f"module 'numod' has no attribute '{name}'{hint}", name=name, obj=_modules[__name__])
     from importlib import import_module
 
     home = _LATER[name]

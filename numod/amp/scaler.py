@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping
+from typing import Any, overload
 
 from .. import dtypes
 from ..autograd import no_grad
@@ -64,7 +65,11 @@ class GradScaler:
         ] = {}  # id of an optimizer whose gradients are unscaled -> whether all were finite
         self._stepped: set[int] = set()
 
-    def scale(self, outputs: Tensor | Iterable) -> object:
+    @overload
+    def scale(self, outputs: Tensor) -> Tensor: ...
+    @overload
+    def scale(self, outputs: Iterable) -> Any: ...
+    def scale(self, outputs: Tensor | Iterable) -> Any:
         """Tensors, or lists, tuples and mappings of them, times the scale."""
         if not self._enabled:
             return outputs

@@ -9,8 +9,11 @@ import contextlib
 import functools
 import inspect
 from collections.abc import Callable
+from typing import Any, Self, TypeVar, overload
 
 from ..core.apply import state
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def is_grad_enabled() -> bool:
@@ -57,7 +60,7 @@ class _Mode:
         """A new context with the same setting, for nested and concurrent calls."""
         return type(self)()
 
-    def __call__(self, function: Callable) -> Callable:
+    def __call__(self, function: Function) -> Function:
         if inspect.isgeneratorfunction(function):
             return _around_steps(self, function)
 
@@ -68,7 +71,11 @@ class _Mode:
 
         return wrapped
 
-    def __new__(cls, function: Callable | None = None) -> _Mode:
+    @overload
+    def __new__(cls, function: Function) -> Function: ...
+    @overload
+    def __new__(cls, function: None = None) -> Self: ...
+    def __new__(cls, function: Callable | None = None) -> Any:
         self = object.__new__(cls)
         return self(function) if callable(function) else self
 
@@ -153,7 +160,7 @@ class set_grad_enabled(_Mode):
     def _again(self) -> set_grad_enabled:
         return set_grad_enabled(self.enabled)
 
-    def __call__(self, function: Callable) -> Callable:
+    def __call__(self, function: Function) -> Function:
         state.grad_enabled = self._before[0]  # as a decorator it acts during calls, not at the definition
         return super().__call__(function)
 
@@ -191,7 +198,11 @@ class inference_mode(_Mode):
         True
     """
 
-    def __new__(cls, mode: bool | Callable = True) -> _Mode:
+    @overload
+    def __new__(cls, mode: Function) -> Function: ...
+    @overload
+    def __new__(cls, mode: bool = True) -> Self: ...
+    def __new__(cls, mode: bool | Callable = True) -> Any:
         self = object.__new__(cls)
         self.mode = True if callable(mode) else bool(mode)
         return self(mode) if callable(mode) else self

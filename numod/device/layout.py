@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import prod
 from operator import index
+from typing import SupportsIndex, overload
 
 from ..dtypes import dtype as DType
 from .device import Device
@@ -16,7 +17,7 @@ _LIMIT = 1 << 14  # number of interned layouts beyond which the table is cleared
 _interned: dict[tuple, Layout] = {}
 
 
-class Size(tuple):
+class Size(tuple[int, ...]):
     """The shape of a tensor: a tuple of ints that prints as PyTorch's.
 
     Example:
@@ -55,7 +56,11 @@ class Size(tuple):
 
     __rmul__ = __mul__
 
-    def __getitem__(self, item: int | slice) -> int | Size:
+    @overload
+    def __getitem__(self, item: SupportsIndex) -> int: ...
+    @overload
+    def __getitem__(self, item: slice) -> Size: ...
+    def __getitem__(self, item: SupportsIndex | slice) -> int | Size:
         sizes = tuple.__getitem__(self, item)
         return Size(sizes) if isinstance(item, slice) else sizes
 

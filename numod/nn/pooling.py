@@ -10,7 +10,7 @@ from ..errors import WHOLE
 from . import functional as F
 from .settings import Described, Size, per_dimension
 
-__all__ = [
+__all__ = [  # for type checkers: pooling.pyi, written by tests/stubs.py
     f"{name}{ndim}d"
     for name in ("MaxPool", "MaxUnpool", "AvgPool", "LPPool", "AdaptiveMaxPool", "AdaptiveAvgPool")
     for ndim in (1, 2, 3)
