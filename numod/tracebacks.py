@@ -77,7 +77,7 @@ def shortened(error: BaseException) -> Iterator[bool]:
     At the end they have their own again.
     """
     chain = _chain(error)
-    full = [each.__traceback__ for each in chain]
+    full = [error.__traceback__ for error in chain]
     short = [users_frames(traceback) for traceback in full]
     _set_tracebacks(chain, short)
     try:
@@ -95,11 +95,11 @@ def _chain(error: BaseException) -> list[BaseException]:
     """The exception and every other that is shown with it."""
     waiting, chain = [error], []
     while waiting:
-        each = waiting.pop()
-        if each is None or any(each is other for other in chain):
+        current = waiting.pop()
+        if current is None or any(current is other for other in chain):
             continue
-        chain.append(each)
-        waiting += [each.__cause__, each.__context__, *getattr(each, "exceptions", ())]
+        chain.append(current)
+        waiting += [current.__cause__, current.__context__, *getattr(current, "exceptions", ())]
     return chain
 
 

@@ -322,10 +322,10 @@ def namespace_stub() -> str:
     return (
         HEAD
         + TYPES.format(".")
-        + "\n".join(imports)
+        + "\n".join([*imports, "from .version import __version__ as __version__"])
         + "\n\n"
         + "\n".join(own)
-        + "\nfrom .version import __version__ as __version__\n\n"
+        + "\n\n"
         + "\n".join(defined)
         + "\n"
     )

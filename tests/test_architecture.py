@@ -175,7 +175,15 @@ def _imported(path: Path) -> set[str]:
     """Top-level parts of numod that a module imports, wherever in it."""
     parts = path.relative_to(PACKAGE).with_suffix("").parts
     found = set()
+    for_types = {
+        id(node)
+        for block in ast.walk(_tree(path))
+        if isinstance(block, ast.If) and isinstance(block.test, ast.Name) and block.test.id == "TYPE_CHECKING"
+        for node in block.body
+    }
     for node in ast.walk(_tree(path)):
+        if id(node) in for_types:  # imports of type checkers do not run
+            continue
         if isinstance(node, ast.ImportFrom) and node.level:
             base = list(parts[:-1])[: len(parts) - node.level]
             target = base + (node.module.split(".") if node.module else [])
