@@ -161,7 +161,7 @@ def test_an_attribute_that_a_class_comes_to_have_is_noticed(asks):
 def test_an_argument_may_be_compared_with_a_tensor_of_the_closure():
     own, other = numod.ones(1), numod.ones(1)
     compiled = numod.compile(lambda x: x * 2 if x is own else x)
-    assert [compiled(each).item() for each in (own, other, own, other, own)] == [2.0, 1.0, 2.0, 1.0, 2.0]
+    assert [compiled(value).item() for value in (own, other, own, other, own)] == [2.0, 1.0, 2.0, 1.0, 2.0]
 
 
 class Slotted:
@@ -267,11 +267,11 @@ def test_attributes_that_come_to_hide_what_a_class_gives() -> None:
         pass
 
     thing, derived = _Plain(), Derived()
-    for each, hide in (
+    for value, hide in (
         (thing, lambda: setattr(thing, "factor", 7.0)),
         (derived, lambda: setattr(Derived, "factor", property(lambda self: 7.0))),
     ):
-        compiled = compile(lambda x, each=each: x * each.factor)
+        compiled = compile(lambda x, value=value: x * value.factor)
         for factor in (2.0, 2.0, 7.0):
             if factor != 2.0:
                 hide()

@@ -129,7 +129,7 @@ def test_views_of_dictionaries_and_of_memory_are_looked_through() -> None:
     proxy = types.MappingProxyType(entries)
     memory = memoryview(numbers)
     uses = [
-        lambda x: x * sum(values), lambda x: x * len(keys), lambda x: x * sum(each for _, each in items),
+        lambda x: x * sum(values), lambda x: x * len(keys), lambda x: x * sum(item for _, item in items),
         lambda x: x * proxy["a"], lambda x: x * memory[0],
         lambda x: x * len(proxy),
     ]  # fmt: skip

@@ -37,8 +37,8 @@ def test_functions_of_the_library_that_others_are_put_in_the_place_of(monkeypatc
         if factor is not None:
             monkeypatch.setattr(F, "relu", lambda x, factor=factor: x * factor)
             monkeypatch.setattr(numod.Tensor, "scaled", lambda x, factor=factor: x * factor)
-        for eager, each in zip(calls, compiled):
-            assert all(equal(each(X - 2), eager(X - 2)) for _ in range(2))
+        for eager, function in zip(calls, compiled):
+            assert all(equal(function(X - 2), eager(X - 2)) for _ in range(2))
     monkeypatch.setattr(nn.ReLU, "forward", lambda self, x: x * LATE["factor"])
     patched = compile(RELU)
     for LATE["factor"] in (2.0, 3.0, 2.0):
@@ -103,8 +103,8 @@ def test_methods_and_private_functions_put_in_the_place_of_the_librarys(monkeypa
     density = compile(lambda x: Normal(numod.zeros(3), numod.ones(3)).log_prob(x))
     named = compile(lambda x: numod.distributions.Normal(numod.zeros(3), numod.ones(3)).log_prob(x))
     loss = compile(lambda x: F.smooth_l1_loss(x, x + 1))
-    for each in (density, named, loss):
-        each(X)
+    for function in (density, named, loss):
+        function(X)
     monkeypatch.setattr(Normal, "log_prob", lambda self, x: x * 7)
     monkeypatch.setattr(sys.modules["numod.nn.functional.loss"], "_elementwise", lambda *given, **named: X * 9)
     assert equal(density(X), X * 7) and equal(named(X), X * 7) and equal(loss(X), F.smooth_l1_loss(X, X + 1))
