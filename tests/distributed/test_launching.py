@@ -134,8 +134,8 @@ def test_no_process_is_left_when_the_launcher_is_ended(program, number) -> None:
 
 def _running(program: str) -> list[str]:
     """The command lines of processes that run a program."""
-    found = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
-    return [line for line in found.splitlines() if program in line]
+    processes = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
+    return [line for line in processes.splitlines() if program in line]
 
 
 @pytest.mark.mpi

@@ -96,9 +96,9 @@ def test_a_branch_on_a_value_is_an_error_with_its_line() -> None:
 
 def test_capture_leaves_running_statistics_alone() -> None:
     net = nn.Sequential(nn.BatchNorm1d(3))
-    before = {name: each.clone() for name, each in net.state_dict().items()}
+    before = {name: tensor.clone() for name, tensor in net.state_dict().items()}
     export(net, (torch.randn(4, 3),))
-    assert all(torch.equal(each, before[name]) for name, each in net.state_dict().items())
+    assert all(torch.equal(tensor, before[name]) for name, tensor in net.state_dict().items())
 
 
 @pytest.mark.parametrize("function", [
@@ -108,11 +108,13 @@ def test_outputs_have_memory_of_their_own(function: object) -> None:
     x, y = torch.randn(2, 3), torch.randn(2, 3)
     program = export(function, (x, y)).program
     got, want = program(x, y), function(x, y)
-    results = [got] if isinstance(got, torch.Tensor) else [each for each in got if isinstance(each, torch.Tensor)]
-    expected = [want] if isinstance(want, torch.Tensor) else [each for each in want if isinstance(each, torch.Tensor)]
+    results = [got] if isinstance(got, torch.Tensor) else [output for output in got if isinstance(output, torch.Tensor)]
+    expected = (
+        [want] if isinstance(want, torch.Tensor) else [output for output in want if isinstance(output, torch.Tensor)]
+    )
     assert type(got) is type(want) and all(torch.equal(a, b) for a, b in zip(results, expected, strict=True))
     assert all(result.is_contiguous() and result.storage_offset() == 0 for result in results)
-    assert len({each.untyped_storage().data_ptr() for each in (*results, x, y)}) == len(results) + 2
+    assert len({output.untyped_storage().data_ptr() for output in (*results, x, y)}) == len(results) + 2
 
 
 def test_loading_needs_no_class(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Net, Artifact]:
 
 def _run(artifact: Artifact, x: np.ndarray, outputs: list[np.ndarray], arena: np.ndarray, size: int) -> int:
     library = ctypes.CDLL(str(artifact.path("native")))
-    arrays = [each.ctypes.data_as(ctypes.c_void_p) for each in (arena, x, *outputs)]
+    arrays = [array.ctypes.data_as(ctypes.c_void_p) for array in (arena, x, *outputs)]
     return library.net_run(None, arrays[0], ctypes.c_size_t(size), ctypes.c_int64(len(x)), *arrays[1:])
 
 
@@ -58,15 +58,15 @@ def test_results_are_those_of_eager_and_nothing_else_is_written(batch: int, writ
     net, artifact = written
     x = torch.randn(batch, 5)
     with torch.no_grad():
-        want = [each.numpy() for each in net(x)]
-    rooms = [np.full(each.nbytes + 2 * GUARD, 0x5A, np.uint8) for each in want]
+        want = [expected.numpy() for expected in net(x)]
+    rooms = [np.full(expected.nbytes + 2 * GUARD, 0x5A, np.uint8) for expected in want]
     size = _arena_bytes(artifact, batch)
     arena = np.full(size + 2 * GUARD, 0x5A, np.uint8)
     assert _run(artifact, x.numpy(), [room[GUARD:] for room in rooms], arena[GUARD:], size) == 0
-    for room, each in zip(rooms, want):
-        got = room[GUARD : GUARD + each.nbytes].view(each.dtype).reshape(each.shape)
-        np.testing.assert_allclose(got, each, rtol=1e-5, atol=1e-6)
-        assert (room[:GUARD] == 0x5A).all() and (room[GUARD + each.nbytes :] == 0x5A).all()
+    for room, expected in zip(rooms, want):
+        got = room[GUARD : GUARD + expected.nbytes].view(expected.dtype).reshape(expected.shape)
+        np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
+        assert (room[:GUARD] == 0x5A).all() and (room[GUARD + expected.nbytes :] == 0x5A).all()
     assert (arena[:GUARD] == 0x5A).all() and (arena[GUARD + size :] == 0x5A).all()
 
 

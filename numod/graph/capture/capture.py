@@ -167,7 +167,7 @@ def _shared_storages(
 
     Example: parameters passed to `functional_call`. None if the function reaches another part of such a storage.
     """
-    reachable = [thing for thing in identical_objects(entries) if issubclass(type(thing), Tensor)]
+    reachable = [obj for obj in identical_objects(entries) if issubclass(type(obj), Tensor)]
     shared = {}
     for number, tensor in enumerate(tensors):
         is_replaceable = (id(tensor), "data") in excluded
@@ -188,8 +188,8 @@ def _refuse_hooks(entries: list[Entry]) -> None:
 
     Forward hooks are recorded, and their code is guarded.
     """
-    for name, _, thing in entries:
-        if re.search(r"_backward_(pre_)?hooks\[", name) and callable(thing) and not name.startswith(_OWN_HOOKS):
+    for name, _, obj in entries:
+        if re.search(r"_backward_(pre_)?hooks\[", name) and callable(obj) and not name.startswith(_OWN_HOOKS):
             module, _, hook = name.rpartition(".")
             raise CannotRepeat(
                 f"compile: {module} has a hook ({hook}), which a compiled function would not call; remove it, or "

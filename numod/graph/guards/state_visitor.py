@@ -47,7 +47,7 @@ Place = tuple[Any, Any]
 
 def identical_objects(entries: list[Entry]) -> Iterator[Any]:
     """The objects in a snapshot that must be the same at every run."""
-    return (thing for _, kind, thing in entries if kind == "is")
+    return (obj for _, kind, obj in entries if kind == "is")
 
 
 def stands_for_numbers(value: Any) -> bool:

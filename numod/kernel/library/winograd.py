@@ -2,8 +2,8 @@
 
 `kernel.registers.winograd` has the transforms.
 
-A transformed tile or kernel has 16 places. At each place the convolution is a matrix product: products (features,
-tiles) = taps (features, depth) @ tiles (depth, tiles), where the depth is the channels. Tiles are numbered along the
+A transformed tile or kernel has 16 components. For each component the convolution is a matrix product: products
+(features, tiles) = taps (features, depth) @ tiles (depth, tiles), where the depth is the channels. Tiles are numbered along the
 rows of all images: an image has `high` rows of `wide` tiles.
 """
 
@@ -27,8 +27,9 @@ from .planes import load_transposed
 
 @scalar
 def transform_kernels(weight, base, row_step, depth_step, depth, taps, at, step, rows, lanes):
-    """taps (16, depth, rows) = the transformed kernels of some rows. Places are `step` apart, kernels row_step and
-    depth_step.
+    """taps (16, depth, rows) = the transformed kernels of some rows.
+
+    Components are `step` apart in `taps`; kernels are row_step and depth_step apart in `weight`.
     """
     for k in range(depth):
         for row in range(0, rows, lanes):
@@ -176,7 +177,7 @@ def multiply_tiles(
             left = column_count - column
             vectors = (
                 3 if (left > 4 * lanes) | ((left > 2 * lanes) & (left <= 3 * lanes)) else 2 if left > lanes else 1
-            )  # two and two are faster than three and one
+            )  # for four vectors, two and two are faster than three and one
             for k in range(0, depth, depth_at_once):
                 steps, add, b = (
                     min(depth_at_once, depth - k),
