@@ -95,24 +95,26 @@ def in_place(row: object) -> Callable:
     return method
 
 
-def checked(name: str, function: Callable, of_tensor: bool = False, truths: Collection[str] = ()) -> Callable:
+def checked(
+    name: str, function: Callable, of_tensor: bool = False, truths: Collection[str] = (), numbers: bool = False
+) -> Callable:
     """The public function, with NumPy's names (`axis` for dim, `keepdims` for keepdim) and PyTorch's type errors.
 
     `of_tensor`: whether the first argument must be a tensor. `truths`: flags that may be any object, whose truth value
-    is used.
+    is used. `numbers`: whether floats must be numbers, not tensors with gradients.
     """
     axes = "dim" in function.__annotations__
-    int_and_bool = {
-        key: position_and_kind
-        for key, position_and_kind in strict_of(inspect.unwrap(function)).items()
+    strict = {
+        key: position_and_types
+        for key, position_and_types in strict_of(inspect.unwrap(function), numbers).items()
         if key not in truths
     }
-    kinds = {key: kind for key, (_, kind) in int_and_bool.items()}
+    types_of = {key: types for key, (_, types) in strict.items()}
     # a wrapped loss takes None for PyTorch's deprecated `size_average` and `reduce`, at positions of its own
     takes_none = inspect.unwrap(function) is not function
-    (first, first_kind), *other_positions = sorted(
-        [value for value in int_and_bool.values() if value[0] < NO_POSITION], key=lambda value: value[0]
-    ) or [(NO_POSITION, None)]
+    (first, first_types), *other_positions = sorted(
+        [value for value in strict.values() if value[0] < NO_POSITION], key=lambda value: value[0]
+    ) or [(NO_POSITION, ())]
 
     @functools.wraps(function)
     def wrapper(*arguments: object, **kwargs: object) -> object:
@@ -122,13 +124,13 @@ def checked(name: str, function: Callable, of_tensor: bool = False, truths: Coll
                     f"{name}(): argument 'input' (position 1) must be Tensor, not {type(arguments[0]).__name__}"
                 )
             if len(arguments) > first:
-                if arguments[first].__class__ is not first_kind and not (takes_none and arguments[first] is None):
-                    arguments, kwargs = plain_arguments(name, int_and_bool, arguments, kwargs)
-                for position, kind in other_positions:
+                if arguments[first].__class__ not in first_types and not (takes_none and arguments[first] is None):
+                    arguments, kwargs = plain_arguments(name, strict, arguments, kwargs)
+                for position, types in other_positions:
                     if position >= len(arguments) or (takes_none and arguments[position] is None):
                         continue
-                    if arguments[position].__class__ is not kind:
-                        arguments, kwargs = plain_arguments(name, int_and_bool, arguments, kwargs)
+                    if arguments[position].__class__ not in types:
+                        arguments, kwargs = plain_arguments(name, strict, arguments, kwargs)
             if not kwargs:  # passing on even an empty dictionary takes a quarter of the time here
                 return function(*arguments)
             if axes and ("axis" in kwargs or "keepdims" in kwargs):
@@ -136,8 +138,8 @@ def checked(name: str, function: Callable, of_tensor: bool = False, truths: Coll
                     {"axis": "dim", "keepdims": "keepdim"}.get(name, name): value for name, value in kwargs.items()
                 }
             for key, argument in kwargs.items():
-                if key in kinds and argument.__class__ is not kinds[key]:
-                    arguments, kwargs = plain_arguments(name, int_and_bool, arguments, dict(kwargs))
+                if key in types_of and argument.__class__ not in types_of[key]:
+                    arguments, kwargs = plain_arguments(name, strict, arguments, dict(kwargs))
             return function(*arguments, **kwargs)
         except Exception as error:
             if overrides.appears((*arguments, *kwargs.values())):

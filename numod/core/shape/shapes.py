@@ -668,6 +668,8 @@ def pad_constant(input: Tensor, pad: Sequence[int], value: float = 0.0) -> Tenso
 @resolved
 def _sides(input_layout: Layout, *pad: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The number of elements to insert before and after each dimension."""
+    for number in pad:
+        whole_number("pad", "pad", number)
     if len(pad) % 2 or len(pad) > 2 * input_layout.ndim:
         raise RuntimeError(
             "Padding length must be divisible by 2 and at most twice the number of the dimension of the input, got "

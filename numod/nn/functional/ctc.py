@@ -71,7 +71,7 @@ def ctc_loss(
 
 
 def _lengths(name: str, value: Tensor | Sequence[int], batch: int) -> list[int]:
-    if isinstance(value, Tensor) and value.is_floating_point():
+    if isinstance(value, Tensor) and value.dtype.differentiable:
         raise RuntimeError(f"{name} must be integral, got {value.dtype}")
     lengths = (
         value.reshape(-1).tolist()

@@ -14,7 +14,9 @@ __all__ = ["alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "f
 _ALPHA = -1.7580993408473766  # the value of a dropped element: -scale * alpha of SELU
 
 
-def _check(p: float) -> None:
+def _check(input: Tensor, p: float) -> None:
+    if not isinstance(input, Tensor):
+        raise TypeError("dropout: the input must be a Tensor")
     if not 0.0 <= p <= 1.0:
         error = RuntimeError if p != p else ValueError  # PyTorch finds NaN in C++
         raise error(f"dropout probability has to be between 0 and 1, but got {p}")
@@ -30,7 +32,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
         >>> F.dropout(torch.ones(3), p=0.5, training=False)
         tensor([1., 1., 1.])
     """
-    _check(p)
+    _check(input, p)
     if not training or p == 0.0:
         return input
     result = _dropped(input, p * 1.0)
@@ -72,7 +74,7 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
         >>> F.dropout1d(torch.ones(1, 2, 3), 0.5, training=False).shape
         numod.Size([1, 2, 3])
     """
-    _check(p)
+    _check(input, p)
     if input.ndim not in (2, 3):
         raise RuntimeError(
             f"dropout1d: Expected 2D or 3D input, but received a {input.ndim}D input. Note that "
@@ -93,7 +95,7 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
         >>> F.dropout2d(torch.ones(1, 2, 3, 3), 0.5, training=False).shape
         numod.Size([1, 2, 3, 3])
     """
-    _check(p)
+    _check(input, p)
     if input.ndim not in (3, 4):
         warnings.warn(
             f"dropout2d: Received a {input.ndim}-D input to dropout2d, which is deprecated and will result in an "
@@ -117,7 +119,7 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
         >>> F.dropout3d(torch.ones(1, 2, 3, 3, 3), 0.5, training=False).shape
         numod.Size([1, 2, 3, 3, 3])
     """
-    _check(p)
+    _check(input, p)
     if input.ndim not in (4, 5):
         warnings.warn(
             f"dropout3d: Received a {input.ndim}-D input to dropout3d, which is deprecated and will result in an "
@@ -149,7 +151,7 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
         >>> torch.alpha_dropout(torch.ones(3), 0.5, train=False)
         tensor([1., 1., 1.])
     """
-    _check(p)
+    _check(input, p)
     if not training or p == 0.0:
         return input
     return _alpha(input, (random.rand_like(input) >= p).to(input.dtype), p, inplace)
@@ -164,7 +166,7 @@ def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False,
         tensor([[[1.],
                  [1.]]])
     """
-    _check(p)
+    _check(input, p)
     if not training or p == 0.0:
         return input
     _expect_channels(input)

@@ -309,6 +309,10 @@ def gaussian_nll_loss(
             )
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(reduction + " is not valid")
+    if not var.is_floating_point():
+        raise RuntimeError(
+            f"result type Float can't be cast to the desired output type {var.dtype.short}; convert var with .float()"
+        )
     if (var < 0).any():
         raise ValueError("var has negative entry/entries")
     var = var + (t.clamp_min(var, eps) - var).detach()  # the gradient ignores the clamping

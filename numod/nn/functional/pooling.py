@@ -378,7 +378,8 @@ def _fractional(ndim: int) -> tuple[Callable, Callable]:
             raise RuntimeError(
                 f"{name}: sizes must be greater than zero, got kernel_size {window}, output_size {sizes}"
             )
-        if any(o + k - 1 > n for o, k, n in zip(sizes, window, input.shape[-ndim:])):
+        # PyTorch's rule in three dimensions is stricter by one
+        if any(o + k - 1 + (ndim == 3) > n for o, k, n in zip(sizes, window, input.shape[-ndim:])):
             raise RuntimeError(
                 f"{name}: pool size {window} too large relative to input size {list(input.shape[-ndim:])}"
             )
