@@ -178,6 +178,7 @@ from .core.create.values import tensor as tensor
 from .core.convert.exchange import to_dlpack as to_dlpack
 from .backends.switches import use_deterministic_algorithms as use_deterministic_algorithms
 from .func.batching import vmap as vmap
+from .version import __version__ as __version__
 
 BFloat16Storage: Any
 BFloat16Tensor: type[Tensor]
@@ -264,7 +265,6 @@ uint32: Any
 uint64: Any
 uint8: _dtype
 xpu = _other_devices
-from .version import __version__ as __version__
 
 def abs(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Absolute value of each element; the magnitude of complex ones."""

@@ -482,6 +482,8 @@ _FUNCTIONS: dict[str, Callable] = {
     "numpy._core.multiarray.scalar": _numpy_scalar,
     "numpy._core.multiarray._reconstruct": _numpy_array,
 }
+
+
 class _VersionText(str):
     """PyTorch's `torch.__version__` in a file, which is read as plain text."""
 
