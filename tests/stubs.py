@@ -318,17 +318,9 @@ def namespace_stub() -> str:
             )
     own = [value for value in values if not value.startswith("from")]
     imports = [each for each in (*modules, *values, *functions) if each.startswith("from")]
+    imports.append("from .version import __version__ as __version__")
     defined = [function for function in functions if not function.startswith("from")]
-    return (
-        HEAD
-        + TYPES.format(".")
-        + "\n".join([*imports, "from .version import __version__ as __version__"])
-        + "\n\n"
-        + "\n".join(own)
-        + "\n\n"
-        + "\n".join(defined)
-        + "\n"
-    )
+    return HEAD + TYPES.format(".") + "\n".join(imports) + "\n\n" + "\n".join(own) + "\n\n" + "\n".join(defined) + "\n"
 
 
 def linear_algebra_stub() -> str:

@@ -54,6 +54,7 @@ FREE = {
     "random",
     "paths",
     "__future__",
+    "_pyinstaller",
 }  # fmt: skip
 GROUND = {"errors", "config", "dtypes", "formats", "tracebacks", "version"}  # top-level files below all folders
 MODULES = sorted(PACKAGE.rglob("*.py"))
