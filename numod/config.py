@@ -54,3 +54,9 @@ def distributed_debug() -> bool:
 def full_traceback() -> bool:
     """Whether uncaught exceptions are shown with numod's internal frames (NUMOD_FULL_TRACEBACK=1)."""
     return os.environ.get("NUMOD_FULL_TRACEBACK", "0") not in ("", "0")
+
+
+def colours(stream: object) -> bool:
+    """Whether to write colours to a stream: to a terminal, unless NO_COLOR is set (see no-color.org)."""
+    is_terminal = getattr(stream, "isatty", bool)() and os.environ.get("TERM") != "dumb"
+    return is_terminal and not os.environ.get("NO_COLOR")

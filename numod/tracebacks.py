@@ -117,6 +117,11 @@ def _shortly(error: BaseException | None, show: Callable[[], object]) -> None:
         show()
 
 
+def print_exception(error: BaseException) -> None:
+    """Print an exception as Python prints one that nobody caught."""
+    _show(type(error), error, error.__traceback__)
+
+
 def _show(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
     _shortly(error, lambda: sys.__excepthook__(kind, error, error.__traceback__))
 
