@@ -17,6 +17,7 @@ _KINDS = {
     "str": "STRING",
     "np.ndarray": "TENSOR",
     "Program": "GRAPH",
+    "ElementType": "TYPE_PROTO",
     "list[int]": "INTS",
     "list[float]": "FLOATS",
     "list[str]": "STRINGS",
@@ -60,6 +61,8 @@ def _check_kind(attribute: object, kind: str) -> None:
 def _convert(attribute: object, kind: str, read_graph: Callable[[object], object]) -> object:
     if kind == "dtype":
         return to_dtype(attribute.i)
+    if kind == "ElementType":
+        return None
     if kind == "Program":
         return read_graph(attribute.g)
     if kind == "np.ndarray":

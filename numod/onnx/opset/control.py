@@ -24,7 +24,7 @@ def if_(condition: object, *, then_branch: Program, else_branch: Program, output
 
 
 @operator("Loop", raw=True)
-def loop(count: object, condition: object = None, *initial: object, body: Program, outputs: int, scope: dict) -> object:
+def loop(count: object = None, condition: object = None, *initial: object, body: Program, outputs: int, scope: dict) -> object:
     """A graph repeated `count` times (absent: without end) while its condition holds.
 
     Its first outputs are the next call's inputs; the others are stacked.
@@ -44,7 +44,7 @@ def loop(count: object, condition: object = None, *initial: object, body: Progra
 
 @operator("Scan", since=8, raw=True)
 def scan_in_old_version(
-    lengths: object,
+    lengths: object = None,
     *inputs: object,
     body: Program,
     directions: list[int] | None = None,

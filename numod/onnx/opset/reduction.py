@@ -61,9 +61,9 @@ def _extreme(function: Callable, largest: bool) -> Callable:
     def compute(x: Tensor, axes: tuple, keepdim: bool) -> Tensor:
         if not axes:
             return x
+        if x.dtype is numod.bool:
+            return (x.any if largest else x.all)(axes, keepdim)
         if all(x.shape[axis] for axis in axes):
-            if x.dtype is numod.bool:
-                return function(x.to(numod.uint8), axes, keepdim).to(numod.bool)
             return function(x, axes, keepdim)
         # of no elements the result is the value that every other one replaces
         shape = x.sum(axes, keepdim=keepdim).shape

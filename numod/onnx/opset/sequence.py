@@ -11,6 +11,8 @@ from ..program import Program
 from ..registry import operator
 from ..tensors import as_array, as_tensor
 
+ElementType = object  # what the value would be, which does not matter here
+
 
 @operator("SequenceEmpty", since=11, raw=True)
 def sequence_empty(*, dtype: dtype = numod.float32) -> list:
@@ -88,7 +90,7 @@ def sequence_map(sequence: list, *others: object, body: Program, outputs: int, s
 
 
 @operator("Optional", since=15, raw=True)
-def optional(value: object = None) -> object:
+def optional(value: object = None, *, type: ElementType | None = None) -> object:
     """A value that may be absent."""
     return value
 

@@ -244,14 +244,14 @@ def constant_of_shape(shape: np.ndarray, *, value: np.ndarray | None = None) -> 
     return numod.full(sizes(shape), fill.item(), dtype=fill.dtype)
 
 
-@operator("Range", since=11, host="start limit delta")
-def range_(start: np.ndarray, limit: np.ndarray, delta: np.ndarray) -> Tensor:
+@operator("Range", since=11, host="limit delta")
+def range_(start: Tensor, limit: np.ndarray, delta: np.ndarray) -> Tensor:
     """Numbers from start, by delta, up to but without limit."""
-    kind = numod.dtypes.from_numpy(start.dtype)
-    count = max(math.ceil((limit.item() - start.item()) / delta.item()), 0)
-    if kind.is_floating_point:
-        return (numod.arange(count, dtype=kind) * delta.item() + start.item()).to(kind)
-    return numod.arange(start.item(), limit.item(), delta.item(), dtype=kind)
+    first, last, step = start.item(), limit.item(), delta.item()
+    if start.dtype.is_floating_point:
+        count = max(math.ceil((last - first) / step), 0)
+        return (numod.arange(count) * step + first).to(start.dtype)
+    return numod.arange(first, max(first, last) if step > 0 else min(first, last), step, dtype=start.dtype)
 
 
 @operator("EyeLike", since=9)
