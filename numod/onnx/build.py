@@ -137,6 +137,8 @@ class Builder:
         if unknown := [name for name in outputs if name not in own_names | context.names]:
             raise ValueError(f"output '{unknown[0]}' is computed by no node")
         program.outputs = tuple(outputs)
+        leaves = [step.attributes["xs"] for step in program.steps if step.operator.name == "Gradient"]
+        program.differentiated = frozenset(program.inputs).intersection(set().union(*leaves))
         program.shadows = tuple(context.names.intersection(program.inputs))
         program.captured = frozenset((read | set(outputs)) - own_names - {""})
         self._give_homes(program, held, context)
@@ -195,6 +197,8 @@ class Builder:
             attributes["outputs"] = len(node.output)
         step = Step(row, tuple(node.input), _outputs(node), attributes, _label(node))
         step.captured = frozenset().union(*[each.captured for each in subprograms(step)])
+        if row.name == "Gradient":
+            step.captured |= {attributes["y"]}
         return step
 
     def _resolved(self, node: object, context: Context) -> object:

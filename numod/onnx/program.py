@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ..core import Tensor
 from ..nn.module import Module
 from .registry import HOST, Operator
 from .tensors import as_array, as_tensor
@@ -89,12 +90,15 @@ class Program:
     sources: list[tuple[str, Module, str]] = field(default_factory=list)
     captured: frozenset[str] = frozenset()  # names from the graphs around it
     shadows: tuple[str, ...] = ()  # inputs that are called like a constant around it
+    differentiated: frozenset[str] = frozenset()  # values of which a node asks for gradients
 
     def run(self, arguments: Sequence[object], around: dict[str, object]) -> tuple:
         """The outputs for `arguments`. `around` has the values of the graphs around this one."""
         values = {**around, **self.constants, **dict(zip(self.inputs, arguments))}
         for name in self.shadows:
             values.pop(name + _TENSOR, None)
+        for name in self.differentiated:
+            values[name] = _with_gradient(values[name])
         for key, module, name in self.sources:
             values[key] = module._parameters[name] if name in module._parameters else module._buffers[name]
         for step in self.steps:
@@ -122,6 +126,11 @@ def subprograms(step: Step) -> list[Program]:
 
 
 UNUSED = "\0unused"  # stands for outputs without a name
+
+
+def _with_gradient(value: object) -> Tensor:
+    value = as_tensor(value)
+    return value if value.requires_grad else value.detach().requires_grad_()
 
 
 def call_program(*arguments: object, body: Program, scope: dict[str, object]) -> tuple:

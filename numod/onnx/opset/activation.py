@@ -32,6 +32,18 @@ def elu(x: Tensor, *, alpha: float = 1.0, consumed_inputs: list[int] | None = No
     return F.elu(x, alpha)
 
 
+@operator("PRelu", since=1)
+def prelu_in_old_version(x: Tensor, slope: Tensor, *, consumed_inputs: list[int] | None = None) -> Tensor:
+    """Before version 7 a vector has a slope for each channel."""
+    return F.prelu(x, slope.reshape(-1))
+
+
+@operator("PRelu", since=7)
+def prelu(x: Tensor, slope: Tensor) -> Tensor:
+    """x, or x slope where negative."""
+    return numod.where(x < 0, x * slope, x)
+
+
 @operator("Selu", since=1)
 def selu_in_old_version(
     x: Tensor, *, alpha: float = 1.6732, gamma: float = 1.0507, consumed_inputs: list[int] | None = None

@@ -107,7 +107,6 @@ for _names, _function in {
     "Equal": numod.eq,
     "Greater": numod.gt,
     "Less": numod.lt,
-    "PRelu": lambda x, slope: numod.where(x < 0, x * slope, x),
 }.items():
     binary(_names, _function)
 for _names, _function in {

@@ -24,7 +24,9 @@ def if_(condition: object, *, then_branch: Program, else_branch: Program, output
 
 
 @operator("Loop", raw=True)
-def loop(count: object = None, condition: object = None, *initial: object, body: Program, outputs: int, scope: dict) -> object:
+def loop(
+    count: object = None, condition: object = None, *initial: object, body: Program, outputs: int, scope: dict
+) -> object:
     """A graph repeated `count` times (absent: without end) while its condition holds.
 
     Its first outputs are the next call's inputs; the others are stacked.

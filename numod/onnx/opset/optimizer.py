@@ -1,4 +1,4 @@
-"""Steps of optimizers, of the domain ai.onnx.preview.training."""
+"""Gradients and steps of optimizers, of the domain ai.onnx.preview.training."""
 
 from __future__ import annotations
 
@@ -10,6 +10,15 @@ from numod import Tensor
 from ..registry import operator
 
 _DOMAIN = "ai.onnx.preview.training"
+
+
+@operator("Gradient", domain=_DOMAIN)
+def gradient(*inputs: Tensor, xs: list[str], y: str, zs: list[str] | None = None, scope: dict) -> object:
+    """The gradients of the value `y` of the graph with respect to the inputs, whose names are `xs`."""
+    if y not in scope:
+        raise ValueError(f"there is no value '{y}'")
+    gradients = numod.autograd.grad(scope[y].sum(), inputs[: len(xs)], create_graph=True)
+    return gradients if len(gradients) > 1 else gradients[0]
 
 
 def _columns(tensors: tuple, kinds: int) -> list[tuple]:
