@@ -12,6 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
+import numod
+
 from ..core import Tensor, from_numpy
 from . import opset  # noqa: F401  fills the table
 from .attributes import read_attributes
@@ -25,8 +27,9 @@ NEWEST_OPSET = 28
 _MOST_STEPS = 200_000  # calls of functions that call functions grow without bound
 _DEEPEST = 32  # functions and subgraphs within each other
 _MOST_FOLDED = 4096  # elements of a constant that is computed when the file is loaded
-# names that exporters give to numbers of the code, as opposed to learned scalars
-_UNNAMED = re.compile(r"(val_|scalar_tensor|_?const|/|onnx::|_to_copy|lifted_tensor|clone|\d)", re.IGNORECASE)
+# names that exporters give to what they computed, as opposed to names in a state dict
+_COMPUTED = re.compile(r"val_\d+$|scalar_tensor|_?const|/|onnx::|_to_copy|lifted_tensor", re.IGNORECASE)
+_PRODUCTS = {"Conv", "ConvTranspose", "Gemm", "MatMul", "FusedMatMul", "FusedGemm", "FusedConv", "LSTM", "GRU", "RNN"}
 
 
 def build_module(model: object, folder: Path | None) -> OnnxModule:
@@ -70,6 +73,7 @@ class Builder:
         self.problems: dict[str, list[str]] = {}
         self.steps = 0
         self.functions = {(_domain(each.domain), each.name, each.overload): each for each in model.functions}
+        self.saved = {tensor.name for tensor in model.graph.initializer}
         self.root = OnnxModule("", (), ())
 
     def module(self) -> OnnxModule:
@@ -249,33 +253,35 @@ class Builder:
             module, attribute = add_tensor(self.root, context.prefix + name, value, trained)
             program.add_tensor(name, module, attribute)
         for name, value in program.constants.items():
-            if "tensor" in uses.get(name, ()) or "state" in uses.get(name, ()):
-                if value.dtype != object:
-                    place = add_tensor(self.root, context.prefix + name, _as_tensor(value), False, name in self._saved)
-                    program.add_tensor(name, *place)
-
-    @property
-    def _saved(self) -> set[str]:
-        return {tensor.name for tensor in self.model.graph.initializer}
+            if uses.get(name, set()) - {"host"} and value.dtype != object:
+                place = add_tensor(self.root, context.prefix + name, _as_tensor(value), False, name in self.saved)
+                program.add_tensor(name, *place)
 
     @staticmethod
     def _is_trained(name: str, value: Tensor, uses: set[str]) -> bool:
         if not value.dtype.differentiable or "state" in uses:
             return False
-        return value.ndim > 0 or not _UNNAMED.match(name)
+        if _is_computed(name) or (value.ndim == 0 and name.isdigit()):
+            return value.ndim > 0 and "product" in uses
+        return True
 
     def _problem(self, problem: str, place: str) -> None:
         self.problems.setdefault(problem, []).append(place)
 
 
+def _is_computed(name: str) -> bool:
+    """Whether an exporter made the name: it names constants after the function that computed them, as `zeros_1`."""
+    return bool(_COMPUTED.match(name)) or hasattr(numod, re.sub(r"_\d+$", "", name))
+
+
 def _uses(program: Program) -> dict[str, set[str]]:
-    """How values are used in a graph and those in it: as "host", "state" or "tensor"."""
+    """How values are used in a graph and those in it: as "host", "state", "product" (a weight's use) or "tensor"."""
     uses: dict[str, set[str]] = {}
     for step in program.all_steps():
         row = step.operator
         for place, name in enumerate(step.inputs):
             kind = "host" if place in row.host else "state" if place in row.state else "tensor"
-            uses.setdefault(name, set()).add(kind)
+            uses.setdefault(name, set()).add("product" if kind == "tensor" and row.name in _PRODUCTS else kind)
     return uses
 
 
@@ -284,7 +290,7 @@ def _is_host(value: object) -> bool:
 
 
 def _as_tensor(value: object) -> object:
-    return from_numpy(np.array(value)) if isinstance(value, np.ndarray) else value
+    return from_numpy(value if value.flags.writeable else value.copy()) if isinstance(value, np.ndarray) else value
 
 
 def _checked_order(nodes: list, known: set[str]) -> Iterable:

@@ -64,11 +64,12 @@ def read_tensor(proto: object, folder: Path | None = None) -> np.ndarray | Tenso
     if proto.data_type not in DTYPES and proto.data_type not in WIDER:
         raise NotImplementedError(f"tensor '{proto.name}': numod has no dtype for {dtype_name(proto.data_type)}")
     if proto.data_location == onnx().TensorProto.EXTERNAL:
-        proto = _with_external_data(proto, shape, folder)
-    elif proto.HasField("raw_data"):
-        _check_bytes(proto, shape, len(proto.raw_data))
-    else:
-        _check_elements(proto, shape)
+        return _from_bytes(proto, shape, _external_bytes(proto, shape, folder))
+    if proto.HasField("raw_data"):
+        raw = np.frombuffer(proto.raw_data, np.uint8)
+        _check_bytes(proto, shape, raw.size)
+        return _from_bytes(proto, shape, raw.copy())
+    _check_elements(proto, shape)
     return _converted(proto, shape)
 
 
@@ -107,8 +108,8 @@ def _check_elements(proto: object, shape: tuple[int, ...]) -> None:
         )
 
 
-def _with_external_data(proto: object, shape: tuple[int, ...], folder: Path | None) -> object:
-    """A copy of the tensor with the bytes of its file, which must lie in `folder` or below, links followed."""
+def _external_bytes(proto: object, shape: tuple[int, ...], folder: Path | None) -> np.ndarray:
+    """The bytes of a tensor in a file of its own, which must lie in `folder` or below, links followed."""
     entries = {entry.key: entry.value for entry in proto.external_data}
     location = entries.get("location", "")
     if folder is None:
@@ -125,11 +126,7 @@ def _with_external_data(proto: object, shape: tuple[int, ...], folder: Path | No
         raise ValueError(
             f"tensor '{proto.name}': bytes {offset} to {offset + length} of '{location}', which has {size}"
         )
-    with_data = type(proto)(name=proto.name, data_type=proto.data_type, dims=proto.dims)
-    with path.open("rb") as file:
-        file.seek(offset)
-        with_data.raw_data = file.read(length)
-    return with_data
+    return np.fromfile(path, np.uint8, length, offset=offset)
 
 
 def _checked_path(name: str, location: str, folder: Path) -> Path:
@@ -146,17 +143,29 @@ def _checked_path(name: str, location: str, folder: Path) -> Path:
     return path
 
 
+def _from_bytes(proto: object, shape: tuple[int, ...], raw: np.ndarray) -> np.ndarray | Tensor:
+    """Little-endian bytes as elements, without a copy where NumPy has the dtype."""
+    dtype = DTYPES.get(proto.data_type)
+    if dtype is None:
+        copied = type(proto)(name=proto.name, data_type=proto.data_type, dims=proto.dims, raw_data=raw.tobytes())
+        return _converted(copied, shape)
+    if dtype is dtypes.bfloat16:
+        return from_numpy(raw.view("<i2").astype(np.int16).reshape(shape)).view(dtypes.bfloat16)
+    elements = raw.view(dtype.numpy.newbyteorder("<")).reshape(shape)
+    return elements.astype(dtype.numpy, copy=False)
+
+
 def _converted(proto: object, shape: tuple[int, ...]) -> np.ndarray | Tensor:
+    """The elements by the package, for numbers listed one by one and for dtypes that numod has not."""
     try:
-        array = onnx().numpy_helper.to_array(proto)
+        array = onnx().numpy_helper.to_array(proto).reshape(shape)
     except Exception as error:  # whatever the package raises for data that does not fit
         raise ValueError(f"tensor '{proto.name}': {error}") from error
-    array = array.reshape(shape)
     if proto.data_type in WIDER:
         return array.astype(WIDER[proto.data_type])
     if DTYPES[proto.data_type] is dtypes.bfloat16:
         return from_numpy(array.view(np.int16).copy()).view(dtypes.bfloat16)
-    return array
+    return array if array.flags.writeable else array.copy()
 
 
 def as_tensor(value: object) -> object:
