@@ -181,9 +181,7 @@ class Builder:
             body = _schema_function(domain, node.op_type, version)
             if body is not None:
                 return self.function(body, node, context)
-            self._problem(
-                f"operator {_full_name(domain, node.op_type)}, version {version}", node.name or node.output[0]
-            )
+            self._problem(f"operator {full_name(domain, node.op_type)}, version {version}", node.name or node.output[0])
             return None
         return self._operator_step(row, self._resolved(node, context), names, context)
 
@@ -271,7 +269,8 @@ class Builder:
 
 def _is_computed(name: str) -> bool:
     """Whether an exporter made the name: it names constants after the function that computed them, as `zeros_1`."""
-    return bool(_COMPUTED.match(name)) or hasattr(numod, re.sub(r"_\d+$", "", name))
+    function = re.sub(r"_\d+$", "", name)
+    return bool(_COMPUTED.match(name)) or hasattr(numod, function) or hasattr(Tensor, function)
 
 
 def _uses(program: Program) -> dict[str, set[str]]:
@@ -349,7 +348,8 @@ def _opsets(imports: Iterable) -> dict[str, int]:
     return opsets
 
 
-def _full_name(domain: str, name: str) -> str:
+def full_name(domain: str, name: str) -> str:
+    """An operator's name, with its domain unless that is the standard's."""
     return f"{domain}::{name}" if domain else name
 
 
@@ -358,7 +358,7 @@ def _outputs(node: object) -> tuple[str, ...]:
 
 
 def _label(node: object) -> str:
-    return f"node '{node.name or ', '.join(node.output)}' ({_full_name(_domain(node.domain), node.op_type)})"
+    return f"node '{node.name or ', '.join(node.output)}' ({full_name(_domain(node.domain), node.op_type)})"
 
 
 def _declared_type(proto: object) -> tuple[str, tuple | None]:

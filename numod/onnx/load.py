@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 from typing import BinaryIO
 
-from .build import build_module
 from .library import onnx
 from .model import OnnxModule
 
@@ -26,6 +25,8 @@ def load(file: str | os.PathLike | bytes | BinaryIO | object) -> OnnxModule:
         >>> output = model(torch.randn(1, 3, 224, 224))
     """
     model, folder = read_model(file)
+    from .build import build_module  # here, so that importing this folder does not load all operators
+
     return build_module(model, folder)
 
 
