@@ -33,6 +33,7 @@ FOLDERS = [
     "serialization",
     "ao",
     "export",
+    "onnx",
     "datasets",
     "learner",
 ]  # fmt: skip
@@ -253,7 +254,7 @@ def test_lapack_is_called_in_one_place() -> None:
 
 
 # packages of optional extras, by the part of numod that imports them where they are needed
-EXTRAS = {"docs.py": {"sphinx"}}
+EXTRAS = {"docs.py": {"sphinx"}, "onnx": {"onnx"}}
 
 
 def _imported_packages(nodes: Iterable[ast.AST]) -> set[str]:
