@@ -1,0 +1,143 @@
+"""Views: each as nodes from the viewed tensor to its part, and back where the part is written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..symbols import Call, Extent, Size, product
+from .graph import Unsupported
+
+if TYPE_CHECKING:
+    from .translate import Translation
+
+_RESHAPING = ("unsqueeze", "squeeze", "view")
+
+
+def forward(translation: Translation, call: Call, name: str) -> str:
+    """The view of a tensor."""
+    graph, (value,) = translation.graph, call.results
+    old, new = translation.shape(call.inputs[0]), translation.shape(value)
+    kind, attributes = call.op.name, call.attributes
+    if kind == "permute":
+        return graph.transpose(name, attributes[0])
+    if kind == "expand":
+        return graph.expand(name, old, new)
+    if kind == "slice":
+        return _slice(translation, call, name)
+    if kind == "select":
+        index = graph.number(attributes[1], _int64())
+        return graph.node("Gather", name, index, axis=attributes[0])
+    if kind == "unsqueeze":
+        return graph.unsqueeze(name, [attributes[0]])
+    if kind == "squeeze":
+        return graph.squeeze(name, [dim for dim in attributes[0] if isinstance(old[dim], int) and old[dim] == 1])
+    if kind == "view":
+        return graph.reshape(name, old, new)
+    if kind == "diagonal":
+        return _diagonal(translation, call, name)
+    if kind == "as_strided":
+        places = _strided_places(translation, call)
+        flat = graph.node("Reshape", name, graph.constant([-1]))
+        return graph.node("Gather", flat, graph.constant(places), axis=0)
+    raise Unsupported("this view has no ONNX form; use real tensors")
+
+
+def put(translation: Translation, call: Call, base: str, part: str) -> str:
+    """The viewed tensor, after its part was written."""
+    graph, kind, attributes = translation.graph, call.op.name, call.attributes
+    shape, part_shape = translation.shape(call.inputs[0]), translation.shape(call.results[0])
+    if kind == "permute":
+        return graph.transpose(part, list(np.argsort(attributes[0])))
+    if kind in _RESHAPING:
+        return graph.reshape(part, part_shape, shape)
+    if kind == "select":
+        dim, index = attributes
+        return _joined(translation, base, graph.unsqueeze(part, [dim]), dim, index, index + 1, shape[dim])
+    if kind == "slice":
+        dim, start, length, step = attributes
+        if step == 1:
+            return _joined(translation, base, part, dim, start, start + length, shape[dim])
+        places = graph.node(
+            "Range", *[graph.number(bound, _int64()) for bound in (start, start + length * step, step)]
+        )
+        return put_along(translation, base, places, part, dim, len(shape))
+    if kind == "as_strided":
+        places = _strided_places(translation, call).reshape(-1)
+        flat = [graph.node("Reshape", each, graph.constant([-1])) for each in (base, part)]
+        written = graph.node("ScatterElements", flat[0], graph.constant(places), flat[1], axis=0)
+        return graph.node("Reshape", written, graph.sizes(shape))
+    raise Unsupported(f"a write to a view made by {kind} has no ONNX form; write to a clone()")
+
+
+def put_along(translation: Translation, base: str, places: str, part: str, dim: int, rank: int, **how: str) -> str:
+    """`base` with `part` at some places (a vector) along a dimension."""
+    graph = translation.graph
+    order = [dim, *[k for k in range(rank) if k != dim]]
+    base, part = graph.transpose(base, order), graph.transpose(part, order)
+    written = graph.node("ScatterND", base, graph.unsqueeze(places, [1]), part, **how)
+    return graph.transpose(written, [order.index(k) for k in range(rank)])
+
+
+def _joined(
+    translation: Translation, base: str, part: str, dim: int, start: Extent, stop: Extent, size: Extent
+) -> str:
+    """`base` with `part` from `start` to `stop` along a dimension."""
+    graph = translation.graph
+    before = [] if start == 0 else [graph.slice(base, dim, 0, start)]
+    after = [] if stop == size else [graph.slice(base, dim, stop, size)]
+    parts = [*before, part, *after]
+    return part if len(parts) == 1 else graph.node("Concat", *parts, axis=dim)
+
+
+def _slice(translation: Translation, call: Call, name: str) -> str:
+    graph, (dim, start, length, step) = translation.graph, call.attributes
+    known = translation.last_steps.get(call.inputs[0])
+    if known is not None and dim == 0 and known[0] == start and step == 1:
+        return known[1]
+    size = translation.shape(call.inputs[0])[dim]
+    if start == 0 and step == 1 and length == size:
+        return name
+    stop = start + (length - 1) * step + 1 if isinstance(length, Size) or length else start
+    if not isinstance(length, Size) and not length:
+        stop = start
+    return graph.slice(name, dim, start, stop, step)
+
+
+def _diagonal(translation: Translation, call: Call, name: str) -> str:
+    graph, (offset, first, second) = translation.graph, call.attributes
+    shape = translation.shape(call.inputs[0])
+    rows, columns = shape[first], shape[second]
+    if isinstance(rows, Size) or isinstance(columns, Size) or isinstance(offset, Size):
+        raise Unsupported("the diagonal of dynamic dimensions has no ONNX form; export it with a fixed size")
+    rest = [k for k in range(len(shape)) if k not in (first, second)]
+    turned = graph.transpose(name, [*rest, first, second])
+    sizes = [shape[k] for k in rest]
+    flat = graph.reshape(turned, (*sizes, rows, columns), (*sizes, rows * columns))
+    places = np.arange(rows * columns).reshape(rows, columns).diagonal(offset)
+    return graph.node("Gather", flat, graph.constant(places), axis=len(rest))
+
+
+def _strided_places(translation: Translation, call: Call) -> np.ndarray:
+    """For each element of the view, its position in the viewed tensor."""
+    value = call.inputs[0]
+    shape = translation.static_shape(value, "as_strided")
+    strides = translation.program.strides[value]
+    sizes, steps, offset = call.attributes
+    if any(isinstance(number, Size) for number in (*sizes, *steps, offset)):
+        raise Unsupported("as_strided with a dynamic size has no ONNX form; use view, narrow or unfold")
+    memory = sum((np.arange(n).reshape(-1, *[1] * (len(shape) - k - 1)) * s for k, (n, s) in enumerate(zip(shape, strides))), np.zeros((1,) * len(shape), np.int64))
+    wanted = sum((np.arange(n).reshape(-1, *[1] * (len(sizes) - k - 1)) * s for k, (n, s) in enumerate(zip(sizes, steps))), np.zeros((1,) * len(sizes), np.int64)) + offset
+    inverse = np.full(int(max(memory.max(initial=0), wanted.max(initial=0))) + 1, -1)
+    inverse[memory.reshape(-1)] = np.arange(product(shape))
+    places = inverse[wanted]
+    if wanted.min(initial=0) < 0 or places.min(initial=0) < 0:
+        raise Unsupported("as_strided reads beyond the tensor; use view, narrow or unfold")
+    return places
+
+
+def _int64() -> object:
+    from ... import dtypes
+
+    return dtypes.int64
