@@ -20,6 +20,7 @@ from ..core.tensor import Tensor
 from ..graph.capture.recorder import of_package
 from ..graph.ir.program import Program, Step
 from ..graph.values.pytree import replace
+from ..ops.attention.attention import for_all_sizes
 from ..serialization.program import described, program_of
 from . import polynomial
 from .dimensions import Extent, Symbol
@@ -287,6 +288,7 @@ def _different(symbols: list[Symbol], one: Sequence[int], other: Sequence[int]) 
 
 def _recorded(record: Callable, given: list[Tensor], symbols: list[Symbol], point: tuple[int, ...]) -> Program:
     own = [symbol.size for symbol in symbols]
+    token = for_all_sizes.set(True)
     try:
         return record(given)
     except Exception as error:
@@ -295,6 +297,8 @@ def _recorded(record: Callable, given: list[Tensor], symbols: list[Symbol], poin
         different = _different(symbols, own, point)
         sizes = ", ".join(f"{symbol.name} = {size}" for symbol, size in zip(symbols, point))
         raise Violation(different, f"with {sizes}, {_line(error)} raised {type(error).__name__}: {error}") from error
+    finally:
+        for_all_sizes.reset(token)
 
 
 def _line(error: Exception) -> str:

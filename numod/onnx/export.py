@@ -12,8 +12,10 @@ from typing import Any
 
 from ..core.tensor import Tensor
 from ..export.ahead_of_time import ExportError
+from ..export.capture import argument_names, input_names_of
 from ..export.capture import export as capture
 from ..export.dimensions import Dim
+from ..export.sizes import Violation
 from ..export.program import ExportedModule, ExportedProgram
 from ..graph.ir.program import Value
 from ..nn import Module
@@ -287,12 +289,33 @@ def _captured(
     if arguments and isinstance(arguments[-1], dict) and kwargs is None:  # as PyTorch: the last dict has keywords
         arguments, kwargs = arguments[:-1], arguments[-1]
     keywords = dict(kwargs or {})
-    naming = _Naming()
-    shapes = None if dynamic_shapes is None else naming.shapes(dynamic_shapes)
-    if dynamic_axes and shapes is None:
-        shapes = naming.of_axes(dynamic_axes, model, arguments, keywords, input_names, output_names)
     with exporting(), _mode(model, training):
+        if not dynamic_axes or dynamic_shapes is not None:
+            naming = _Naming()
+            shapes = None if dynamic_shapes is None else naming.shapes(dynamic_shapes)
+            return capture(model, arguments, keywords, dynamic_shapes=shapes), naming.labels
+        names = _named(input_names, input_names_of(model, [arguments, keywords]), "input_names")
+        _warn_of_axes(dynamic_axes, names, output_names)
+        try:
+            naming = _Naming()
+            shapes = naming.of_axes(dynamic_axes, model, arguments, keywords, names)
+            return capture(model, arguments, keywords, dynamic_shapes=shapes), naming.labels
+        except Violation as violation:
+            if not isinstance(violation.__cause__, IndexError):
+                raise
+        # indices among the examples are too large for smaller sizes than theirs: record it with larger ones
+        naming = _Naming(from_example=True)
+        shapes = naming.of_axes(dynamic_axes, model, arguments, keywords, names)
         return capture(model, arguments, keywords, dynamic_shapes=shapes), naming.labels
+
+
+def _warn_of_axes(axes: Mapping[str, Any], names: Sequence[str], output_names: Sequence[str] | None) -> None:
+    unknown = [name for name in axes if name not in names and name not in (output_names or ())]
+    if unknown and not all(name.startswith("output") for name in unknown):
+        warnings.warn(
+            f"dynamic_axes: {unknown} are no inputs or outputs; inputs are {names}, outputs {output_names}",
+            stacklevel=5,
+        )
 
 
 @contextmanager
@@ -312,17 +335,18 @@ def _mode(model: Any, training: int) -> Iterator[None]:
 class _Naming:
     """Names of dynamic dimensions as `Dim`s. `labels` has the text of those that are no identifiers."""
 
-    def __init__(self) -> None:
+    def __init__(self, from_example: bool = False) -> None:
         self.labels: dict[str, str] = {}
+        self.from_example = from_example  # whether sizes begin at the example's
 
-    def dim(self, label: str) -> Dim:
-        """The dimension with this name."""
+    def dim(self, label: str, size: int | None = None) -> Dim:
+        """The dimension with this name; `size`: the example's."""
         identifier = "".join(letter if letter.isalnum() else "_" for letter in str(label)) or "size"
         identifier = identifier if identifier.isidentifier() else f"size_{identifier}"
         while self.labels.get(identifier, label) != label:
             identifier += "_"
         self.labels[identifier] = str(label)
-        return Dim(identifier)
+        return Dim(identifier, min=size if self.from_example else None)
 
     def shapes(self, shapes: Any) -> Any:
         """`dynamic_shapes` with dimensions instead of texts."""
@@ -333,43 +357,27 @@ class _Naming:
         return type(shapes)(map(self.shapes, shapes)) if type(shapes) in (tuple, list) else shapes
 
     def of_axes(
-        self,
-        axes: Mapping[str, Any],
-        model: Any,
-        arguments: tuple,
-        keywords: dict[str, Any],
-        input_names: Sequence[str] | None,
-        output_names: Sequence[str] | None,
+        self, axes: Mapping[str, Any], model: Any, arguments: tuple, keywords: dict[str, Any], names: Sequence[str]
     ) -> Any:
         """`dynamic_axes`, which are by the names of inputs, as `dynamic_shapes`, which are like the arguments."""
-        from ..export.capture import _argument_names, _input_names
-
-        defaults = _input_names(model, [arguments, keywords])
-        names = _named(input_names, defaults, "input_names")
-        unknown = [name for name in axes if name not in names and name not in (output_names or ())]
-        if unknown and not all(name.startswith("output") for name in unknown):
-            warnings.warn(
-                f"dynamic_axes: {unknown} are no inputs or outputs; inputs are {names}, outputs {output_names}",
-                stacklevel=4,
-            )
-        wanted = iter([self._of_input(name, axes.get(name)) for name in names])
+        remaining = iter(names)
 
         def like(argument: Any) -> Any:
             if isinstance(argument, Tensor):
-                return next(wanted)
+                name = next(remaining)
+                return self._of_input(name, axes.get(name), argument)
             if isinstance(argument, (tuple, list)):
                 return type(argument)([like(each) for each in argument])
             return {key: like(each) for key, each in argument.items()} if isinstance(argument, dict) else None
 
-        positions = _argument_names(model, arguments, keywords)
+        positions = argument_names(model, arguments, keywords)
         return {name: like(each) for name, each in {**dict(zip(positions, arguments)), **keywords}.items()}
 
-    def _of_input(self, name: str, axes: Any) -> dict[int, Dim] | None:
+    def _of_input(self, name: str, axes: Any, example: Tensor) -> dict[int, Dim] | None:
         if axes is None:
             return None
-        if isinstance(axes, Mapping):
-            return {int(axis): self.dim(label) for axis, label in axes.items()}
-        return {int(axis): self.dim(f"{name}_dynamic_axes_{k + 1}") for k, axis in enumerate(axes)}
+        named = axes if isinstance(axes, Mapping) else {axis: f"{name}_dynamic_axes_{k + 1}" for k, axis in enumerate(axes)}
+        return {int(axis): self.dim(label, example.shape[int(axis)]) for axis, label in named.items()}
 
 
 # ---- files

@@ -15,7 +15,7 @@ from ..export import polynomial
 from ..export.polynomial import Terms
 from ..export.program import ExportedProgram
 from ..export.sizes import POLYNOMIAL, RATIO, REPEAT
-from ..graph.ir.program import EMPTY, Check, Program, Value
+from ..graph.ir.program import EMPTY, Check, Program, Step, Value
 
 
 class Size:
@@ -125,22 +125,20 @@ class SymbolicProgram:
     def _steps(self, template: list | None) -> list[Call | Check]:
         """The steps, with attributes from the template. Checks that a loaded program has more than it are left out."""
         steps: list[Call | Check] = []
-        rows = None if template is None else iter([row for row in template if "check" not in row])
-        row = None if rows is None else next(rows, None)
+        rows = iter(template or ())
+        row = next(rows, None)
         for step in self.program.steps:
+            if template is not None and (row is None or not _is_row_of(row, step)):
+                continue
             if isinstance(step, Check):
                 steps.append(step)
-                continue
-            inputs, attributes = step.inputs, step.attributes
-            if rows is not None:
-                if row is None or row["results"] != [result.number for result in step.results]:
-                    continue
-                inputs = _decoded({"tuple": row["inputs"]}, inputs)
-                attributes = _decoded({"tuple": row["parameters"]}, attributes)
-                row = next(rows, None)
-            steps.append(
-                Call(step.op, inputs, attributes, step.results, step.in_place, step.location, len(steps))
-            )
+            else:
+                inputs, attributes = step.inputs, step.attributes
+                if row is not None:
+                    inputs = _decoded({"tuple": row["inputs"]}, inputs)
+                    attributes = _decoded({"tuple": row["parameters"]}, attributes)
+                steps.append(Call(step.op, inputs, attributes, step.results, step.in_place, step.location, len(steps)))
+            row = next(rows, None)
         return steps
 
 
@@ -155,6 +153,13 @@ def product(sizes: Sequence[Extent]) -> Extent:
     for size in sizes:
         total = total * size if isinstance(size, int) or not isinstance(total, int) else size * total
     return total
+
+
+def _is_row_of(row: dict, step: Step | Check) -> bool:
+    """Whether a row of the template describes a step."""
+    if isinstance(step, Check):
+        return row.get("check") == step.value.number
+    return row.get("results") == [result.number for result in step.results]
 
 
 def _typical(symbol: Any) -> int:

@@ -87,9 +87,12 @@ class Translation:
         root = self.root(value)
         if value in self.views and self.seen.get(value) != self.versions.get(root, 0):
             call = self.views[value]
-            self.names[value] = views.forward(self, call, self.name(call.inputs[0]))
+            self.names[value] = views.forward(self, call)
             self.seen[value] = self.versions.get(root, 0)
         if value not in self.names:
+            if value not in self.program.held:
+                call = self.producers[value]
+                raise Unsupported(f"{_ordinal(call.results.index(value))} result of {call.op.name} is not in ONNX")
             self.names[value] = self.graph.tensor(self.program.held[value], self.program.names.get(value, "constant"))
         return self.names[value]
 
@@ -229,6 +232,10 @@ class Translation:
             if name is not None and "." in name:
                 return name.rpartition(".")[0]
         return ""
+
+
+def _ordinal(number: int) -> str:
+    return ("the first", "the second", "the third")[number] if number < 3 else f"number {number + 1} of the"
 
 
 def outputs_of(outputs: Any) -> list[Value | Tensor]:

@@ -15,9 +15,12 @@ if TYPE_CHECKING:
 _RESHAPING = ("unsqueeze", "squeeze", "view")
 
 
-def forward(translation: Translation, call: Call, name: str) -> str:
+def forward(translation: Translation, call: Call) -> str:
     """The view of a tensor."""
-    graph, (value,) = translation.graph, call.results
+    known = translation.last_steps.get(call.inputs[0])
+    if known is not None and call.op.name == "slice" and call.attributes[:2] == (0, known[0]):
+        return known[1]
+    graph, (value,), name = translation.graph, call.results, translation.name(call.inputs[0])
     old, new = translation.shape(call.inputs[0]), translation.shape(value)
     kind, attributes = call.op.name, call.attributes
     if kind == "permute":
@@ -93,9 +96,6 @@ def _joined(
 
 def _slice(translation: Translation, call: Call, name: str) -> str:
     graph, (dim, start, length, step) = translation.graph, call.attributes
-    known = translation.last_steps.get(call.inputs[0])
-    if known is not None and dim == 0 and known[0] == start and step == 1:
-        return known[1]
     size = translation.shape(call.inputs[0])[dim]
     if start == 0 and step == 1 and length == size:
         return name
