@@ -80,7 +80,10 @@ def run(onnx: Any, model: Model, inputs: Sequence[Tensor]) -> list[np.ndarray]:
 def _run_by_onnxruntime(library: Any, path: str, names: list[str], inputs: Sequence[Tensor]) -> list[np.ndarray]:
     options = library.SessionOptions()
     options.log_severity_level = 3
-    session = library.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    try:
+        session = library.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # its classes of errors are not public
+        raise VerificationError(f"verify: ONNX Runtime cannot run the model: {error}") from error
     used = {each.name for each in session.get_inputs()}
     values = {
         name: library.OrtValue.ortvalue_from_numpy(_for_runtime(each), "cpu")

@@ -88,6 +88,14 @@ def checked_index(translation: Translation, call: Call) -> str:
     return translation.name(call.inputs[0])
 
 
+@rule("bag_bounds")
+def bag_bounds(translation: Translation, call: Call) -> str:
+    """The offsets, and the end of the last bag."""
+    graph, (length, include_last) = translation.graph, call.attributes
+    offsets = translation.name(call.inputs[0])
+    return offsets if include_last else graph.node("Concat", offsets, graph.sizes([length]), axis=0)
+
+
 @rule("bag")
 def bag(translation: Translation, call: Call) -> str:
     """EmbeddingBag: sums of rows by ScatterND."""

@@ -40,7 +40,7 @@ _COMPOSED_IN_FLOAT32 = (dtypes.float16, dtypes.bfloat16)
 def apply_row(translation: Translation, call: Call) -> str:
     """The nodes of a step whose op is a row of the table."""
     graph, op, (value,) = translation.graph, call.op, call.results
-    arguments = tuple([_kind(translation, argument) for argument in call.inputs])
+    arguments = tuple([kind_of(translation, argument) for argument in call.inputs])
     compute, result = op.types(arguments, call.attributes)
     shapes = [translation.shape(argument) for argument in call.inputs if isinstance(argument, Value)]
     shape = _broadcast(shapes) if shapes else translation.shape(value)
@@ -55,7 +55,7 @@ def apply_row(translation: Translation, call: Call) -> str:
     return graph.expand(name, shape, translation.shape(value))
 
 
-def _kind(translation: Translation, argument: Any) -> Any:
+def kind_of(translation: Translation, argument: Any) -> Any:
     """A layout for a tensor, a type for a number: what `Pointwise.types` takes."""
     if isinstance(argument, Value):
         return translation.program.program.layouts[argument]

@@ -5,22 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ... import dtypes
+from ...graph.ir.program import Value
 from ...kernel.expression import Symbol
 from ..symbols import Call, Size
 from .graph import Unsupported
-from .pointwise import FormulaWriter
+from .pointwise import FormulaWriter, kind_of
 from .rules import rule
 
 if TYPE_CHECKING:
     from ...dtypes import dtype as DType
-    from ...graph.ir.program import Value
     from .translate import Translation
 
 _REDUCTIONS = {
     "sum": "ReduceSum", "nansum": "ReduceSum", "mean": "ReduceMean", "prod": "ReduceProd", "amax": "ReduceMax",
     "amin": "ReduceMin", "any": "ReduceMax", "all": "ReduceMin", "norm2": "ReduceL2", "norm1": "ReduceL1",
 }  # fmt: skip
-_FIRST, _RANK_AIMS = 1, (0, 2)  # values of the attribute `aim` of `select`
+_RANK, _FIRST, _MEDIAN = range(3)  # values of the attribute `aim` of `select`
 _NATIVE_INTEGERS = (dtypes.int32, dtypes.int64)
 
 
@@ -48,23 +48,17 @@ def reduction(translation: Translation, call: Call) -> str:
 def total(translation: Translation, call: Call) -> str:
     """The sum or mean of a row over all elements, as losses are."""
     graph, row = translation.graph, call.op.row
-    inputs = tuple(
-        [translation.program.program.layouts[value] if not _is_number(value) else type(value) for value in call.inputs]
-    )
-    compute = row.types(inputs)[0]
-    shapes = [translation.shape(value) for value in call.inputs if not _is_number(value)]
+    compute = row.types(tuple([kind_of(translation, value) for value in call.inputs]))[0]
+    shapes = [translation.shape(value) for value in call.inputs if isinstance(value, Value)]
     symbols = [Symbol(name) for name in row.inputs]
     names = [
-        graph.number(value, compute) if _is_number(value) else _in(translation, value, compute) for value in call.inputs
+        _in(translation, value, compute) if isinstance(value, Value) else graph.number(value, compute)
+        for value in call.inputs
     ]
     expression = row.express(*symbols)
     name = FormulaWriter(graph, compute, shapes[0], dict(zip(map(id, symbols), names))).write(expression)
     op = "ReduceSum" if call.attributes[0] == 1 else "ReduceMean"
     return graph.reduce(op, name, range(len(shapes[0])), False)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (bool, int, float))
 
 
 def _in(translation: Translation, value: Value, dtype: DType) -> str:
@@ -170,12 +164,13 @@ def selection(translation: Translation, call: Call) -> tuple[str, str]:
     (x,), (count, rank, descending, aim) = call.inputs, call.attributes
     if aim == _FIRST:
         return _top(translation, x, count, descending)
-    if aim not in _RANK_AIMS:
+    if aim not in (_RANK, _MEDIAN):
         raise Unsupported("nanmedian is not in ONNX; replace NaN before, and take the median")
-    graph = translation.graph
-    last = graph.number(rank, dtypes.int64)
-    if isinstance(rank, Size):
+    graph, size = translation.graph, translation.shape(x)[-1]
+    if isinstance(rank, Size) or isinstance(size, Size):
         raise Unsupported("the median of a dynamic dimension; export it with a fixed size")
+    rank = rank if aim == _RANK else (size - 1) // 2
+    last = graph.constant(rank)
     names = _top(translation, x, rank + 1, descending)
     dim = translation.rank(x) - 1
     return tuple([graph.unsqueeze(graph.node("Gather", name, last, axis=dim), [dim]) for name in names])

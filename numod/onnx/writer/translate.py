@@ -148,7 +148,9 @@ class Translation:
                 self._store(call, self._rule(call)(self, call))
         except Unsupported as reason:
             inputs = [self.names[value] for value in call.inputs if value in self.names]
-            self._store(call, self.graph.refuse(f"{call.op.name}: {reason}", len(call.results), inputs))
+            names = self.graph.refuse(f"{call.op.name}: {reason}", len(call.results), inputs)
+            for value, name in zip(call.results, names):
+                self.names[value] = self.names[self.root(value)] = name
 
     def _store(self, call: Call, names: Any) -> None:
         names = names if isinstance(names, tuple) else (names,)
@@ -205,8 +207,8 @@ class Translation:
 
     def _check(self, check: Check) -> None:
         producer = self.producers.get(check.value)
-        if producer is not None and producer.op.name.startswith(_BOUNDS):
-            return
+        if isinstance(check.expected, bool) or (producer is not None and producer.op.name.startswith(_BOUNDS)):
+            return  # it only says that an input has no error
         self.assumptions.append(
             (
                 check.location,

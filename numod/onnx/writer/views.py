@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ... import dtypes
 from ..symbols import Call, Extent, Size, product
 from .graph import Unsupported
 
@@ -30,7 +31,7 @@ def forward(translation: Translation, call: Call) -> str:
     if kind == "slice":
         return _slice(translation, call, name)
     if kind == "select":
-        index = graph.number(attributes[1], _int64())
+        index = graph.number(attributes[1], dtypes.int64)
         return graph.node("Gather", name, index, axis=attributes[0])
     if kind == "unsqueeze":
         return graph.unsqueeze(name, [attributes[0]])
@@ -63,7 +64,7 @@ def put(translation: Translation, call: Call, base: str, part: str) -> str:
         if step == 1:
             return _joined(translation, base, part, dim, start, start + length, shape[dim])
         places = graph.node(
-            "Range", *[graph.number(bound, _int64()) for bound in (start, start + length * step, step)]
+            "Range", *[graph.number(bound, dtypes.int64) for bound in (start, start + length * step, step)]
         )
         return put_along(translation, base, places, part, dim, len(shape))
     if kind == "as_strided":
@@ -71,6 +72,8 @@ def put(translation: Translation, call: Call, base: str, part: str) -> str:
         flat = [graph.node("Reshape", each, graph.constant([-1])) for each in (base, part)]
         written = graph.node("ScatterElements", flat[0], graph.constant(places), flat[1], axis=0)
         return graph.node("Reshape", written, graph.sizes(shape))
+    if kind == "diagonal":
+        return _put_diagonal(translation, call, base, part)
     raise Unsupported(f"a write to a view made by {kind} has no ONNX form; write to a clone()")
 
 
@@ -106,17 +109,33 @@ def _slice(translation: Translation, call: Call, name: str) -> str:
 
 
 def _diagonal(translation: Translation, call: Call, name: str) -> str:
-    graph, (offset, first, second) = translation.graph, call.attributes
+    places, order, sizes, flat_sizes = _diagonal_places(translation, call)
+    graph = translation.graph
+    flat = graph.reshape(graph.transpose(name, order), sizes, flat_sizes)
+    return graph.node("Gather", flat, graph.constant(places), axis=len(order) - 2)
+
+
+def _put_diagonal(translation: Translation, call: Call, base: str, part: str) -> str:
+    places, order, sizes, flat_sizes = _diagonal_places(translation, call)
+    graph, dim = translation.graph, len(order) - 2
+    flat = graph.reshape(graph.transpose(base, order), sizes, flat_sizes)
+    written = put_along(translation, flat, graph.constant(places), part, dim, dim + 1)
+    return graph.transpose(graph.reshape(written, flat_sizes, sizes), list(np.argsort(order)))
+
+
+def _diagonal_places(translation: Translation, call: Call) -> tuple:
+    """(the places of a diagonal in flat matrices, the order with the matrices' dimensions last, the sizes in this
+    order, those of flat matrices).
+    """
+    offset, first, second = call.attributes
     shape = translation.shape(call.inputs[0])
     rows, columns = shape[first], shape[second]
-    if isinstance(rows, Size) or isinstance(columns, Size) or isinstance(offset, Size):
+    if any(isinstance(number, Size) for number in (rows, columns, offset)):
         raise Unsupported("the diagonal of dynamic dimensions has no ONNX form; export it with a fixed size")
     rest = [k for k in range(len(shape)) if k not in (first, second)]
-    turned = graph.transpose(name, [*rest, first, second])
-    sizes = [shape[k] for k in rest]
-    flat = graph.reshape(turned, (*sizes, rows, columns), (*sizes, rows * columns))
     places = np.arange(rows * columns).reshape(rows, columns).diagonal(offset)
-    return graph.node("Gather", flat, graph.constant(places), axis=len(rest))
+    lead = tuple([shape[k] for k in rest])
+    return places, [*rest, first, second], (*lead, rows, columns), (*lead, rows * columns)
 
 
 def _strided_places(translation: Translation, call: Call) -> np.ndarray:
@@ -127,8 +146,7 @@ def _strided_places(translation: Translation, call: Call) -> np.ndarray:
     sizes, steps, offset = call.attributes
     if any(isinstance(number, Size) for number in (*sizes, *steps, offset)):
         raise Unsupported("as_strided with a dynamic size has no ONNX form; use view, narrow or unfold")
-    memory = sum((np.arange(n).reshape(-1, *[1] * (len(shape) - k - 1)) * s for k, (n, s) in enumerate(zip(shape, strides))), np.zeros((1,) * len(shape), np.int64))
-    wanted = sum((np.arange(n).reshape(-1, *[1] * (len(sizes) - k - 1)) * s for k, (n, s) in enumerate(zip(sizes, steps))), np.zeros((1,) * len(sizes), np.int64)) + offset
+    memory, wanted = _offsets(shape, strides), _offsets(sizes, steps) + offset
     inverse = np.full(int(max(memory.max(initial=0), wanted.max(initial=0))) + 1, -1)
     inverse[memory.reshape(-1)] = np.arange(product(shape))
     places = inverse[wanted]
@@ -137,7 +155,9 @@ def _strided_places(translation: Translation, call: Call) -> np.ndarray:
     return places
 
 
-def _int64() -> object:
-    from ... import dtypes
-
-    return dtypes.int64
+def _offsets(shape: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray:
+    """The positions in memory of all elements."""
+    total = np.zeros((1,) * len(shape), np.int64)
+    for k, (size, stride) in enumerate(zip(shape, strides)):
+        total = total + np.arange(size).reshape(-1, *[1] * (len(shape) - k - 1)) * stride
+    return total
