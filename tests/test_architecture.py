@@ -33,6 +33,7 @@ FOLDERS = [
     "serialization",
     "ao",
     "export",
+    "onnx",
     "datasets",
     "learner",
 ]  # fmt: skip

@@ -10,4 +10,13 @@ from .export import ONNXProgram, OperatorExportTypes, TrainingMode, export
 from .symbolic_helper import is_in_onnx_export, parse_args, register_custom_op_symbolic
 from .verify import VerificationError
 
-__all__ = ["ONNXProgram", "OperatorExportTypes", "TrainingMode", "VerificationError", "export", "is_in_onnx_export", "parse_args", "register_custom_op_symbolic"]
+__all__ = [
+    "ONNXProgram",
+    "OperatorExportTypes",
+    "TrainingMode",
+    "VerificationError",
+    "export",
+    "is_in_onnx_export",
+    "parse_args",
+    "register_custom_op_symbolic",
+]

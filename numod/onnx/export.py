@@ -69,9 +69,7 @@ class ONNXProgram:
         """The names of the outputs."""
         return [each.name for each in self._model.outputs]
 
-    def save(
-        self, destination: str | os.PathLike, *, external_data: bool | None = None, **ignored: Any
-    ) -> None:
+    def save(self, destination: str | os.PathLike, *, external_data: bool | None = None, **ignored: Any) -> None:
         """Write the model to a file. `external_data`: the weights to a second file, `<destination>.data`; by default
         as at the export, and always above 2 GB.
         """
@@ -89,7 +87,11 @@ class ONNXProgram:
     def __str__(self) -> str:
         counts = Counter(node.op for node in self._model.graph.nodes)
         operators = ", ".join(f"{count} {op}" for op, count in counts.most_common())
-        variables = [f"  {kind} {each.name}: {list(each.shape)}" for kind, some in (("input ", self._model.inputs), ("output", self._model.outputs)) for each in some]
+        variables = [
+            f"  {kind} {each.name}: {list(each.shape)}"
+            for kind, some in (("input ", self._model.inputs), ("output", self._model.outputs))
+            for each in some
+        ]
         return "\n".join(
             [f"ONNX model {self._model.title}, opset {self._model.graph.opset}", *variables, f"  {operators}"]
         )
@@ -178,9 +180,7 @@ def translated(
     translation.names.update(zip(program.inputs, names))
     problems = _unsupported_types(program, names)
     translation.run()
-    outputs = [
-        translation.name(leaf) if isinstance(leaf, Value) else graph.tensor(leaf, "constant") for leaf in leaves
-    ]
+    outputs = [translation.name(leaf) if isinstance(leaf, Value) else graph.tensor(leaf, "constant") for leaf in leaves]
     graph.prune(outputs)
     problems += translation.problems()
     if problems:
@@ -376,7 +376,9 @@ class _Naming:
     def _of_input(self, name: str, axes: Any, example: Tensor) -> dict[int, Dim] | None:
         if axes is None:
             return None
-        named = axes if isinstance(axes, Mapping) else {axis: f"{name}_dynamic_axes_{k + 1}" for k, axis in enumerate(axes)}
+        named = (
+            axes if isinstance(axes, Mapping) else {axis: f"{name}_dynamic_axes_{k + 1}" for k, axis in enumerate(axes)}
+        )
         return {int(axis): self.dim(label, example.shape[int(axis)]) for axis, label in named.items()}
 
 

@@ -10,5 +10,7 @@ def onnx() -> ModuleType:
     try:
         import onnx
     except ImportError as error:
-        raise ImportError("numod.onnx needs the package onnx: pip install 'numod[onnx]' (or pip install onnx)") from error
+        raise ImportError(
+            "numod.onnx needs the package onnx: pip install 'numod[onnx]' (or pip install onnx)"
+        ) from error
     return onnx

@@ -271,4 +271,3 @@ def grid_sample(translation: Translation, call: Call) -> str:
         "GridSample", translation.name(x), translation.name(grid), mode=modes.get(mode, mode), padding_mode=padding,
         align_corners=int(corners),
     )  # fmt: skip
-

@@ -104,7 +104,9 @@ def bag(translation: Translation, call: Call) -> str:
     if share is not None:
         rows = graph.node("Mul", rows, graph.unsqueeze(translation.name(share), [1]))
     dtype, (bags, width) = translation.dtype(x), translation.shape(call.results[0])
-    places = graph.node("Range", graph.constant(0), graph.number(translation.shape(index)[0], dtypes.int64), graph.constant(1))
+    places = graph.node(
+        "Range", graph.constant(0), graph.number(translation.shape(index)[0], dtypes.int64), graph.constant(1)
+    )
     starts = graph.slice(translation.name(bounds), 0, 0, bags)
     begun = graph.node("LessOrEqual", graph.unsqueeze(starts, [0]), graph.unsqueeze(places, [1]))
     number = graph.reduce("ReduceSum", graph.cast(begun, dtypes.int64), [1], False)
@@ -205,4 +207,3 @@ def triangle_indices(translation: Translation, call: Call) -> str:
         raise Unsupported("triangle indices of a dynamic size; use tril or triu of a mask")
     indices = np.triu_indices(rows, diagonal, columns) if upper else np.tril_indices(rows, diagonal, columns)
     return translation.graph.constant(np.stack(indices), dtype)
-

@@ -36,7 +36,11 @@ def _batch_norm(translation: Translation, call: Call) -> tuple | None:
         return None
     is_ours = all(isinstance(value, Value) and translation.rank(value) == 1 for value in (mean, variance))
     channels = translation.shape(mean)
-    if not is_ours or translation.shape(x)[1:2] != channels or translation.shape(call.results[0]) != translation.shape(x):
+    if (
+        not is_ours
+        or translation.shape(x)[1:2] != channels
+        or translation.shape(call.results[0]) != translation.shape(x)
+    ):
         return None
     expected = (*channels, *[1] * (translation.rank(x) - 2))
     if translation.shape(scale)[-len(expected) :] != expected:
@@ -54,7 +58,14 @@ def _producer(translation: Translation, value: Value, op: str) -> Call | None:
 
 
 def _write_batch_norm(
-    translation: Translation, call: Call, x: Value, weight: object, bias: object, mean: Value, variance: Value, eps: float
+    translation: Translation,
+    call: Call,
+    x: Value,
+    weight: object,
+    bias: object,
+    mean: Value,
+    variance: Value,
+    eps: float,
 ) -> str:
     graph, dtype = translation.graph, translation.dtype(mean)
     sizes = translation.shape(mean)

@@ -90,7 +90,9 @@ class Row:
     def _inputs(self) -> list[str]:
         op = self.call.op
         return [
-            self.input(k, dtypes.bool_ if name in op.conditions else dtypes.int64 if name in op.integers else self.compute)
+            self.input(
+                k, dtypes.bool_ if name in op.conditions else dtypes.int64 if name in op.integers else self.compute
+            )
             for k, name in enumerate(op.inputs)
         ]
 
@@ -352,7 +354,11 @@ def _with_alpha(op: str) -> Callable[[Row], str | None]:
 
 def _relu(row: Row) -> str:
     x = row.input(0, row.compute)
-    return row.graph.node("Relu", x) if row.compute.kind == "f" else row.graph.node("Max", x, row.graph.constant(0, row.compute))
+    return (
+        row.graph.node("Relu", x)
+        if row.compute.kind == "f"
+        else row.graph.node("Max", x, row.graph.constant(0, row.compute))
+    )
 
 
 def _clip(*places: int) -> Callable[[Row], str | None]:
@@ -389,7 +395,11 @@ def _fill(row: Row) -> str:
 
 def _arange(row: Row) -> str | None:
     start, step = row.call.inputs
-    if row.compute.kind != "i" or any(isinstance(bound, (Value, Ratio)) for bound in (start, step)) or len(row.shape) != 1:
+    if (
+        row.compute.kind != "i"
+        or any(isinstance(bound, (Value, Ratio)) for bound in (start, step))
+        or len(row.shape) != 1
+    ):
         return None
     stop = start + row.shape[0] * step
     bounds = [row.graph.number(bound, dtypes.int64) for bound in (start, stop, step)]

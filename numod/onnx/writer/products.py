@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from ...graph.ir.program import Value
     from .translate import Translation
 
-advise("inverse matrices and decompositions are not in ONNX; compute them outside, and pass the result in", "pack_columns")
+advise(
+    "inverse matrices and decompositions are not in ONNX; compute them outside, and pass the result in", "pack_columns"
+)
 
 
 @rule("matmul")
@@ -60,7 +62,13 @@ def convolution(translation: Translation, call: Call) -> str:
     bias, added = _added_bias(translation, call)
     names = [translation.name(value) for value in (x, weight)] + bias
     name = graph.node(
-        "Conv", *names, strides=list(stride), pads=pads, dilations=list(dilation), group=groups, kernel_shape=list(kernel)
+        "Conv",
+        *names,
+        strides=list(stride),
+        pads=pads,
+        dilations=list(dilation),
+        group=groups,
+        kernel_shape=list(kernel),
     )
     return _finish(translation, name, added)
 

@@ -195,4 +195,3 @@ def searchsorted(translation: Translation, call: Call) -> str:
         names = names[0], graph.unsqueeze(names[1], [translation.rank(edges) - 1])
     before = graph.node("GreaterOrEqual" if right else "Greater", *names)
     return graph.reduce("ReduceSum", graph.cast(before, dtypes.int64), [translation.rank(values)], False)
-

@@ -42,9 +42,9 @@ def forward(translation: Translation, call: Call) -> str:
     if kind == "diagonal":
         return _diagonal(translation, call, name)
     if kind == "as_strided":
-        places = _strided_places(translation, call)
-        flat = graph.node("Reshape", name, graph.constant([-1]))
-        return graph.node("Gather", flat, graph.constant(places), axis=0)
+        places, lead = _strided_places(translation, call)
+        flat = graph.node("Reshape", name, graph.constant([0] * lead + [-1]))
+        return graph.node("Gather", flat, graph.constant(places), axis=lead)
     raise Unsupported("this view has no ONNX form; use real tensors")
 
 
@@ -68,10 +68,10 @@ def put(translation: Translation, call: Call, base: str, part: str) -> str:
         )
         return put_along(translation, base, places, part, dim, len(shape))
     if kind == "as_strided":
-        places = _strided_places(translation, call).reshape(-1)
-        flat = [graph.node("Reshape", each, graph.constant([-1])) for each in (base, part)]
-        written = graph.node("ScatterElements", flat[0], graph.constant(places), flat[1], axis=0)
-        return graph.node("Reshape", written, graph.sizes(shape))
+        places, lead = _strided_places(translation, call)
+        flat = [graph.node("Reshape", each, graph.constant([0] * lead + [-1])) for each in (base, part)]
+        written = put_along(translation, flat[0], graph.constant(places.reshape(-1)), flat[1], lead, lead + 1)
+        return graph.reshape(written, (*shape[:lead], product(shape[lead:])), shape)
     if kind == "diagonal":
         return _put_diagonal(translation, call, base, part)
     raise Unsupported(f"a write to a view made by {kind} has no ONNX form; write to a clone()")
@@ -86,9 +86,7 @@ def put_along(translation: Translation, base: str, places: str, part: str, dim: 
     return graph.transpose(written, [order.index(k) for k in range(rank)])
 
 
-def _joined(
-    translation: Translation, base: str, part: str, dim: int, start: Extent, stop: Extent, size: Extent
-) -> str:
+def _joined(translation: Translation, base: str, part: str, dim: int, start: Extent, stop: Extent, size: Extent) -> str:
     """`base` with `part` from `start` to `stop` along a dimension."""
     graph = translation.graph
     before = [] if start == 0 else [graph.slice(base, dim, 0, start)]
@@ -138,13 +136,19 @@ def _diagonal_places(translation: Translation, call: Call) -> tuple:
     return places, [*rest, first, second], (*lead, rows, columns), (*lead, rows * columns)
 
 
-def _strided_places(translation: Translation, call: Call) -> np.ndarray:
-    """For each element of the view, its position in the viewed tensor."""
+def _strided_places(translation: Translation, call: Call) -> tuple[np.ndarray, int]:
+    """(for each element of the view, its position in the viewed tensor; how many leading dimensions both have and are
+    left out of the positions).
+    """
     value = call.inputs[0]
-    shape = translation.static_shape(value, "as_strided")
-    strides = translation.program.strides[value]
+    shape, strides = translation.shape(value), translation.program.strides[value]
     sizes, steps, offset = call.attributes
-    if any(isinstance(number, Size) for number in (*sizes, *steps, offset)):
+    pairs = [*zip(shape, strides)]
+    lead = 0
+    while lead < min(len(shape), len(sizes)) and pairs[lead] == (sizes[lead], steps[lead]):
+        lead += 1
+    shape, strides, sizes, steps = shape[lead:], strides[lead:], sizes[lead:], steps[lead:]
+    if any(isinstance(number, Size) for number in (*shape, *strides, *sizes, *steps, offset)):
         raise Unsupported("as_strided with a dynamic size has no ONNX form; use view, narrow or unfold")
     memory, wanted = _offsets(shape, strides), _offsets(sizes, steps) + offset
     inverse = np.full(int(max(memory.max(initial=0), wanted.max(initial=0))) + 1, -1)
@@ -152,7 +156,7 @@ def _strided_places(translation: Translation, call: Call) -> np.ndarray:
     places = inverse[wanted]
     if wanted.min(initial=0) < 0 or places.min(initial=0) < 0:
         raise Unsupported("as_strided reads beyond the tensor; use view, narrow or unfold")
-    return places
+    return places, lead
 
 
 def _offsets(shape: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray:
