@@ -256,13 +256,15 @@ def _resized(example: Tensor, shape: Sequence[Terms], point: tuple[int, ...]) ->
 
 def _points(symbols: list[Symbol], examples: list[Tensor], shapes: list) -> list[tuple[int, ...]]:
     """Sizes at which to record: within the ranges, at most one of them large."""
-    choices = []
+    choices, last = [], []
     for symbol in symbols:
-        high = symbol.high if symbol.high is not None else max(_SAMPLES)
-        sizes = [size for size in (symbol.size, *_SAMPLES) if max(symbol.low, 2) <= size <= high]
+        low = max(symbol.low, 2)
+        high = low + max(_SAMPLES) if symbol.high is None else symbol.high
+        # samples beyond a large minimum as well, or sizes that differ could not be told apart
+        sizes = [size for size in (symbol.size, *_SAMPLES, low, low + 1, low + 3) if low <= size <= high]
         choices.append([*dict.fromkeys(sizes)][: 5 if len(symbols) == 1 else 3])
-    points = [*product(*choices)]
-    last = tuple([symbol.high or max(_SAMPLES) for symbol in symbols])
+        last.append(symbol.high or max(low, *_SAMPLES))
+    points, last = [*product(*choices)], tuple(last)
     elements = [_count(shape, last) for shape in shapes]
     return [*dict.fromkeys([*points, *([last] if sum(elements) <= _LARGE else [])])]
 

@@ -87,14 +87,14 @@ class ONNXProgram:
     def __str__(self) -> str:
         counts = Counter(node.op for node in self._model.graph.nodes)
         operators = ", ".join(f"{count} {op}" for op, count in counts.most_common())
-        variables = [
-            f"  {kind} {each.name}: {list(each.shape)}"
-            for kind, some in (("input ", self._model.inputs), ("output", self._model.outputs))
-            for each in some
-        ]
-        return "\n".join(
-            [f"ONNX model {self._model.title}, opset {self._model.graph.opset}", *variables, f"  {operators}"]
-        )
+        model = self._model
+        variables = [f"  input {each.name}: {_shape_text(each, model)}" for each in model.inputs]
+        variables += [f"  output {each.name}: {_shape_text(each, model)}" for each in model.outputs]
+        return "\n".join([f"ONNX model {model.title}, opset {model.graph.opset}", *variables, f"  {operators}"])
+
+
+def _shape_text(variable: Variable, model: Model) -> str:
+    return f"[{', '.join(map(str, variable.sizes(model.labels)))}]"
 
 
 def export(
@@ -376,10 +376,9 @@ class _Naming:
     def _of_input(self, name: str, axes: Any, example: Tensor) -> dict[int, Dim] | None:
         if axes is None:
             return None
-        named = (
-            axes if isinstance(axes, Mapping) else {axis: f"{name}_dynamic_axes_{k + 1}" for k, axis in enumerate(axes)}
-        )
-        return {int(axis): self.dim(label, example.shape[int(axis)]) for axis, label in named.items()}
+        if not isinstance(axes, Mapping):
+            axes = {axis: f"{name}_dynamic_axes_{k + 1}" for k, axis in enumerate(axes)}
+        return {int(axis): self.dim(label, example.shape[int(axis)]) for axis, label in axes.items()}
 
 
 # ---- files

@@ -7,15 +7,11 @@ from typing import TYPE_CHECKING
 from ... import dtypes
 from ..symbols import Call, Size
 from .graph import Unsupported
-from .rules import advise, rule
+from .rules import rule
 
 if TYPE_CHECKING:
     from ...graph.ir.program import Value
     from .translate import Translation
-
-advise(
-    "inverse matrices and decompositions are not in ONNX; compute them outside, and pass the result in", "pack_columns"
-)
 
 
 @rule("matmul")

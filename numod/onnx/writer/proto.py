@@ -28,6 +28,10 @@ class Variable:
     element_type: int
     shape: tuple[Extent, ...]
 
+    def sizes(self, labels: Sequence[str]) -> list[int | str]:
+        """The sizes; those that vary as texts with the names of dynamic dimensions."""
+        return [polynomial.text(n.terms, labels) if isinstance(n, Size) else n for n in self.shape]
+
 
 @dataclass
 class Model:
@@ -63,8 +67,7 @@ class Model:
         )
 
     def _variable(self, helper: Any, variable: Variable) -> Any:
-        shape = [polynomial.text(n.terms, self.labels) if isinstance(n, Size) else n for n in variable.shape]
-        return helper.make_tensor_value_info(variable.name, variable.element_type, shape)
+        return helper.make_tensor_value_info(variable.name, variable.element_type, variable.sizes(self.labels))
 
     def save(self, onnx: Any, path: str | os.PathLike, external: bool) -> None:
         """Write the model to a file; the weights to `<path>.data` if `external`, or if they are too large.

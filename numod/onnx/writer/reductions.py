@@ -187,7 +187,7 @@ def _top(translation: Translation, x: Value, count: object, descending: bool) ->
 @rule("searchsorted")
 def searchsorted(translation: Translation, call: Call) -> str:
     """The count of edges before each value."""
-    graph, (values, edges, sorter), (right, sorted_by) = translation.graph, call.inputs, call.attributes
+    graph, (values, edges, _), (right, sorted_by) = translation.graph, call.inputs, call.attributes
     if sorted_by:
         raise Unsupported("searchsorted with a sorter; sort the edges before")
     names = graph.unsqueeze(_orderable(translation, values), [translation.rank(values)]), _orderable(translation, edges)
