@@ -1,4 +1,4 @@
-"""Steps that together are one ONNX operator: batch normalization in evaluation."""
+"""Steps that together are one ONNX operator: batch normalization in evaluation, and quantized layers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ...graph.ir.program import Value
 from ..symbols import Call
+from . import quantized
 
 if TYPE_CHECKING:
     from .translate import Translation
@@ -14,10 +15,19 @@ if TYPE_CHECKING:
 
 def match(translation: Translation, call: Call) -> Callable | None:
     """The rule of a step that ends a pattern; None for other steps."""
-    if call.op.name == "addcmul" and not call.in_place:
+    name = call.op.name
+    if call.in_place:
+        return None
+    if name == "addcmul":
         parts = _batch_norm(translation, call)
-        if parts is not None:
-            return lambda translation, call: _write_batch_norm(translation, call, *parts)
+        return None if parts is None else lambda translation, call: _write_batch_norm(translation, *parts)
+    if name.startswith("requantize_"):
+        layer = quantized.static_layer(translation, call)
+        return None if layer is None else lambda translation, call: quantized.write_layer(translation, call, layer)
+    if name in ("quantize_int8", "quantize_uint8", "mul"):
+        write = quantized.dequantizing if name == "mul" else quantized.quantizing
+        written = write(translation, call)
+        return None if written is None else lambda translation, call: written
     return None
 
 
