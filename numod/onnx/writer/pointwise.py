@@ -87,7 +87,8 @@ class Row:
         name = self.translation.name(argument)
         return name if self.translation.dtype(argument) is dtype else self.graph.cast(name, dtype)
 
-    def _inputs(self) -> list[str]:
+    def values(self) -> list[str]:
+        """All inputs, each in the dtype in which the row reads it."""
         op = self.call.op
         return [
             self.input(
@@ -112,7 +113,7 @@ class Row:
         expression = op.express(*symbols)
         if self.compute in _COMPOSED_IN_FLOAT32 and not _is_single(expression):
             self.compute = dtypes.float32
-        names = dict(zip(map(id, symbols), self._inputs()))
+        names = dict(zip(map(id, symbols), self.values()))
         name = FormulaWriter(self.graph, self.compute, self.shape, names).write(expression)
         return name if op.result == "bool" or self.compute is result else self.graph.cast(name, result)
 
@@ -432,6 +433,15 @@ def _prelu(row: Row) -> str | None:
     return row.graph.node("PRelu", row.input(0, row.compute), row.input(1, row.compute))
 
 
+def _dequantize_product(row: Row) -> str:
+    """Scaled by one factor after the other: ONNX Runtime fuses a product of scales as if it were one number."""
+    total, sums, zero, scale, weight_scale, bias = row.values()
+    node = row.graph.node
+    if row.call.inputs[2] != 0 or isinstance(row.call.inputs[2], Value):
+        total = node("Sub", total, node("Mul", zero, sums))
+    return node("Add", node("Mul", node("Mul", total, scale), weight_scale), bias)
+
+
 _NATIVE: dict[str, Callable[[Row], str | None]] = {
     "relu": _relu,
     "leaky_relu": _with_alpha("LeakyRelu"),
@@ -455,4 +465,5 @@ _NATIVE: dict[str, Callable[[Row], str | None]] = {
     "arange": _arange,
     "pow": _pow,
     "square": _square,
+    "dequantize_product": _dequantize_product,
 }
