@@ -1,4 +1,4 @@
-"""Operators of losses."""
+"""Operators of loss functions."""
 
 from __future__ import annotations
 
