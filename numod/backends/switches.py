@@ -104,19 +104,3 @@ def get_num_interop_threads() -> int:
 def set_flush_denormal(mode: bool) -> bool:
     """False: numbers below the smallest normal one are kept as they are, whatever is asked for."""
     return False
-
-
-_warn_always = False
-
-
-def set_warn_always(b: bool) -> None:
-    """Whether what PyTorch's C++ code warns of once is to be warned of every time. numod warns through Python's
-    `warnings`, whose filters decide: it is kept to be read back.
-    """
-    global _warn_always
-    _warn_always = bool(b)
-
-
-def is_warn_always_enabled() -> bool:
-    """What `set_warn_always` was given."""
-    return _warn_always
