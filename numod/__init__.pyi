@@ -134,7 +134,7 @@ from .amp.autocast import is_autocast_enabled as is_autocast_enabled
 from .backends.switches import is_deterministic_algorithms_warn_only_enabled as is_deterministic_algorithms_warn_only_enabled
 from .autograd.modes import is_grad_enabled as is_grad_enabled
 from .autograd.modes import is_inference_mode_enabled as is_inference_mode_enabled
-from .backends.switches import is_warn_always_enabled as is_warn_always_enabled
+from .errors import is_warn_always_enabled as is_warn_always_enabled
 from .nn.functional import layer_norm as layer_norm
 from .serialization.checkpoint import load as load
 from .core.create.random import manual_seed as manual_seed
@@ -167,7 +167,7 @@ from .backends.switches import set_num_interop_threads as set_num_interop_thread
 from .device.threads import set_num_threads as set_num_threads
 from .core.printing import set_printoptions as set_printoptions
 from .core.create.random import set_rng_state as set_rng_state
-from .backends.switches import set_warn_always as set_warn_always
+from .errors import set_warn_always as set_warn_always
 from .paths.internal import sym_float as sym_float
 from .paths.internal import sym_int as sym_int
 from .paths.internal import sym_ite as sym_ite
