@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from numpy import ndarray
 
-from .. import dtypes
+from .. import dtypes, notebook
 from ..errors import warn_caller_once
 from ..ops import table as t
 from . import functions as f, overrides
@@ -126,11 +126,19 @@ for _name, _target in {
 }.items():
     setattr(Tensor, f"__i{_name}__", _in_place(getattr(Tensor, _target)))
 
+
+def _kind(tensor: Tensor) -> str:
+    """The caption of a tensor in a notebook."""
+    sizes = " x ".join(map(str, tensor.shape)) or "one number"
+    return f"{type(tensor).__name__}, {sizes}, {str(tensor.dtype).rpartition('.')[2]}, {tensor.device}"
+
+
 Tensor.__rdiv__ = Tensor.__rtruediv__
 Tensor.__matmul__ = _same_way(f.matmul)
 Tensor.__neg__, Tensor.__abs__, Tensor.__pos__ = unary(t.neg), unary(t.abs), lambda self: self
 Tensor.__invert__ = f.invert
 Tensor.__repr__ = lambda self: format_tensor(self, dtypes.get_default_dtype().name)
+Tensor._repr_html_ = lambda self: notebook.preformatted(repr(self), _kind(self))
 Tensor.__format__ = lambda self, spec: (
     self.item().__format__(spec)
     if self.ndim == 0 and not self.is_meta

@@ -10,6 +10,7 @@ import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Self
 
+from .. import notebook
 from ..core import Tensor, changes
 from ..core.apply import notify_dropped, with_gradients
 from ..errors import warn_caller
@@ -18,7 +19,7 @@ from . import calling, registry, state
 from .conversion import Convertible
 from .hooks import *  # PyTorch has the registration of global hooks here
 from .hooks import KINDS, Hookable, Hooks, passed_through
-from .parameter import Buffer, Parameter
+from .parameter import Buffer, Parameter, is_lazy
 from .registry import fields_of
 from .state import EXTRA_STATE as _EXTRA_STATE_KEY_SUFFIX, _IncompatibleKeys  # noqa: F401  libraries read the key
 
@@ -503,6 +504,17 @@ class Module(Hookable, Convertible, registry.ModuleBase):
         if not children and len(extra) == 1:
             return f"{self._get_name()}({extra[0]})"
         return "\n  ".join([f"{self._get_name()}(", *(extra if extra != [""] else []), *children]) + "\n)"
+
+    def _repr_html_(self) -> str:
+        return self._as_tree("")
+
+    def _as_tree(self, name: str) -> str:
+        """The module and its submodules for a notebook; the submodules of the first level are open."""
+        count = sum(parameter.numel() for parameter in self.parameters() if not is_lazy(parameter))
+        children = [(key, module) for key, module in self._modules.items() if module is not None]
+        title = f"{name and f'({name}) '}{self._get_name()}({self.extra_repr()})"
+        inner = "".join(module._as_tree(key) for key, module in children)
+        return notebook.tree(title + (f"  {count:,} parameters" if count else ""), inner, is_open=not name)
 
 
 def indent(text: str) -> str:
