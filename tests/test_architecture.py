@@ -55,6 +55,7 @@ FREE = {
     "paths",
     "__future__",
     "_pyinstaller",
+    "array_api",
 }  # fmt: skip
 GROUND = {"errors", "config", "dtypes", "formats", "version"}  # top-level files below all folders
 MODULES = sorted(PACKAGE.rglob("*.py"))
