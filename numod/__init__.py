@@ -173,7 +173,7 @@ _LATER = {  # imported at first use, so that `import numod` stays fast: a name's
     **dict.fromkeys(
         name for name in (*paths.HOMES, *paths.virtual_modules.MODULES) if "." not in name and name != "_tensor"
     ),
-    **dict.fromkeys(("__future__", "amp", "ao", "backends", "distributed", "distributions", "export", "func", "learner",
+    **dict.fromkeys(("__future__", "amp", "ao", "array_api", "backends", "distributed", "distributions", "export", "func", "learner",
         "onnx", "optim", "profiler", "random", "serialization", "testing", "utils")),
     **dict.fromkeys((
         "clear_autocast_cache", "get_autocast_dtype", "is_autocast_cache_enabled", "is_autocast_enabled",

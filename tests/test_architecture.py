@@ -58,6 +58,7 @@ FREE = {
     "paths",
     "__future__",
     "_pyinstaller",
+    "array_api",
 }  # fmt: skip
 GROUND = {
     "errors",
