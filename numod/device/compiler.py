@@ -19,7 +19,8 @@ import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from . import background, room, target, wrapper
+from . import background, phases, room, target, wrapper
+from .phases import Span
 
 _SKIPPED_PASSES = (  # skipped passes: array expressions, closures, `with`, literal_unroll, inlining by Numba
     "with_lifting", "inline_closure_likes", "rewrite_dynamic_raises", "make_function_op_code_to_jit_function",
@@ -45,7 +46,9 @@ def prepare() -> None:
         cpu_target.typing_context.refresh()
         cpu_target.target_context.refresh()
 
-    target.in_thread(refresh)
+    with Span("import", "start Numba's compiler"):
+        target.in_thread(refresh)
+        phases.watch_passes()
 
 
 def device_function(function: Callable | None = None, shared: bool = False, **options: object) -> Callable:
@@ -130,10 +133,11 @@ def quickly(cuda: bool = False) -> Iterator[None]:
         try:
             _queue.finish()
         finally:
-            if forget():
-                # the next collection, run here since signals are blocked: their handlers could leave LLVM's lock taken
-                # when a module is freed
-                gc.collect(0)
+            with Span("lowering", "collect garbage"):
+                if forget():
+                    # the next collection, run here since signals are blocked: their handlers could leave LLVM's lock
+                    # taken when a module is freed
+                    gc.collect(0)
 
 
 def own_attribute(owner: object, name: str) -> object:
@@ -470,7 +474,8 @@ def library_class() -> type:
             """Optimise a module and generate its machine code; returns a function that stores both in the library."""
             part = copy.copy(self)
             part._final_module, part._codegen = module, generator
-            super(Library, part)._optimize_final_module()
+            with Span("optimise", "LLVM: optimise", self.name):
+                super(Library, part)._optimize_final_module()
             names = tuple(function.name for function in module.functions if not function.is_declaration)
             code = emit(part), names
 
@@ -478,6 +483,10 @@ def library_class() -> type:
                 self._final_module, self.machine_code = module, code
 
             return take
+
+        def finalize(self) -> None:
+            with Span("link", "LLVM: link", self.name):
+                super().finalize()
 
         def _finalize_final_module(self) -> None:
             self._finalize_dynamic_globals()
@@ -517,7 +526,8 @@ def unoptimised_library_class() -> type:
 
 def emit(library: object) -> bytes:
     """The object file of an optimised library."""
-    return library._codegen._tm.emit_object(library._final_module)
+    with Span("emit", "LLVM: emit object", library.name):
+        return library._codegen._tm.emit_object(library._final_module)
 
 
 def parts(library: object) -> list:
@@ -577,7 +587,8 @@ def entry(
     from numba.core import compiler_lock
 
     needed = room.LOAD + 2 * sum(len(code) for code, _ in objects)
-    with room.compiling(needed, f"load the kernel {name}"), compiler_lock.global_compiler_lock:
+    room_needed = room.compiling(needed, f"load the kernel {name}")
+    with Span("load", "LLVM: link object", name), room_needed, compiler_lock.global_compiler_lock:
         engine = codegen()._engine
         for code, functions in objects:
             if not _loaded.issuperset(functions):
