@@ -181,6 +181,7 @@ _LATER = {  # imported at first use, so that `import numod` stays fast: a name's
         "get_autocast_gpu_dtype", "is_autocast_cpu_enabled", "set_autocast_cpu_dtype", "set_autocast_cpu_enabled",
         "set_autocast_gpu_dtype",
     ), "amp.autocast"),
+    "compile_report": "kernel.compile_report",
     "autocast": "amp", "Future": "paths.futures", "vmap": "func", "GradScaler": "amp", "load": "serialization",
     "save": "serialization",
     **dict.fromkeys((

@@ -101,6 +101,7 @@ from .nn.functional import celu as celu
 from .nn.functional import channel_shuffle as channel_shuffle
 from .amp.autocast import clear_autocast_cache as clear_autocast_cache
 from .graph.compile import compile as compile
+from .kernel.compile_report import compile_report as compile_report
 from .nn.functional import cosine_similarity as cosine_similarity
 from .core.quantized.functions import dequantize as dequantize
 from .nn.functional import dropout as dropout

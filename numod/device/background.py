@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 
-from . import room
+from . import phases, room
 from .target import code_generator
 
 UNLOCKED = "LLVMPY_RunNewModulePassManager", "LLVMPY_TargetMachineEmitToMemory"
@@ -61,6 +61,7 @@ class Queue:
         self.done: list[Callable] = []
         self.errors: list[Exception] = []
         self.threads: list[threading.Thread] = []
+        self.spent = phases.current()  # the time of the kernel that is built
         processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         self.most = processors - 1 if room.address_limit() is None else 0  # a thread takes 70 MB of addresses
 
@@ -72,7 +73,7 @@ class Queue:
         self.waiting.append(task)
         self.threads = [thread for thread in self.threads if thread.is_alive()]
         if len(self.waiting) > 1 and len(self.threads) < self.most:
-            thread = threading.Thread(target=self._work, name="numod compiler", daemon=True)
+            thread = threading.Thread(target=self._work_apart, name="numod compiler", daemon=True)
             with suppress(RuntimeError):  # no more threads, as at the interpreter's exit
                 thread.start()
                 self.threads.append(thread)
@@ -80,12 +81,17 @@ class Queue:
     def finish(self) -> None:
         """Run the remaining tasks and wait for the others. Raises the first error of a task."""
         self._work()
-        for thread in self.threads:
-            thread.join()
+        with phases.Span("wait", "for LLVM in background threads"):
+            for thread in self.threads:
+                thread.join()
         for take in self.done:
             take()
         if self.errors:
             raise self.errors[0]
+
+    def _work_apart(self) -> None:
+        with phases.collected(self.spent, background=True):
+            self._work()
 
     def _work(self) -> None:
         generator = None

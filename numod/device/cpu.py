@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager, contextmanager
 import numpy as np
 
 from . import compiler, division, host_memory, room, signals, target, threads, workers
+from .phases import Span
 from .signature import numba_types
 
 empty, allocator = host_memory.empty, host_memory.allocator
@@ -89,8 +90,8 @@ def download(buffer: np.ndarray) -> np.ndarray:
 @functools.cache
 def identity() -> str:
     """What compiled code depends on: Python (its entry point unpacks Python objects), Numba, llvmlite, and the CPU."""
+    numba = target.numba()
     import llvmlite
-    import numba
 
     flags = f"{target.processor()} {target.features()}"
     python = f"{sys.implementation.cache_tag}{getattr(sys, 'abiflags', '')}"
@@ -252,9 +253,17 @@ def compile(
     _prepare()
     if parallel:
         workers.team()
-    return cache.load(compiler.entry) or cache.save(
-        compiler.entry, *compiler.machine_code(translate(make(), signature, fastmath, alone))
-    )
+    with Span("load", "read the cache"):
+        loaded = cache.load(compiler.entry)
+    if loaded is not None:
+        return loaded
+    with Span("source", "run the text"):
+        function = make()
+    result = translate(function, signature, fastmath, alone)
+    with Span("link", "collect object files"):
+        code = compiler.machine_code(result)
+    with Span("load", "write the cache"):
+        return cache.save(compiler.entry, *code)
 
 
 def translate(
@@ -289,7 +298,8 @@ def translate(
             dispatched._compiler._customize_flags = _with_lines
         dispatcher.targetctx.DIBuilder = _line_builder()
     with _room(function), signals.waiting(), _unloaded(library()), compiler.quickly():
-        dispatcher.compile(numba_types(signature))
+        with Span("typing", "call Numba's compiler", function.__name__):  # what is in none of its passes
+            dispatcher.compile(numba_types(signature))
     (result,) = dispatcher.overloads.values()
     return result
 

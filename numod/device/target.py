@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from . import room
+from .phases import Span
 
 # LLVM's attribute of a function whose loops use 256-bit vectors
 HALF_REGISTERS = '"prefer-vector-width"="256"'
@@ -58,7 +59,8 @@ def numba() -> types.ModuleType:
     """Numba, imported in a new thread: deep in a recursion, the import would fail half-way, for good."""
     if "numba" not in sys.modules:
         room.require(room.IMPORT, "import Numba and LLVM")
-        in_thread(lambda: importlib.import_module("numba"))
+        with Span("import", "import numba"):
+            in_thread(lambda: importlib.import_module("numba"))
     return importlib.import_module("numba")
 
 
