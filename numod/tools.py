@@ -12,8 +12,9 @@ import time
 from collections.abc import Callable, Iterator
 
 from . import config
-from .device import threads
-from .kernel import build, cache, store
+from .device import target, threads
+from .device.target import LEVELS
+from .kernel import build, cache, packs, store
 from .profiler.script import run_script
 from .version import release
 
@@ -50,6 +51,12 @@ def add_command(commands: argparse._SubParsersAction) -> None:
                 help="accept kernels that another cache folder made: they run as native code",
             )
         action.set_defaults(run=_cache)
+    made = actions.add_parser("build", help="compile common kernels ahead of time into a pack, for other machines too")
+    made.add_argument(
+        "--target", metavar="LEVELS", default="", help=f"levels such as {','.join(LEVELS)} (default: this processor's)"
+    )
+    made.add_argument("-o", "--output", metavar="FILE", default="kernels.pack", help="the pack (default: %(default)s)")
+    made.set_defaults(run=_build)
     kernels = commands.add_parser("kernels", help="run a script and list its kernels: from where, how long, how big")
     kernels.add_argument("script", help="a Python file")
     kernels.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of the script")
@@ -66,6 +73,7 @@ def _doctor(options: argparse.Namespace) -> int:
         ("processor", _processor),
         ("threads", _threads),
         ("kernel cache", _folder),
+        ("packs of kernels", _packs),
         ("CUDA", _gpu),
     ):
         print(title)
@@ -90,7 +98,6 @@ def _versions(problems: list[str]) -> Iterator[str]:
 
 
 def _processor(problems: list[str]) -> Iterator[str]:
-    from .device import target
     from .kernel.registers import tiles
 
     yield f"{target.processor()}, {config.num_threads()} cores for this process"
@@ -276,6 +283,40 @@ def _cache(options: argparse.Namespace) -> int:
     except (OSError, ValueError) as error:
         print(f"cache {options.action}: {error}", file=sys.stderr)
         return 2
+
+
+def _build(options: argparse.Namespace) -> int:
+    from . import prebuilt
+
+    levels = [level.strip() for level in options.target.split(",") if level.strip()]
+    try:
+        counts = prebuilt.build(options.output, levels, lambda line: print(line, flush=True))
+    except (OSError, ValueError, RuntimeError) as error:
+        print(f"cache build: {error}", file=sys.stderr)
+        return 2
+    print(f"{_pack_text(counts)}, {_size(os.path.getsize(options.output))}, written to {options.output}")
+    return 0
+
+
+def _pack_text(levels: dict[str, int]) -> str:
+    return " and ".join(f"{count} kernels for {level}" for level, count in levels.items())
+
+
+def _packs(problems: list[str]) -> Iterator[str]:
+    """The packs on the path: what they hold, or why they are not used."""
+    count = 0
+    for count, (path, pack, error) in enumerate(packs.listed(config.kernel_path()), 1):
+        if error is not None:
+            yield f"{path}: not used: {error}"
+            problems.append(f"the pack {path} is not used: {error}; build it again, or mend that")
+        elif not pack.is_usable:
+            yield f"{path}: not used: it was made by {pack.made}, and this is {packs.maker()}"
+        else:
+            level = target.level()
+            fitting = "" if level in pack.levels else f"; none is for this processor ({level or 'no level'})"
+            yield f"{path}: {_pack_text(pack.levels)}, {_size(pack.size)}{fitting}"
+    if not count:
+        yield f"no packs of kernels (NUMOD_KERNEL_PATH); this processor's level is {target.level()}"
 
 
 def _pack(archive: str, folder: str) -> int:

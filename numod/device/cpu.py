@@ -89,12 +89,23 @@ def download(buffer: np.ndarray) -> np.ndarray:
 @functools.cache
 def identity() -> str:
     """What compiled code depends on: Python (its entry point unpacks Python objects), Numba, llvmlite, and the CPU."""
+    return _identity(target.processor(), target.features())
+
+
+@functools.cache
+def level_identity() -> str | None:
+    """`identity` of code for this processor's instruction-set level, which packs hold; None without a level."""
+    level = target.level()
+    return None if level is None else _identity(target.level_processor(level), target.LEVELS[level])
+
+
+def _identity(processor: str, features: str) -> str:
     import llvmlite
     import numba
 
-    flags = f"{target.processor()} {target.features()}"
     python = f"{sys.implementation.cache_tag}{getattr(sys, 'abiflags', '')}"
-    return f"cpu {python} numba {numba.__version__} llvmlite {llvmlite.__version__} {flags} opt {numba.config.OPT}"
+    versions = f"{python} numba {numba.__version__} llvmlite {llvmlite.__version__}"
+    return f"cpu {versions} {target.triple()} {processor} {features} opt {numba.config.OPT}"
 
 
 def namespace() -> dict[str, object]:

@@ -104,6 +104,11 @@ def _valid(path: str | None) -> Iterator[tuple[str, bytes]]:
                 yield f"{parse(data, key).key}{SUFFIX}", data
 
 
+def kernels(folder: str) -> list[entry.Entry]:
+    """The valid entries of a folder."""
+    return [parse(data) for _, data in _valid(folder)]
+
+
 def unpack(archive: str, folder: str | None = None, trust: bool = False) -> tuple[int, int]:
     """Add an archive's entries to the folder. Returns (accepted, rejected).
 

@@ -205,20 +205,26 @@ class Folder:
 
         Raises Untrusted if others can write to it, or if it is `private` and they can read it.
         """
+        descriptor = self.open_file(name, limit, private)
+        try:
+            return _read(descriptor, os.fstat(descriptor).st_size)
+        finally:
+            os.close(descriptor)
+
+    def open_file(self, name: str, limit: int, private: bool = False) -> int:
+        """The descriptor of a file of the folder, open for reading. Raises as `read` does."""
         try:
             descriptor = self._open(name, os.O_RDONLY | _FLAGS)
         except OSError as error:
             raise Untrusted("it is a symbolic link") if error.errno == errno.ELOOP else error from None
-        try:
-            state = os.fstat(descriptor)
-            reason = "it is not a file" if not stat.S_ISREG(state.st_mode) else objection(state)
-            if private and not reason and hasattr(os, "geteuid") and state.st_mode & (stat.S_IRGRP | stat.S_IROTH):
-                reason = f"other users can read it (mode {stat.S_IMODE(state.st_mode):04o})"
-            if reason or state.st_size > limit:
-                raise Untrusted(reason or f"it is larger than {limit} bytes")
-            return _read(descriptor, state.st_size)
-        finally:
+        state = os.fstat(descriptor)
+        reason = "it is not a file" if not stat.S_ISREG(state.st_mode) else objection(state)
+        if private and not reason and hasattr(os, "geteuid") and state.st_mode & (stat.S_IRGRP | stat.S_IROTH):
+            reason = f"other users can read it (mode {stat.S_IMODE(state.st_mode):04o})"
+        if reason or state.st_size > limit:
             os.close(descriptor)
+            raise Untrusted(reason or f"it is larger than {limit} bytes")
+        return descriptor
 
     def write(self, name: str, data: bytes, mode: int = 0o644, replace: bool = True) -> None:
         """Write a file atomically: readers see all of it or nothing.
