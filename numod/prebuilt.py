@@ -82,7 +82,8 @@ def residual(width: int) -> nn.Module:
     """A ResNet for images of 32 x 32."""
     return nn.Sequential(
         nn.Conv2d(3, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(),
-        Block(width, width, 1), Block(width, 2 * width, 2), Block(2 * width, 4 * width, 2), Block(4 * width, 8 * width, 2),
+        Block(width, width, 1), Block(width, 2 * width, 2),
+        Block(2 * width, 4 * width, 2), Block(4 * width, 8 * width, 2),
         nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8 * width, 10),
     )  # fmt: skip
 

@@ -304,8 +304,8 @@ def _pack_text(levels: dict[str, int]) -> str:
 
 def _packs(problems: list[str]) -> Iterator[str]:
     """The packs on the path: what they hold, or why they are not used."""
-    count = 0
-    for count, (path, pack, error) in enumerate(packs.listed(config.kernel_path()), 1):
+    found = list(packs.listed(config.kernel_path()))
+    for path, pack, error in found:
         if error is not None:
             yield f"{path}: not used: {error}"
             problems.append(f"the pack {path} is not used: {error}; build it again, or mend that")
@@ -315,7 +315,7 @@ def _packs(problems: list[str]) -> Iterator[str]:
             level = target.level()
             fitting = "" if level in pack.levels else f"; none is for this processor ({level or 'no level'})"
             yield f"{path}: {_pack_text(pack.levels)}, {_size(pack.size)}{fitting}"
-    if not count:
+    if not found:
         yield f"no packs of kernels (NUMOD_KERNEL_PATH); this processor's level is {target.level()}"
 
 

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 
 import numpy as np
 
-from . import compiler, division, host_memory, room, signals, target, threads, workers
+from . import compiler, division, host_memory, progress, room, signals, target, threads, workers
 from .signature import numba_types
 
 empty, allocator = host_memory.empty, host_memory.allocator
@@ -263,9 +263,10 @@ def compile(
     _prepare()
     if parallel:
         workers.team()
-    return cache.load(compiler.entry) or cache.save(
-        compiler.entry, *compiler.machine_code(translate(make(), signature, fastmath, alone))
-    )
+    if entry_point := cache.load(compiler.entry):
+        progress.loaded()
+        return entry_point
+    return cache.save(compiler.entry, *compiler.machine_code(translate(make(), signature, fastmath, alone)))
 
 
 def translate(
@@ -299,7 +300,13 @@ def translate(
         for dispatched in (dispatcher, *loops):
             dispatched._compiler._customize_flags = _with_lines
         dispatcher.targetctx.DIBuilder = _line_builder()
-    with _room(function), signals.waiting(), _unloaded(library()), compiler.quickly():
+    with (
+        _room(function),
+        signals.waiting(),
+        progress.compiling(function.__name__),
+        _unloaded(library()),
+        compiler.quickly(),
+    ):
         dispatcher.compile(numba_types(signature))
     (result,) = dispatcher.overloads.values()
     return result

@@ -155,7 +155,7 @@ def unbuilt() -> Iterator[list]:
 def _built(
     backend: object, name: str, source: str, signature: str, real: DType, parallel: bool, fastmath: frozenset
 ) -> Callable:
-    with signals.waiting(), builder.unforked:  # this imports Numba
+    with builder.unforked, signals.waiting():  # this imports Numba
         text = _complete(backend, source, real, parallel)
     return builder.build(
         backend, name, text, f"{signature}, int64" if parallel else signature, parallel, fastmath
