@@ -17,6 +17,7 @@ import numod.nn.functional as F
 from numod import Tensor, nn, optim
 from numod.device import target
 from numod.kernel import packs, store
+from numod.utils.data import DataLoader, TensorDataset
 
 OPTIMIZERS: tuple[Callable, ...] = (
     lambda parameters: optim.SGD(parameters, lr=0.01),
@@ -184,9 +185,133 @@ def _operations() -> None:
         (counts + counts, counts * 2, counts.sum(), counts == 3, counts.float(), x[counts[:, 0]], str(x), str(counts))
 
 
+def _mobile(width: int) -> nn.Module:
+    """Depthwise convolutions, as in MobileNet."""
+    return nn.Sequential(
+        nn.Conv2d(3, width, 3, 2, 1, bias=False), nn.BatchNorm2d(width), nn.Hardswish(),
+        nn.Conv2d(width, width, 3, 1, 1, groups=width, bias=False), nn.BatchNorm2d(width), nn.ReLU6(),
+        nn.Conv2d(width, width, 3, 2, 1, groups=width, bias=False), nn.BatchNorm2d(width), nn.ReLU6(),
+        nn.Conv2d(width, 2 * width, 1, bias=False), nn.BatchNorm2d(2 * width), nn.SiLU(), nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(), nn.Dropout(0.2), nn.Linear(2 * width, 10),
+    )  # fmt: skip
+
+
+def _unet(width: int) -> nn.Module:
+    """Convolutions that shrink and grow images, as in a U-Net."""
+    return nn.Sequential(
+        nn.Conv2d(3, width, 3, padding=1), nn.GroupNorm(4, width), nn.LeakyReLU(0.1), nn.AvgPool2d(2),
+        nn.Conv2d(width, 2 * width, 3, padding=1), nn.GroupNorm(4, 2 * width), nn.LeakyReLU(0.1),
+        nn.Upsample(scale_factor=2, mode="bilinear"), nn.Conv2d(2 * width, width, 3, padding=1), nn.ReLU(),
+        nn.ConvTranspose2d(width, width, 2, 2), nn.Upsample(scale_factor=2, mode="nearest"), nn.Conv2d(width, 3, 1),
+    )  # fmt: skip
+
+
+def _images() -> None:
+    for count, width in ((2, 8), (16, 32)):
+        images = numod.randn(count, 3, 32, 32)
+        train(_mobile(width), images, labelled(count, 10))
+        train(_unet(width), images, squared, OPTIMIZERS[3])
+
+
+def _compiled() -> None:
+    """Compiled steps and predictions. Small ones become one function each, which is not for other networks."""
+    for model, x in ((residual(32), numod.randn(8, 3, 32, 32)), (perceptron(256, nn.ReLU), numod.randn(512, 64))):
+        for make in OPTIMIZERS[1:4]:
+            optimizer, loss = make(model.parameters()), labelled(len(x), 10)
+
+            @numod.compile
+            def step(
+                x: Tensor, model: nn.Module = model, optimizer: optim.Optimizer = optimizer, loss: Callable = loss
+            ) -> Tensor:
+                optimizer.zero_grad()
+                value = loss(model(x))
+                value.backward()
+                optimizer.step()
+                return value
+
+            step(x)
+        model.eval()
+        with numod.no_grad():
+            numod.compile(model)(x)
+
+
+def _optimizers() -> None:
+    """Updates of several parameters at once are kernels by their number."""
+    for make in OPTIMIZERS:
+        for count in range(1, 9):
+            for size in (8, 1 << 18):
+                parameters = [nn.Parameter(numod.randn(size)) for _ in range(count)]
+                optimizer = make(parameters)
+                for _ in range(2):
+                    for parameter in parameters:
+                        parameter.grad = numod.ones(size)
+                    optimizer.step()
+
+
+def _losses() -> None:
+    for shape in ((16, 10), (512, 512)):
+        x, y = numod.randn(shape, requires_grad=True), numod.rand(shape)
+        labels = numod.randint(0, shape[1], shape[:1])
+        for loss in (
+            F.mse_loss(x, y), F.l1_loss(x, y), F.smooth_l1_loss(x, y), F.huber_loss(x, y), F.cross_entropy(x, labels),
+            F.binary_cross_entropy(x.sigmoid(), y), F.binary_cross_entropy_with_logits(x, y),
+            F.nll_loss(x.log_softmax(1), labels), F.kl_div(x.log_softmax(1), y), x.softmax(1).square().mean(),
+        ):  # fmt: skip
+            loss.backward()
+
+
+def _gradients() -> None:
+    """Gradients of arithmetic and functions, over vectors of the same size, rows, columns and numbers."""
+    for shape in ((16, 24), (512, 1024)):
+        x = numod.rand(shape).add(0.5).requires_grad_()
+        others = [numod.rand(size).add(0.5).requires_grad_() for size in (shape, shape[1:], (shape[0], 1), (1,))]
+        results = [
+            result
+            for other in (*others, 2.0)
+            for result in (x + other, x - other, x * other, x / other)
+        ]  # fmt: skip
+        results += [numod.minimum(x, others[0]), numod.maximum(x, others[0]), numod.where(x > 1, x, others[0])]
+        results += [
+            getattr(x, name)()
+            for name in (
+                "exp", "log", "sqrt", "rsqrt", "square", "tanh", "sigmoid", "relu", "sin", "cos", "abs", "neg", "erf",
+                "log1p", "reciprocal",
+            )
+        ]  # fmt: skip
+        results += [x**2, x**3, x.clamp(0.7, 1.2), 1 - x, 1 / x, F.silu(x), F.gelu(x), F.gelu(x, approximate="tanh")]
+        results += [F.softplus(x), F.elu(x), F.leaky_relu(x), F.hardswish(x), F.relu6(x), x.log_softmax(1)]
+        results += [x.sum(0), x.sum(1), x.mean(0), x.mean(1), x.max(1).values, x.std(1), x.norm(), x.mT @ x, x @ x.mT]
+        results += [
+            x[1:],
+            x[:, 1:],
+            x.reshape(-1),
+            x.mT.reshape(-1),
+            numod.cat([x, x]),
+            x.unsqueeze(1).expand(-1, 2, -1),
+        ]
+        for result in results:
+            (result * 1.0).sum().backward()
+
+
+def _data() -> None:
+    """Loaders, and what steps do besides: shuffled batches, clipped gradients, norms, schedules."""
+    for count in (100, 4000):
+        dataset = TensorDataset(numod.randn(count, 1, 8, 8), numod.randint(0, 10, (count,)))
+        for x, labels in DataLoader(dataset, batch_size=50, shuffle=True):
+            (x.float().div(255), F.one_hot(labels, 10), x.mean(), x.std(), (labels == 1).float().mean().item())
+            break
+        layer = nn.Linear(64, count)
+        layer(x.flatten(1)).square().mean().backward()
+        nn.utils.clip_grad_norm_(layer.parameters(), 1.0)
+        for start in (nn.init.xavier_uniform_, nn.init.kaiming_normal_, nn.init.zeros_, nn.init.ones_):
+            start(layer.weight)
+
+
 CASES: dict[str, Callable[[], None]] = {
     "networks of linear layers": _perceptrons, "LeNet": _convolutions, "ResNet": _residual, "transformer": _language,
-    "recurrent networks": _recurrent, "tensor operations": _operations,
+    "recurrent networks": _recurrent, "image networks": _images,
+    "compiled networks": _compiled, "optimizers": _optimizers, "losses": _losses, "gradients": _gradients,
+    "tensor operations": _operations, "data": _data,
 }  # fmt: skip
 
 

@@ -32,9 +32,9 @@ def add_command(commands: argparse._SubParsersAction) -> None:
         help="arguments of the script; for a model its input's shape, such as 1 3 32 32",
     )
     warmup.set_defaults(run=_warmup)
-    actions = commands.add_parser("cache", help="the folder of compiled kernels").add_subparsers(
-        dest="action", required=True, metavar="ACTION"
-    )
+    folder = commands.add_parser("cache", help="the folder of compiled kernels, and packs of them")
+    folder.set_defaults(run=_summary)
+    actions = folder.add_subparsers(dest="action", metavar="ACTION")
     for name, does, file in (
         ("list", "what it holds", None),
         ("clear", "empty it", None),
@@ -148,7 +148,12 @@ def _folder(problems: list[str]) -> Iterator[str]:
         return
     obstacle = cache.obstacle(folder)
     entries = store.entries(folder)
-    yield f"{folder}: {len(entries)} kernels, {_size(sum(entry.size for entry in entries))}"
+    yield (
+        f"{folder}: {len(entries)} kernels, {_size(sum(entry.size for entry in entries))} of at most "
+        f"{_size(config.cache_size())} (NUMOD_CACHE_SIZE)"
+    )
+    if others := store.of_other_versions(folder):
+        yield f"{others} of them are of other versions; they are removed when unused for a week"
     if obstacle:
         problems.append(
             f"the kernel cache {folder} is not used, so that every process compiles: {obstacle}; mend that, or set "
@@ -259,6 +264,16 @@ def _kernels(options: argparse.Namespace) -> int:
 
 
 # ---- cache
+
+
+def _summary(options: argparse.Namespace) -> int:
+    """What `cache` without an action prints."""
+    problems: list[str] = []
+    for line in (*_folder(problems), *_packs(problems)):
+        print(line)
+    for problem in problems:
+        print(f"cache: {problem}", file=sys.stderr)
+    return int(bool(problems))
 
 
 def _cache(options: argparse.Namespace) -> int:

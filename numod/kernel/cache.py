@@ -23,7 +23,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from .. import config
-from . import packs, seal
+from . import bound, packs, seal
 from .entry import LIMIT, Entry, Malformed, dump, file_name, parse
 from .trust import Folder, opened
 
@@ -114,7 +114,7 @@ class KernelCache:
     def _read(self, folder: Folder, kind: str) -> Entry | None:
         kernel = self.kernel
         try:
-            data = folder.read(file_name(kernel.name, kernel.key), LIMIT)
+            data = folder.read(file_name(kernel.name, kernel.key), LIMIT, used=True)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -144,7 +144,9 @@ class KernelCache:
         try:
             folder = opened(self.folder, make=True)
             if not folder.is_roots:
-                folder.write(entry.file, dump(entry, secret(folder)))
+                data = dump(entry, secret(folder))
+                folder.write(entry.file, data)
+                bound.written(folder, len(data), self.version)
         except (OSError, Malformed) as error:
             if os.name != "nt" or not isinstance(error, PermissionError):
                 _warn(self.folder, reason(error))
