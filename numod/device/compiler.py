@@ -19,7 +19,7 @@ import types
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
-from . import background, phases, room, target, wrapper
+from . import background, phases, progress, room, signals, target, wrapper
 from .phases import Span
 
 _SKIPPED_PASSES = (  # skipped passes: array expressions, closures, `with`, literal_unroll, inlining by Numba
@@ -131,6 +131,9 @@ def quickly(cuda: bool = False) -> Iterator[None]:
     gc.disable()
     try:
         yield
+    except signals.Stopped:
+        _queue.abandon()
+        raise
     finally:
         try:
             _queue.finish()
@@ -271,6 +274,7 @@ def _with_elements(find: Callable) -> Callable:
     accesses = {operator.getitem: read, operator.setitem: write}
 
     def get_function(self: object, function: object, signature: object, _firstcall: bool = True) -> object:
+        progress.checkpoint()
         access = accesses.get(getattr(function, "typing_key", None))
         if access is None or not is_element(*signature.args) or self.enable_boundscheck:
             return find(self, function, signature, _firstcall)
@@ -287,6 +291,7 @@ def _memoized(resolve: Callable) -> Callable:
     cache: dict[tuple, object] = {}
 
     def resolved(self: object, context: object, arguments: tuple, kwargs: dict) -> object:
+        progress.checkpoint()
         if kwargs or getattr(getattr(self, "typing_key", None), "__module__", None) != operator.add.__module__:
             return resolve(self, context, arguments, kwargs)
         key = self, tuple(arguments)
@@ -370,6 +375,7 @@ def _when_needed(run: Callable, canonicalize_cfg: Callable) -> Callable:
     """
 
     def post_process(self: object, emit_dels: bool = False, extend_lifetimes: bool = False) -> None:
+        progress.checkpoint()
         if emit_dels or self.func_ir.is_generator:
             run(self, emit_dels, extend_lifetimes)
         else:

@@ -157,7 +157,7 @@ def _built(
     backend: object, name: str, source: str, signature: str, real: DType, parallel: bool, fastmath: frozenset
 ) -> Callable:
     # this imports Numba
-    with signals.waiting(), builder.unforked, Span("source", "write the text", name):
+    with builder.unforked, signals.waiting(), Span("source", "write the text", name):
         text = _complete(backend, source, real, parallel)
     return builder.build(
         backend, name, text, f"{signature}, int64" if parallel else signature, parallel, fastmath

@@ -88,13 +88,9 @@ def build(
 
     An `alone` kernel holds the GIL while it runs.
     """
-    flags = f"{signature}|{parallel}|{sorted(fastmath)}{'|alone' if alone else ''}"
     with signals.waiting():
         with unforked:  # this imports Numba
-            import hashlib
-
-            identity = backend.identity()
-        key = hashlib.sha256("\n".join((VERSION, _package_version(), identity, flags, source)).encode()).hexdigest()
+            key = _key(backend.identity(), source, signature, parallel, fastmath, alone)
         with _taken(_lock):
             if key not in _built:
                 kernel = Kernel(f"{name}_{key[:16]}", source, signature, parallel, key)
@@ -134,7 +130,8 @@ def _make(backend: Backend, kernel: Kernel, fastmath: frozenset, alone: bool) ->
     with unforked, Span("load", "find the cache", kernel.name):
         from .cache import KernelCache  # here, since it imports hashlib
 
-        entry = KernelCache(kernel, f"{VERSION} {_package_version()}")
+        level_key = partial(_level_key, backend, kernel, fastmath, alone)
+        entry = KernelCache(kernel, version(), level_key)
     function = partial(_function, backend, kernel)
     if hasattr(backend, "translate"):
         kernel.translate = lambda lines=False: _translated(backend, function, kernel.signature, fastmath, alone, lines)
@@ -150,6 +147,24 @@ def _make(backend: Backend, kernel: Kernel, fastmath: frozenset, alone: bool) ->
     for listener in tuple(listeners):
         listener(kernel)
     return kernel
+
+
+def version() -> str:
+    """The version of entries: they can be of use to this version of numod only."""
+    return f"{VERSION} {_package_version()}"
+
+
+def _key(identity: str, source: str, signature: str, parallel: bool, fastmath: frozenset, alone: bool) -> str:
+    import hashlib
+
+    flags = f"{signature}|{parallel}|{sorted(fastmath)}{'|alone' if alone else ''}"
+    return hashlib.sha256("\n".join((VERSION, _package_version(), identity, flags, source)).encode()).hexdigest()
+
+
+def _level_key(backend: Backend, kernel: Kernel, fastmath: frozenset, alone: bool) -> str | None:
+    """The kernel's key when compiled for this processor's instruction-set level, as in packs; None without one."""
+    identity = backend.level_identity() if hasattr(backend, "level_identity") else None
+    return identity and _key(identity, kernel.source, kernel.signature, kernel.parallel, fastmath, alone)
 
 
 def _translated(backend: Backend, function: Callable[[], Callable], *options: object) -> object:
