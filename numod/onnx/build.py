@@ -86,6 +86,7 @@ class Builder:
         return self.root.eval()
 
     def _declared(self, value: object) -> Value:
+        _check_text(value.name)
         kind, shape = _declared_type(value.type)
         if shape is not None and any(isinstance(size, int) and size < 0 for size in shape):
             raise ValueError(f"'{value.name}' has a negative size: {list(shape)}")
@@ -152,6 +153,7 @@ class Builder:
     def _initializers(self, graph: object) -> dict[str, object]:
         tensors: dict[str, object] = {}
         for proto in graph.initializer:
+            _check_text(proto.name)
             if not proto.name or proto.name in tensors:
                 raise ValueError(
                     f"two initializers are called '{proto.name}'" if proto.name else "an initializer has no name"
@@ -299,6 +301,7 @@ def _checked_order(nodes: list, known: set[str]) -> Iterable:
     """
     known = {*known, ""}
     for node in nodes:
+        _check_text(node.name, node.op_type, node.domain, *node.input, *node.output)
         for name in node.input:
             if name not in known:
                 later = any(name in other.output for other in nodes)
@@ -309,6 +312,12 @@ def _checked_order(nodes: list, known: set[str]) -> Iterable:
                 raise ValueError(f"{_label(node)}: its output '{name}' is the name of another value")
             known.add(name)
         yield node
+
+
+def _check_text(*names: object) -> None:
+    """Raises ValueError for names that are no text: the package gives bytes for them."""
+    if not all(isinstance(name, str) for name in names):
+        raise ValueError(f"the name {next(name for name in names if not isinstance(name, str))!r} is not UTF-8")
 
 
 def _check_inputs(row: Operator, node: object) -> None:
