@@ -126,12 +126,12 @@ def calls(name: str, callee: str, count: int) -> object:
 
 def test_functions_do_not_call_themselves_or_grow_without_bound() -> None:
     node_of = [node("f0", "x", "y", domain="custom")]
-    refused(model(node_of, {"x": [1]}, ["y"], functions=[calls("f0", "f0", 1)], custom=1), "deeper than 32")
+    refused(model(node_of, {"x": [1]}, ["y"], functions=[calls("f0", "f0", 1)], custom=1), "function 'f0' calls itself")
     leaf = onnx.helper.make_function(
         "custom", "f30", ["x"], ["y"], [node("Relu", "x", "y")], [onnx.helper.make_opsetid("", 18)]
     )
     functions = [*(calls(f"f{k}", f"f{k + 1}", 2) for k in range(30)), leaf]
-    refused(model(node_of, {"x": [1]}, ["y"], functions=functions, custom=1), "more than 200000 nodes")
+    refused(model(node_of, {"x": [1]}, ["y"], functions=functions, custom=1), "more than 100000 nodes")
 
 
 def test_constants_are_not_blown_up_when_a_file_is_loaded() -> None:
@@ -167,3 +167,12 @@ def test_truncated_and_changed_bytes_are_refused_or_load() -> None:
     assert errors > 50
     refused(b"", "not an ONNX model")
     refused(b"\x80" * 50, "not an ONNX model")
+
+
+def test_a_chain_of_functions_is_as_deep_as_graphs_may_be() -> None:
+    leaf = onnx.helper.make_function(
+        "custom", "f40", ["x"], ["y"], [node("Relu", "x", "y")], [onnx.helper.make_opsetid("", 18)]
+    )
+    functions = [*(calls(f"f{k}", f"f{k + 1}", 1) for k in range(40)), leaf]
+    made = model([node("f0", "x", "y", domain="custom")], {"x": [1]}, ["y"], functions=functions, custom=1)
+    refused(made, "deeper than 32")
