@@ -43,7 +43,7 @@ from .paths import other_devices as mtia
 from .paths import multiprocessing as multiprocessing
 from . import nested as nested
 from . import nn as nn
-from .paths import onnx as onnx
+from . import onnx as onnx
 from . import ops as ops
 from . import optim as optim
 from .core import overrides as overrides

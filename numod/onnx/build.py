@@ -86,16 +86,20 @@ class Builder:
         self.root._program = self.graph(graph, Context(_opsets(self.model.opset_import)))
         return self.root.eval()
 
-    def _count(self, nodes: Iterable, counts: dict[tuple, int | None]) -> int:
+    def _count(self, nodes: Iterable, counts: dict[tuple, int | None], depth: int = 0) -> int:
         """How many steps the nodes make. `counts` has those of functions; None while one is counted."""
+        if depth > _DEEPEST:
+            raise ValueError(f"functions and graphs are nested deeper than {_DEEPEST}")
         total = 0
         for node in nodes:
-            total += 1 + sum(self._count(each.g.node, counts) for each in node.attribute if each.HasField("g"))
+            total += 1 + sum(
+                self._count(each.g.node, counts, depth + 1) for each in node.attribute if each.HasField("g")
+            )
             key = (_domain(node.domain), node.op_type, node.overload)
             if key in self.functions:
                 if key not in counts:
                     counts[key] = None
-                    counts[key] = self._count(self.functions[key].node, counts)
+                    counts[key] = self._count(self.functions[key].node, counts, depth + 1)
                 if counts[key] is None:
                     raise ValueError(f"function '{node.op_type}' calls itself")
                 total += counts[key]
