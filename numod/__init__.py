@@ -7,7 +7,7 @@ from __future__ import annotations
 
 __version__ = "0.1.0"
 
-from . import autograd, dtypes, paths, version
+from . import autograd, dtypes, paths, tracebacks as _tracebacks, version
 from .version import __version__  # noqa: F811  with PyTorch's order
 from .autograd import is_anomaly_check_nan_enabled, is_anomaly_enabled, set_anomaly_enabled
 from .autograd import enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled
@@ -35,7 +35,7 @@ from .core.create.random import (
 )
 from .device import Size
 from .device.device import Device as device, default_device as get_default_device, set_default_device
-from .errors import OutOfMemoryError, absent as _absent
+from .errors import OutOfMemoryError, absent as _absent, suggestion as _suggestion
 from .device.threads import get_num_threads, set_num_threads
 from .dtypes import (
     bfloat16,
@@ -171,7 +171,7 @@ _LATER = {  # imported at first use, so that `import numod` stays fast: a name's
         name for name in (*paths.HOMES, *paths.virtual_modules.MODULES) if "." not in name and name != "_tensor"
     ),
     **dict.fromkeys(("__future__", "amp", "ao", "backends", "distributed", "distributions", "export", "func", "learner",
-        "optim", "profiler", "random", "serialization", "testing", "utils")),
+        "onnx", "optim", "profiler", "random", "serialization", "testing", "utils")),
     **dict.fromkeys((
         "clear_autocast_cache", "get_autocast_dtype", "is_autocast_cache_enabled", "is_autocast_enabled",
         "set_autocast_cache_enabled", "set_autocast_dtype", "set_autocast_enabled", "get_autocast_cpu_dtype",
@@ -228,6 +228,10 @@ def _check(cond: object, message: object = None) -> None:
 def set_default_tensor_type(t: object) -> None:
     """The default dtype and device by the name or class of an old tensor type, such as `FloatTensor` or
     `cuda.FloatTensor`.
+
+    Example:
+
+        >>> torch.set_default_tensor_type(torch.FloatTensor)
     """
     module, _, name = (t if isinstance(t, str) else f"{t.__module__}.{t.__name__}").rpartition(".")
     set_default_dtype(
@@ -240,7 +244,8 @@ def __getattr__(name: str) -> object:
     if name == "torch":  # files say `torch.torch.Tensor`
         return _modules[__name__]
     if name not in _LATER:
-        raise AttributeError(f"module 'numod' has no attribute '{name}'" + _absent(name))
+        hint = _absent(name) or _suggestion(name, __dir__())
+        raise AttributeError(f"module 'numod' has no attribute '{name}'{hint}", name=name, obj=_modules[__name__])
     from importlib import import_module
 
     home = _LATER[name]
@@ -255,3 +260,6 @@ nn.__getattr__ = paths.later("nn")
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *_LATER})
+
+
+_tracebacks.install()

@@ -10,12 +10,13 @@ import os
 import sys
 from collections.abc import Sequence
 
-from numod import demo, docs, inventory, tools
+from numod import completion, demo, docs, inventory, model_commands, tools
 from numod.export import command as export
+from numod.onnx import command as onnx
 from numod.profiler import command as profile
 from numod.version import release
 
-COMMANDS = (demo, docs, export, inventory, profile, tools)
+COMMANDS = (demo, docs, export, inventory, onnx, profile, tools, model_commands, completion)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -51,6 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     for command in COMMANDS:
         command.add_command(subcommands)
+    parser.set_defaults(parser=parser)  # for `completion`
     return parser
 
 

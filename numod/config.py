@@ -49,3 +49,14 @@ def cuda_simulator() -> bool:
 def distributed_debug() -> bool:
     """Whether every collective is compared among the ranks before it runs (NUMOD_DISTRIBUTED_DEBUG=1)."""
     return os.environ.get("NUMOD_DISTRIBUTED_DEBUG", "0") not in ("", "0", "OFF")
+
+
+def full_traceback() -> bool:
+    """Whether uncaught exceptions are shown with numod's internal frames (NUMOD_FULL_TRACEBACK=1)."""
+    return os.environ.get("NUMOD_FULL_TRACEBACK", "0") not in ("", "0")
+
+
+def colours(stream: object) -> bool:
+    """Whether to write colours to a stream: to a terminal, unless NO_COLOR is set (see no-color.org)."""
+    is_terminal = getattr(stream, "isatty", bool)() and os.environ.get("TERM") != "dumb"
+    return is_terminal and not os.environ.get("NO_COLOR")

@@ -1,15 +1,16 @@
-"""The commands about this machine and its kernels: `doctor`, `warmup`, `cache` and `kernels`."""
+"""The commands about this machine and its kernels: `doctor`, `cache` and `kernels`."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
 import importlib
-import io
+import json
 import os
+import re
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from . import config
 from .device import threads
@@ -19,18 +20,10 @@ from .version import release
 
 
 def add_command(commands: argparse._SubParsersAction) -> None:
-    """Register the four."""
-    commands.add_parser("doctor", help="what numod finds on this machine, and what to mend").set_defaults(run=_doctor)
-    warmup = commands.add_parser(
-        "warmup", help="run a script, or a model once, so that its kernels are compiled ahead of time"
-    )
-    warmup.add_argument("target", help="a Python file, or MODULE:NAME of a model (or of a function that makes one)")
-    warmup.add_argument(
-        "arguments",
-        nargs=argparse.REMAINDER,
-        help="arguments of the script; for a model its input's shape, such as 1 3 32 32",
-    )
-    warmup.set_defaults(run=_warmup)
+    """Register the three."""
+    doctor = commands.add_parser("doctor", help="what numod finds on this machine, and what to mend")
+    doctor.add_argument("--json", action="store_true", help="print JSON")
+    doctor.set_defaults(run=_doctor)
     actions = commands.add_parser("cache", help="the folder of compiled kernels").add_subparsers(
         dest="action", required=True, metavar="ACTION"
     )
@@ -49,8 +42,11 @@ def add_command(commands: argparse._SubParsersAction) -> None:
                 action="store_true",
                 help="accept kernels that another cache folder made: they run as native code",
             )
+        if name == "list":
+            action.add_argument("--json", action="store_true", help="print JSON")
         action.set_defaults(run=_cache)
     kernels = commands.add_parser("kernels", help="run a script and list its kernels: from where, how long, how big")
+    kernels.add_argument("--json", action="store_true", help="print JSON; what the script prints goes to stderr")
     kernels.add_argument("script", help="a Python file")
     kernels.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of the script")
     kernels.set_defaults(run=_kernels)
@@ -59,42 +55,97 @@ def add_command(commands: argparse._SubParsersAction) -> None:
 # ---- doctor
 
 
+class _Line(str):
+    """A line of the report. `facts`: what it says, for JSON."""
+
+    facts: dict[str, object] = {}
+
+    def __new__(cls, text: str, **facts: object) -> _Line:
+        line = super().__new__(cls, text)
+        line.facts = facts
+        return line
+
+
 def _doctor(options: argparse.Namespace) -> int:
     problems: list[str] = []
-    for title, check in (
-        ("versions", _versions),
-        ("processor", _processor),
-        ("threads", _threads),
-        ("kernel cache", _folder),
-        ("CUDA", _gpu),
-    ):
-        print(title)
-        for line in check(problems):
-            print(f"  {line}")
-    print(
-        "\nnothing to mend"
-        if not problems
-        else "\nto mend\n" + "\n".join(f"  {k}. {problem}" for k, problem in enumerate(problems, 1))
-    )
+    checks = ("versions", _versions), ("processor", _processor), ("threads", _threads)
+    sections = {title: list(check(problems)) for title, check in (*checks, ("kernel cache", _folder), ("CUDA", _gpu))}
+    print(_as_json(sections, problems) if options.json else _as_text(sections, problems))
     return int(bool(problems))
 
 
+def _as_json(sections: dict[str, list[str]], problems: list[str]) -> str:
+    report: dict[str, object] = {}
+    for title, lines in sections.items():
+        facts = {name: value for line in lines for name, value in getattr(line, "facts", {}).items()}
+        report[title.replace(" ", "_").lower()] = {**facts, "lines": lines}
+    return json.dumps({**report, "problems": problems}, indent=1)
+
+
+def _as_text(sections: dict[str, list[str]], problems: list[str]) -> str:
+    bold, yellow, plain = ("\033[1m", "\033[33m", "\033[0m") if config.colours(sys.stdout) else ("", "", "")
+    lines = []
+    for title, section in sections.items():
+        lines += [f"{bold}{title}{plain}", *(f"  {line}" for line in section)]
+    if not problems:
+        return "\n".join([*lines, "", "nothing to mend"])
+    numbered = (f"  {k}. {problem}" for k, problem in enumerate(problems, 1))
+    return "\n".join([*lines, "", f"{yellow}to mend{plain}", *numbered])
+
+
 def _versions(problems: list[str]) -> Iterator[str]:
-    yield f"numod {release}, Python {sys.version.split()[0]}"
+    yield _Line(f"numod {release}, Python {sys.version.split()[0]}", numod=release, python=sys.version.split()[0])
     for name in ("numba", "llvmlite", "numpy"):
         try:
-            yield f"{name} {importlib.import_module(name).__version__}"
+            version = importlib.import_module(name).__version__
         except ImportError as error:
             yield f"{name}: {error}"
             problems.append(f"{name} does not import: pip install --force-reinstall {name}")
+            continue
+        needed = _requirement(name)
+        yield _Line(f"{name} {version}" + (f" (numod needs {needed})" if needed else ""), **{name: version})
+        if not _is_within(version, needed):
+            problems.append(f"{name} {version} is outside the range that numod needs: pip install '{name}{needed}'")
+    if sys.dont_write_bytecode:
+        has_some = os.path.exists(build.__cached__ or "")
+        loss = "" if has_some else ", so every start compiles numod's modules, which takes seconds; unset it once"
+        yield _Line(f"Python writes no bytecode (PYTHONDONTWRITEBYTECODE){loss}", writes_bytecode=False)
+
+
+def _requirement(name: str) -> str:
+    """The range of versions that numod's metadata asks for, such as `>=0.68,<0.69`; "" where numod is not installed."""
+    from importlib import metadata
+
+    with contextlib.suppress(metadata.PackageNotFoundError):
+        for line in metadata.requires("numod") or ():
+            requirement, _, condition = line.partition(";")
+            if not condition and (match := re.fullmatch(rf"{name}\s*\(?([<>=!~].*?)\)?", requirement.strip())):
+                return ",".join(sorted((part.strip() for part in match[1].split(",")), reverse=True))
+    return ""
+
+
+def _is_within(version: str, needed: str) -> bool:
+    """Whether a version satisfies the bounds `>=` and `<` of a range."""
+    numbers = _numbers(version)
+    return all(
+        numbers >= _numbers(bound[2:]) if bound.startswith(">=") else numbers < _numbers(bound[1:])
+        for bound in needed.split(",")
+        if re.match(r">=|<\d", bound)
+    )
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(part) for part in re.findall(r"\d+", version)[:3]]
 
 
 def _processor(problems: list[str]) -> Iterator[str]:
     from .device import target
     from .kernel.registers import tiles
 
-    yield f"{target.processor()}, {config.num_threads()} cores for this process"
-    yield f"vectors of {8 * tiles.host().width} bits"
+    name, cores, bits = target.processor(), os.cpu_count() or 1, 8 * tiles.host().width
+    mine = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else cores
+    yield _Line(f"{name}, {cores} cores, {mine} for this process", name=name, cores=cores, cores_of_process=mine)
+    yield _Line(f"vectors of {bits} bits", vector_bits=bits)
     if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
         problems.append("NUMBA_DISABLE_JIT is set, so that kernels would run as slow Python: unset it")
 
@@ -102,7 +153,8 @@ def _processor(problems: list[str]) -> Iterator[str]:
 def _threads(problems: list[str]) -> Iterator[str]:
     from .kernel.registers import tiles
 
-    yield f"{config.num_threads()} threads in parallel kernels (NUMOD_NUM_THREADS, numod.set_num_threads)"
+    count = config.num_threads()
+    yield _Line(f"{count} threads in parallel kernels (NUMOD_NUM_THREADS, numod.set_num_threads)", threads=count)
     try:
         yield f"tried now: {_tried_launches()}"
     except Exception as error:  # anything that prevents building or running kernels
@@ -174,81 +226,43 @@ def _size(count: float) -> str:
     )
 
 
-# ---- warmup and kernels
-
-
-def _warmup(options: argparse.Namespace) -> int:
-    start = time.perf_counter()
-    run = _script if options.target.endswith(".py") else _model
-    code = run(options.target, options.arguments, io.StringIO())
-    if code == 0:
-        done = build.statistics
-        print(
-            f"{done.compiled} kernels compiled, {done.loaded} found in the cache, "
-            f"{time.perf_counter() - start:.1f} s: {config.cache_dir() or 'kept in memory only'}"
-        )
-    return code
-
-
-def _script(path: str, arguments: list[str], output: io.StringIO | None = None) -> int:
-    """Run a script as Python would; its exit code. What it prints goes to `output` where one is given."""
-    return run_script(
-        path, arguments, contextlib.redirect_stdout(output) if output is not None else contextlib.nullcontext()
-    )
-
-
-def _model(target: str, arguments: list[str], output: io.StringIO) -> int:
-    """Import a model and run it forward and, where it has parameters, backward on random input of the given shape."""
-    from .core.create.random import rand
-    from .nn import Module
-
-    module, colon, name = target.partition(":")
-    sys.path.insert(0, os.getcwd())
-    try:
-        shape = tuple(int(argument) for argument in arguments)
-        attribute = getattr(importlib.import_module(module), name) if colon else None
-    except (ImportError, AttributeError, ValueError) as error:
-        print(f"warmup: {error}", file=sys.stderr)
-        return 2
-    finally:
-        sys.path.pop(0)
-    try:
-        model = attribute if isinstance(attribute, Module) or not isinstance(attribute, Callable) else attribute()
-        if not isinstance(model, Module) or not shape:
-            print(
-                "warmup: expected FILE.py, or MODULE:NAME of a model and the shape of its input, such as mymodels:net "
-                "1 3 32 32",
-                file=sys.stderr,
-            )
-            return 2
-        result = model(rand(*shape))
-        if getattr(result, "requires_grad", False):
-            result.sum().backward()
-        return 0
-    except Exception as error:  # an error of the model
-        print(f"warmup: {target} with an input of {shape}: {type(error).__name__}: {error}", file=sys.stderr)
-        return 1
+# ---- kernels
 
 
 def _kernels(options: argparse.Namespace) -> int:
-    code = _script(options.script, options.arguments)
-    if not os.path.isfile(options.script):
-        return code
-    kernels = sorted(build.kernels(), key=lambda kernel: -kernel.seconds)
-    print(f"{'kernel':<44}{'form':<10}{'from':<10}{'ms':>8}{'source lines':>14}{'on the disk':>13}")
-    for kernel in kernels:
-        size = store.size_of(kernel)
-        form, origin = "parallel" if kernel.parallel else "serial", "cache" if kernel.cached else "compiled"
-        print(
-            f"{kernel.name[:43]:<44}{form:<10}{origin:<10}{1e3 * kernel.seconds:>8.1f}"
-            f"{kernel.source.count(chr(10)):>14}{_size(size) if size else '-':>13}"
+    context = contextlib.redirect_stdout(sys.stderr) if options.json else contextlib.nullcontext()
+    code = run_script(options.script, options.arguments, context)
+    if os.path.isfile(options.script):
+        kernels = sorted(build.kernels(), key=lambda kernel: -kernel.seconds)
+        print(json.dumps([*map(_described, kernels)], indent=1) if options.json else _kernel_table(kernels))
+    return code
+
+
+def _described(kernel: build.Kernel) -> dict[str, object]:
+    return {
+        "name": kernel.name,
+        "parallel": kernel.parallel,
+        "cached": kernel.cached,
+        "seconds": kernel.seconds,
+        "source_lines": kernel.source.count("\n"),
+        "bytes": store.size_of(kernel),
+    }
+
+
+def _kernel_table(kernels: list[build.Kernel]) -> str:
+    rows = [f"{'kernel':<44}{'form':<10}{'from':<10}{'ms':>8}{'source lines':>14}{'on the disk':>13}"]
+    for described in map(_described, kernels):
+        form, origin = "parallel" if described["parallel"] else "serial", "cache" if described["cached"] else "compiled"
+        rows.append(
+            f"{described['name'][:43]:<44}{form:<10}{origin:<10}{1e3 * described['seconds']:>8.1f}"
+            f"{described['source_lines']:>14}{_size(described['bytes']) if described['bytes'] else '-':>13}"
         )
     done = build.statistics
-    print(
+    rows.append(
         f"{len(kernels)} kernels: {done.compiled} compiled in {done.compile_seconds:.2f} s, {done.loaded} loaded in "
         f"{done.load_seconds:.2f} s"
     )
-    return code
+    return "\n".join(rows)
 
 
 # ---- cache
@@ -261,6 +275,10 @@ def _cache(options: argparse.Namespace) -> int:
         return 2
     if options.action == "list":
         entries = store.entries(folder)
+        if options.json:
+            kernels = [{"name": entry.name, "bytes": entry.size, "written": entry.written} for entry in entries]
+            print(json.dumps({"folder": folder, "kernels": kernels}, indent=1))
+            return 0
         for entry in entries:
             print(
                 f"{_size(entry.size):>10}  {time.strftime('%Y-%m-%d %H:%M', time.localtime(entry.written))}  "

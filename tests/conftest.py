@@ -24,6 +24,7 @@ from numod import config
 pytest.register_assert_rewrite("pairs", "parity", "profiled", "programs", "references", "rows", "threaded", "zoo")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so are a shell's background jobs begun, and what they begin
     signal.signal(signal.SIGINT, signal.default_int_handler)
+numod.manual_seed(0)  # for what test modules draw at import; `seeded` is for the tests
 
 
 @pytest.hookimpl(optionalhook=True)

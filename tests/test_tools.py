@@ -1,17 +1,21 @@
-"""The commands doctor, warmup, cache and kernels, run as a user runs them."""
+"""The commands doctor, cache and kernels, and errors of the command line, run as a user runs them."""
 
 from __future__ import annotations
 
+import io
+import json
 import os
 import re
+import sys
 import tarfile
 
 import pytest
 
-from numod import tools
+from numod import config, tools
 from numod.__main__ import main
 from numod.device import threads
 from numod.kernel import cache, entry, store, trust
+from numod.version import release
 
 SCRIPT = "import numod, sys\nprint('told', sys.argv[1:])\nnumod.arange(5.0).sinh()\n"
 
@@ -46,6 +50,47 @@ def test_doctor_says_what_to_mend(folder, monkeypatch, capsys):
     assert "1. there is no cache folder, so that every process compiles: set NUMOD_CACHE_DIR" in capsys.readouterr().out
 
 
+def test_doctor_and_cache_and_kernels_as_json(folder, capsys):
+    code = main(["doctor", "--json"])
+    report = json.loads(capsys.readouterr().out)
+    assert report["processor"]["cores"] >= report["processor"]["cores_of_process"] == len(os.sched_getaffinity(0))
+    assert report["versions"]["numod"] == release and bool(report["problems"]) == bool(code)
+    fill(folder / "kernels", "exp")
+    assert main(["cache", "list", "--json"]) == 0
+    (stored,) = json.loads(capsys.readouterr().out)["kernels"]
+    assert stored["name"] == f"exp_{'0' * 16}" and stored["bytes"] > 0
+    assert main(["kernels", "--json", "script.py"]) == 0
+    printed = capsys.readouterr()
+    assert any(kernel["name"].startswith("sinh_") for kernel in json.loads(printed.out)) and "told" in printed.err
+
+
+def test_doctor_says_when_python_writes_no_bytecode(folder, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    main(["doctor"])
+    assert "PYTHONDONTWRITEBYTECODE" in capsys.readouterr().out
+
+
+def test_doctor_knows_the_range_of_numba(folder, monkeypatch, capsys):
+    monkeypatch.setattr("importlib.metadata.requires", lambda name: ["numba<0.9,>=0.8", "torch; extra == 'bench'"])
+    assert main(["doctor"]) == 1
+    text = capsys.readouterr().out
+    assert "(numod needs >=0.8,<0.9)" in text and "pip install 'numba>=0.8,<0.9'" in text
+
+
+def test_colours_are_for_terminals(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    for name, value in (("NO_COLOR", ""), ("TERM", "xterm")):
+        monkeypatch.setenv(name, value)
+    assert config.colours(Terminal()) and not config.colours(io.StringIO())
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    assert "\033[1mversions\033[0m" in tools._as_text({"versions": []}, [])
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\033" not in tools._as_text({"versions": []}, ["a problem"])
+
+
 def test_kernels_lists_what_a_script_used(folder, capsys):
     assert main(["kernels", "script.py", "--own", "x"]) == 0
     text = capsys.readouterr().out
@@ -54,22 +99,6 @@ def test_kernels_lists_what_a_script_used(folder, capsys):
 
 def test_a_missing_script(folder, capsys):
     assert main(["kernels", "nowhere.py"]) == 2 and "there is no file nowhere.py" in capsys.readouterr().err
-
-
-def test_warmup_of_a_script_says_nothing_of_its_own(folder, capsys):
-    assert main(["warmup", "script.py"]) == 0
-    text = capsys.readouterr().out
-    assert "told" not in text and "kernels compiled" in text
-
-
-def test_warmup_of_a_model(folder, capsys):
-    (folder / "warm_model.py").write_text(
-        "from numod import nn\nnet = nn.Linear(3, 2)\ndef make():\n    return nn.Tanh()\n"
-    )
-    assert main(["warmup", "warm_model:net", "4", "3"]) == 0 and main(["warmup", "warm_model:make", "2"]) == 0
-    for wrong in (["warm_model:gone", "1"], ["warm_model"], ["warm_model:net", "x"], ["no_such_module:net", "1"]):
-        assert main(["warmup", *wrong]) == 2
-    assert "warmup: " in capsys.readouterr().err
 
 
 def fill(path, *names):
@@ -172,7 +201,13 @@ BAD = {
     ("warmup", "nomodule:net", "1"): "No module named 'nomodule'",
     ("warmup", "numod.nn:Bogus", "1"): "has no attribute 'Bogus'",
     ("warmup", "numod.nn:Identity"): "the shape of its input",
-    ("warmup", "numod.nn:Identity", "a"): "invalid literal",
+    ("warmup", "numod.nn:Identity", "a"): "invalid int value: 'a'",
+    ("warmup", "numod.nn:Identity", "--bogus"): "unrecognized arguments: --bogus",
+    ("warmup", "numod.nn:Identity", "--input", "1x2"): "expected a shape such as 1,3,32,32",
+    ("warmup", "numod.nn:Identity", "1", "--dtype", "float31"): "there is no dtype 'float31'",
+    ("warmup", "numod.nn:Identity", "1", "--dtype", "int8", "int8"): "expected one dtype for all inputs, or 1, got 2",
+    ("summary", "numod.nn:functional", "1"): "is no model, but module",
+    ("summary", "numod.nn"): "expected FILE.py, or MODULE:NAME",
     ("cache", "pack", "nowhere/a.tar.gz"): "/nowhere\n",
     ("cache", "unpack", "nowhere.tar.gz"): "nowhere.tar.gz",
 }
@@ -192,11 +227,6 @@ def test_bad_input_is_said_and_exits_with_2(folder, tmp_path, monkeypatch, capsy
     )
 
 
-def test_a_model_that_fails_is_named(folder, capsys):
-    assert main(["warmup", "numod.nn:Linear", "4", "7"]) == 1
-    assert "warmup: numod.nn:Linear with an input of (4, 7): TypeError" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("command", ["profile", "kernels", "warmup"])
 def test_a_script_that_fails_shows_its_own_traceback(folder, tmp_path, monkeypatch, capsys, command):
     monkeypatch.chdir(tmp_path)
@@ -208,7 +238,7 @@ def test_a_script_that_fails_shows_its_own_traceback(folder, tmp_path, monkeypat
         lines[:2] == ["Traceback (most recent call last):", '  File "bad.py", line 3, in <module>']
         and lines[-1] == "ZeroDivisionError: division by zero"
     )
-    assert (tmp_path / "bad_profile.html").exists() == (command == "profile") == ("numod::fill" in printed.out)
+    assert (tmp_path / "bad_profile.html").exists() == (command == "profile") == ("Self CPU time total" in printed.out)
 
 
 def test_doctor_says_what_launches_lose_by_waiting_for_threads(folder, monkeypatch, capsys):

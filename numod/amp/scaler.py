@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping
+from typing import Any, overload
 
 from .. import dtypes
 from ..autograd import no_grad
@@ -24,6 +25,18 @@ class GradScaler:
 
     The scale and the count of steps are tensors on the device of the first outputs, so that a compiled step changes
     them as any others.
+
+    Example:
+
+        >>> weight = nn.Parameter(torch.ones(1))
+        >>> optimizer = optim.SGD([weight], lr=0.1)
+        >>> scaler = torch.amp.GradScaler("cpu", init_scale=2.0)
+        >>> scaler.scale(weight.sum()).backward()
+        >>> scaler.step(optimizer)
+        >>> scaler.update()
+        >>> weight
+        Parameter containing:
+        tensor([0.9000], requires_grad=True)
     """
 
     def __init__(
@@ -52,7 +65,11 @@ class GradScaler:
         ] = {}  # id of an optimizer whose gradients are unscaled -> whether all were finite
         self._stepped: set[int] = set()
 
-    def scale(self, outputs: Tensor | Iterable) -> object:
+    @overload
+    def scale(self, outputs: Tensor) -> Tensor: ...
+    @overload
+    def scale(self, outputs: Iterable) -> Any: ...
+    def scale(self, outputs: Tensor | Iterable) -> Any:
         """Tensors, or lists, tuples and mappings of them, times the scale."""
         if not self._enabled:
             return outputs

@@ -197,6 +197,21 @@ class Function:
     call `apply`.
 
     `forward` takes no `ctx` if `setup_context(ctx, inputs, output)` is defined.
+
+    Example:
+
+        >>> class Double(torch.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         return 2 * x
+        ...
+        ...     @staticmethod
+        ...     def backward(ctx, grad):
+        ...         return 2 * grad
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> Double.apply(x).sum().backward()
+        >>> x.grad
+        tensor([2., 2.])
     """
 
     @staticmethod

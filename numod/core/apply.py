@@ -107,6 +107,9 @@ def apply(op: Op, inputs: tuple, attributes: tuple = ()) -> Tensor | tuple[Tenso
         result = plan.run(inputs)
     except OverflowError:
         return apply(op, _as_signed(inputs), attributes)
+    except TypeError:  # of attributes such as 2.0, which as a key equal good ones
+        op.plans.pop(key, None)
+        raise
     if requires_grad and op.differentiable and state.grad_enabled:
         extensions.record(op, inputs, key[1:], attributes, result)
     # a view of an inference tensor is one in any mode

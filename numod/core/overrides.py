@@ -352,7 +352,13 @@ def _become(tensor: Tensor, cls: type) -> Tensor:
 
 
 def as_subclass(self: Tensor, cls: type) -> Tensor:
-    """The tensor as an object of a subclass: a view, which passes gradients on."""
+    """The tensor as an object of a subclass: a view, which passes gradients on.
+
+    Example:
+
+        >>> torch.ones(2).as_subclass(nn.Parameter).__class__.__name__
+        'Parameter'
+    """
     if not (isinstance(cls, type) and issubclass(cls, Tensor)):
         raise RuntimeError(f"cls must be a type that inherits from Tensor, got {cls!r}")
     with DisableTorchFunction():

@@ -63,6 +63,14 @@ class Tensor(TensorBase):
 
     Create tensors with `numod.tensor`, `numod.zeros` and similar functions. `Tensor(2, 3)` is uninitialised,
     `Tensor([1, 2])` holds the values.
+
+    Example:
+
+        >>> x = torch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+        >>> (x @ x).sum().backward()
+        >>> x.grad
+        tensor([[ 7., 11.],
+                [ 9., 13.]])
     """
 
     _offset = 0
@@ -113,15 +121,33 @@ class Tensor(TensorBase):
         return self._layout.shape
 
     def size(self, dim: int | None = None) -> Size | int:
-        """All sizes, or the size of one dimension."""
+        """All sizes, or the size of one dimension.
+
+        Example:
+
+            >>> torch.ones(2, 3).size(), torch.ones(2, 3).size(1)
+            (numod.Size([2, 3]), 3)
+        """
         return self._layout.shape if dim is None else self._layout.shape[_dim(dim, self)]
 
     def stride(self, dim: int | None = None) -> tuple[int, ...] | int:
-        """Strides of the dimensions, or of one, in elements."""
+        """Strides of the dimensions, or of one, in elements.
+
+        Example:
+
+            >>> torch.ones(2, 3).stride()
+            (3, 1)
+        """
         return self._layout.strides if dim is None else self._layout.strides[_dim(dim, self)]
 
     def storage_offset(self) -> int:
-        """Offset of the first element in the storage, in elements."""
+        """Offset of the first element in the storage, in elements.
+
+        Example:
+
+            >>> torch.arange(4)[2:].storage_offset()
+            2
+        """
         return self._offset
 
     @property
@@ -140,7 +166,13 @@ class Tensor(TensorBase):
         return self._layout.ndim
 
     def dim(self) -> int:
-        """The number of dimensions."""
+        """The number of dimensions.
+
+        Example:
+
+            >>> torch.ones(2, 3).dim()
+            2
+        """
         return self._layout.ndim
 
     def numel(self) -> int:
@@ -157,7 +189,13 @@ class Tensor(TensorBase):
     ndimension = dim
 
     def element_size(self) -> int:
-        """Bytes per element."""
+        """Bytes per element.
+
+        Example:
+
+            >>> torch.ones(2).element_size()
+            4
+        """
         return self._layout.dtype.itemsize
 
     @property
@@ -185,11 +223,23 @@ class Tensor(TensorBase):
         return self._layout.dtype.is_floating_point
 
     def is_complex(self) -> bool:
-        """Whether the dtype is a complex one."""
+        """Whether the dtype is a complex one.
+
+        Example:
+
+            >>> torch.is_complex(torch.tensor(1j))
+            True
+        """
         return self._layout.dtype.is_complex
 
     def is_signed(self) -> bool:
-        """Whether the dtype has negative numbers."""
+        """Whether the dtype has negative numbers.
+
+        Example:
+
+            >>> torch.is_signed(torch.tensor([1], dtype=torch.uint8))
+            False
+        """
         return self._layout.dtype.is_signed
 
     @property
@@ -203,7 +253,13 @@ class Tensor(TensorBase):
         return self._layout.device.type == "meta"
 
     def is_inference(self) -> bool:
-        """Whether it was created in inference mode."""
+        """Whether it was created in inference mode.
+
+        Example:
+
+            >>> torch.is_inference(torch.ones(2))
+            False
+        """
         return self._inference
 
     @property
@@ -214,7 +270,13 @@ class Tensor(TensorBase):
         return self._storage.version - self._unseen if self._version_counter is None else self._version_counter.writes
 
     def data_ptr(self) -> int:
-        """Address of the first element."""
+        """Address of the first element.
+
+        Example:
+
+            >>> torch.ones(2).data_ptr() % 4
+            0
+        """
         return self._storage.data_ptr() + self._offset * self._layout.dtype.itemsize
 
     # ---- autograd
@@ -247,7 +309,13 @@ class Tensor(TensorBase):
         self._requires_grad = bool(value)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
-        """Set `requires_grad` and return self."""
+        """Set `requires_grad` and return self.
+
+        Example:
+
+            >>> torch.ones(2).requires_grad_()
+            tensor([1., 1.], requires_grad=True)
+        """
         if not isinstance(requires_grad, bool):
             raise TypeError(
                 "requires_grad_(): argument 'requires_grad' (position 1) must be bool, not "
@@ -401,13 +469,26 @@ class Tensor(TensorBase):
         return data._alias(cls).requires_grad_(require_grad)
 
     def detach(self) -> Tensor:
-        """A tensor over the same memory, detached from the graph."""
+        """A tensor over the same memory, detached from the graph.
+
+        Example:
+
+            >>> torch.detach(torch.ones(2, requires_grad=True))
+            tensor([1., 1.])
+        """
         result = self._alias(Tensor) if self._layout.batch is None else self._layout.batch.detached(self)
         result._inference = self._inference
         return result
 
     def detach_(self) -> Tensor:
-        """Detach this tensor itself from the graph."""
+        """Detach this tensor itself from the graph.
+
+        Example:
+
+            >>> x = torch.ones(2, requires_grad=True) * 2
+            >>> x.detach_().requires_grad
+            False
+        """
         if self._base is not None:
             raise RuntimeError("Can't detach views in-place. Use detach() instead")
         self._node, self._requires_grad = None, False

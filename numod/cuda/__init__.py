@@ -115,7 +115,7 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
     return is_available()
 
 
-def _seeding(name: str) -> Callable:
+def _seeding(name: str) -> Callable[..., Any]:
     """A function on the random stream, which all devices share. Without a device nothing is seeded, as in PyTorch."""
 
     def seed_it(*arguments: Any) -> Any:

@@ -56,14 +56,14 @@ def export(
     examples = [tensor.detach().contiguous().clone() for tensor in tensors]
     recording = _Recording(mod, state_of(mod), spec)
     extents = (
-        [] if dynamic_shapes is None else dimensions.read(dynamic_shapes, *arguments, _argument_names(mod, *arguments))
+        [] if dynamic_shapes is None else dimensions.read(dynamic_shapes, *arguments, argument_names(mod, *arguments))
     )
     dynamic, program = _dynamic(recording.record, examples, extents)
     names, parameters = recording.names(program)
     return ExportedProgram(
         program,
         spec,
-        _input_names(mod, arguments),
+        input_names_of(mod, arguments),
         names,
         parameters,
         tuple(examples),
@@ -194,7 +194,7 @@ class _Recording:
         return names, tuple(parameter for parameter in parameters if parameter in names.values())
 
 
-def _argument_names(mod: Any, args: tuple, kwargs: dict[str, Any]) -> list[str]:
+def argument_names(mod: Any, args: tuple, kwargs: dict[str, Any]) -> list[str]:
     """The names of positional arguments."""
     function = mod.forward if isinstance(mod, Module) else mod
     try:
@@ -205,7 +205,7 @@ def _argument_names(mod: Any, args: tuple, kwargs: dict[str, Any]) -> list[str]:
     return names[: len(args)] if len(names) >= len(args) else [f"args_{k}" for k in range(len(args))]
 
 
-def _input_names(mod: Any, arguments: list) -> tuple[str, ...]:
+def input_names_of(mod: Any, arguments: list) -> tuple[str, ...]:
     """A name for each input: its argument's name, with a suffix if the argument contains several tensors."""
     args, kwargs = arguments
     function = mod.forward if isinstance(mod, Module) else mod

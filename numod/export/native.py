@@ -1,7 +1,8 @@
 """Runs a network that numod exported as native code. Needs only Python's standard library.
 
 network = load()
-y = network.run(x)  # NumPy arrays, buffers such as array.array, or nested lists; the outputs are of the same kind
+y = network.run(x)  # NumPy arrays, buffers such as array.array, or nested lists; the outputs are of the same kind.
+# Other arrays and tensors in the CPU's memory are read as NumPy arrays.
 """
 
 import ctypes
@@ -57,6 +58,7 @@ class Network:
         ports, results = about["inputs"], about["outputs"]
         if len(inputs) != len(ports):
             raise TypeError(f"run takes {len(ports)} inputs ({', '.join(p['name'] for p in ports)}), got {len(inputs)}")
+        inputs = [*map(plain, inputs, ports)]
         sizes = [measured(inputs, ports, row) for row in about["sizes"]]
         ports, results = [[shaped(port, sizes) for port in described] for described in (ports, results)]
         outputs = [bytearray(math.prod(port["shape"]) * port["itemsize"]) for port in results]
@@ -100,16 +102,27 @@ def kind(value=0):
     return "list" if isinstance(value, (list, tuple, int, float)) else "numpy" if is_array else "buffer"
 
 
+def plain(value, port):
+    """An input as a list, a buffer or a NumPy array. Raises TypeError where it is none of them."""
+    if kind(value) == "list":
+        return value
+    try:
+        memoryview(value)
+    except (TypeError, ValueError):
+        if not hasattr(value, "__array__"):
+            got = type(value).__name__
+            raise TypeError(f"{port['name']} must be an array, a buffer or a list, got {got}") from None
+        value = (value.detach() if hasattr(value, "detach") else value).__array__()
+    return value
+
+
 def read(value, port):
     """The bytes of an input. Raises TypeError or ValueError if it does not fit."""
     name, dtype, shape = port["name"], port["dtype"], tuple(port["shape"])
     pairs = (*shape, 2) if dtype.startswith("complex") else shape
     if kind(value) == "list":
         return packed(flat(value, pairs, f"{name} must have the shape {pairs}"), name, dtype)
-    try:
-        view = memoryview(value)
-    except (TypeError, ValueError):
-        raise TypeError(f"{name} must be an array, a buffer or a list, got {type(value).__name__}") from None
+    view = memoryview(value)
     form, size, letters = view.format.lstrip("@=<"), port["itemsize"], BUFFERS[dtype.rstrip("0123456789")]
     if form == "B" and view.nbytes == math.prod(shape) * size and kind(value) == "buffer":
         return bytearray(view)

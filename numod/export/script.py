@@ -9,7 +9,7 @@ import functools
 import os
 from collections.abc import Callable, Mapping
 from types import FunctionType
-from typing import Any
+from typing import Any, TypeVar
 
 from ..autograd import is_grad_enabled
 from ..core import apply as dispatch
@@ -21,6 +21,7 @@ from ..serialization.program import KEY
 from .capture import export
 from .program import ExportedModule, ExportedProgram, load as load_program, save as save_program
 
+Scripted = TypeVar("Scripted")
 _EXAMPLES = "_scripted_with"  # attribute: the arguments of a scripted module's first call
 
 
@@ -96,7 +97,9 @@ def trace(
     return TracedModule(export(func, inputs, example_kwarg_inputs), func)
 
 
-def script(obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None, example_inputs: Any = None) -> Any:
+def script(
+    obj: Scripted, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None, example_inputs: Any = None
+) -> Scripted:
     """Return the module or function, now with `save`. It can be saved after its first call or with `example_inputs`.
 
     Classes are returned unchanged.

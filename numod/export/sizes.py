@@ -20,6 +20,7 @@ from ..core.tensor import Tensor
 from ..graph.capture.recorder import of_package
 from ..graph.ir.program import Program, Step
 from ..graph.values.pytree import replace
+from ..ops.attention.attention import for_all_sizes
 from ..serialization.program import described, program_of
 from . import polynomial
 from .dimensions import Extent, Symbol
@@ -256,13 +257,15 @@ def _resized(example: Tensor, shape: Sequence[Terms], point: tuple[int, ...]) ->
 
 def _points(symbols: list[Symbol], examples: list[Tensor], shapes: list) -> list[tuple[int, ...]]:
     """Sizes at which to record: within the ranges; at most one point is large."""
-    choices = []
+    choices, last = [], []
     for symbol in symbols:
-        high = symbol.high if symbol.high is not None else max(_SAMPLES)
-        sizes = [size for size in (symbol.size, *_SAMPLES) if max(symbol.low, 2) <= size <= high]
+        low = max(symbol.low, 2)
+        high = low + max(_SAMPLES) if symbol.high is None else symbol.high
+        # samples beyond a large minimum as well, or sizes that differ could not be told apart
+        sizes = [size for size in (symbol.size, *_SAMPLES, low, low + 1, low + 3) if low <= size <= high]
         choices.append([*dict.fromkeys(sizes)][: 5 if len(symbols) == 1 else 3])
-    points = [*product(*choices)]
-    last = tuple([symbol.high or max(_SAMPLES) for symbol in symbols])
+        last.append(symbol.high or max(low, *_SAMPLES))
+    points, last = [*product(*choices)], tuple(last)
     elements = [_count(shape, last) for shape in shapes]
     return [*dict.fromkeys([*points, *([last] if sum(elements) <= _LARGE else [])])]
 
@@ -288,6 +291,7 @@ def _different(symbols: list[Symbol], one: Sequence[int], other: Sequence[int]) 
 
 def _recorded(record: Callable, inputs: list[Tensor], symbols: list[Symbol], point: tuple[int, ...]) -> Program:
     example_sizes = [symbol.size for symbol in symbols]
+    token = for_all_sizes.set(True)
     try:
         return record(inputs)
     except Exception as error:
@@ -296,6 +300,8 @@ def _recorded(record: Callable, inputs: list[Tensor], symbols: list[Symbol], poi
         different = _different(symbols, example_sizes, point)
         sizes = ", ".join(f"{symbol.name} = {size}" for symbol, size in zip(symbols, point))
         raise Violation(different, f"with {sizes}, {_line(error)} raised {type(error).__name__}: {error}") from error
+    finally:
+        for_all_sizes.reset(token)
 
 
 def _line(error: Exception) -> str:

@@ -174,7 +174,7 @@ def _provided(backend: Backend) -> dict[str, object]:
 def _package_version() -> str:
     from .. import __version__
 
-    return __version__.rpartition("+numod.")[2]
+    return str(__version__)
 
 
 def _enter_child() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Self
 
 from ..core.tensor import Tensor
 from .dataloaders import in_order
@@ -22,7 +22,7 @@ class Interpretation:
         self.decoded = decoder_of(learn.loss_func)(self.preds)
 
     @classmethod
-    def from_learner(cls, learn: Any, ds_idx: int = 1, dl: Iterable | None = None) -> Interpretation:
+    def from_learner(cls, learn: Any, ds_idx: int = 1, dl: Iterable | None = None) -> Self:
         """Of `dls[ds_idx]`, or of `dl`."""
         return cls(learn, in_order(learn.dls[ds_idx]) if dl is None else dl)
 

@@ -150,7 +150,7 @@ def _facts(learn: Any) -> list[list[str]]:
     device = learn._model_device()
     optimizer, loss = _names(learn)
     return [
-        ["numod", __version__], ["Python", platform.python_version()], ["system", platform.platform()],
+        ["numod", str(__version__)], ["Python", platform.python_version()], ["system", platform.platform()],
         ["device", str(device)], ["threads", str(threads.get_num_threads())], ["processors", str(os.cpu_count())],
         ["optimizer", optimizer], ["loss", loss], ["compiled", str(bool(learn.compile))],
         ["callbacks", ", ".join(map(repr, learn.ordered_cbs()))], ["written", time.strftime("%Y-%m-%d %H:%M:%S")],

@@ -426,6 +426,11 @@ class CrossMapLRN2d(LocalResponseNorm):
     """LocalResponseNorm for (N, C, H, W) with a symmetric neighbourhood.
 
     For an even `size` the neighbourhood has size - 1 channels, but the sum is still divided by `size`.
+
+    Example:
+
+        >>> nn.CrossMapLRN2d(2)(torch.ones(1, 4, 2, 2)).shape
+        numod.Size([1, 4, 2, 2])
     """
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:

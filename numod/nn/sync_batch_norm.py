@@ -23,6 +23,11 @@ class SyncBatchNorm(_BatchNorm):
     """Batch normalisation of any (N, C, ...) by the statistics of all ranks' batches.
 
     In evaluation, and without a process group of several ranks, it is the same as BatchNorm.
+
+    Example:
+
+        >>> nn.SyncBatchNorm.convert_sync_batchnorm(nn.BatchNorm1d(3))
+        SyncBatchNorm(3, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)
     """
 
     def __init__(

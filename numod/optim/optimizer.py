@@ -39,6 +39,16 @@ class Optimizer(Hooked):
 
     `params` are tensors, (name, tensor) pairs, or dicts that override `defaults`. Raises TypeError and ValueError as
     PyTorch does. Subclasses define `_updates(parameters, group)`.
+
+    Example:
+
+        >>> weight = nn.Parameter(torch.ones(2))
+        >>> optimizer = optim.SGD([weight], lr=0.5)
+        >>> weight.sum().backward()
+        >>> optimizer.step()
+        >>> weight
+        Parameter containing:
+        tensor([0.5000, 0.5000], requires_grad=True)
     """
 
     # whether a step reads settings and counts only in the functions of `_updates` that return its scalars; compiled

@@ -19,7 +19,7 @@ HOMES = {  # PyTorch's path -> numod's, both below numod
     **{
         name: f"paths.{name}"
         for name in (
-            "accelerator compiler cpu functional futures fx hub jit library masked multiprocessing onnx "
+            "accelerator compiler cpu functional futures fx hub jit library masked multiprocessing "
             "quasirandom signal types"
         ).split()
     },
@@ -28,7 +28,7 @@ HOMES = {  # PyTorch's path -> numod's, both below numod
     "_dynamo.utils": "paths.compiler", "_dynamo._trace_wrapped_higher_order_op": "paths.compiler",
     "_dynamo.eval_frame": "paths.compiler", "__config__": "paths.configuration", "storage": "paths.storage",
     "_inductor": "paths.compiler", "_dynamo.config": "graph.config", "_inductor.config": "graph.config",
-    "jit.annotations": "paths.annotations", "_C": "paths.internal", "onnx.symbolic_helper": "paths.onnx",
+    "jit.annotations": "paths.annotations", "_C": "paths.internal",
     "signal.windows": "paths.windows",
     **{f"optim.{name}": "optim.adaptive" for name in _ADAPTIVE}, "optim.adamw": "optim.adam", "_tensor": "core.tensor",
     "return_types": "core.return_types", "overrides": "core.overrides", "autograd.grad_mode": "autograd.modes",

@@ -197,14 +197,18 @@ def _table(
     if len(texts) > 1:
         # leave room for the text columns
         columns = [column for column in columns if column[0] not in ("self %", "mean", "self mem")]
+    longest = min(max((len(row.name) for row in rows), default=0), name_width)
+    for spare in ("mean", "self %"):  # they follow from other columns; whole names are worth more
+        if len(texts) == 1 and _room(texts, columns) < longest:
+            columns = [column for column in columns if column[0] != spare]
     return _laid_out(rows, texts, columns, header, f"Self CPU time total: {as_text(everything.self_cpu_time_total)}")
 
 
 def _laid_out(rows: list, texts: list, columns: list, header: str | None, footer: str) -> str:
     """Lines with text columns on the left, truncated to the available width, and numbers on the right."""
-    left = WIDTH - sum(width + 2 for _, width, _ in columns) - 2 * (len(texts) - 1)
     shares = _share(
-        left, [min(limit, max([len(title), *(len(text(row)) for row in rows)])) for title, limit, text in texts]
+        _room(texts, columns),
+        [min(limit, max([len(title), *(len(text(row)) for row in rows)])) for title, limit, text in texts],
     )
     line = "  ".join(
         [
@@ -215,10 +219,17 @@ def _laid_out(rows: list, texts: list, columns: list, header: str | None, footer
     rule = "-" * len(line)
     body = []
     for row in rows:
-        words = [_cut(text(row), share).ljust(share) for (_, _, text), share in zip(texts, shares)]
+        # kernels differ in the last characters of their names
+        ends = [8] + [0] * len(texts)
+        words = [_cut(text(row), share, end).ljust(share) for (_, _, text), share, end in zip(texts, shares, ends)]
         body.append("  ".join([*words, *(value(row).rjust(width) for _, width, value in columns)]))
 
     return "\n".join([*([header] if header else []), rule, line, rule, *body, rule, footer, ""])
+
+
+def _room(texts: list, columns: list) -> int:
+    """The width that the columns of numbers leave to the text columns."""
+    return WIDTH - sum(width + 2 for _, width, _ in columns) - 2 * (len(texts) - 1)
 
 
 def _share(left: int, wanted: list[int]) -> list[int]:
@@ -230,8 +241,10 @@ def _share(left: int, wanted: list[int]) -> list[int]:
     return shares
 
 
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: max(width - 3, 0)] + "..."
+def _cut(text: str, width: int, end: int = 0) -> str:
+    """At most `width` characters: the first and, if there is room, the last `end`."""
+    end = min(end, width // 3)
+    return text if len(text) <= width else f"{text[: max(width - 3 - end, 0)]}...{text[len(text) - end :]}"
 
 
 def _short(stack: Iterable[str]) -> str:

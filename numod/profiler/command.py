@@ -1,4 +1,7 @@
-"""`python -m numod profile script.py`: run a script under the profiler; write a table, an HTML page and a trace."""
+"""`python -m numod profile script.py`: run a script under the profiler; write a table, an HTML page and a trace.
+
+`python -m numod profile --compare BEFORE AFTER` compares two such traces.
+"""
 
 from __future__ import annotations
 
@@ -48,18 +51,43 @@ def add_command(commands: argparse._SubParsersAction) -> None:
         action="store_false",
         help="do not record lines of code, which is the largest overhead",
     )
-    parser.add_argument("script", help="a Python file")
+    parser.add_argument(
+        "--compare",
+        metavar=("BEFORE", "AFTER"),
+        nargs=2,
+        help="two traces NAME.trace.json: what got slower, by module and kernel; no script is run",
+    )
+    parser.add_argument("script", nargs="?", help="a Python file")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of the script")
     parser.set_defaults(run=_run)
 
 
 def _run(options: argparse.Namespace) -> int:
+    return _compare(*options.compare, options.rows) if options.compare else _profile(options)
+
+
+def _compare(before: str, after: str, rows: int) -> int:
+    from .compare import read_trace, report
+
+    try:
+        for table in report(read_trace(before), read_trace(after), rows):
+            print(table)
+    except (OSError, ValueError) as error:
+        print(f"profile: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _profile(options: argparse.Namespace) -> int:
     from .jit_dump import JitDump
     from .perf_map import write_perf_map
     from .profile import profile
     from .report import kinds, lines, modules
     from .script import run_script
 
+    if options.script is None:
+        print("profile: expected a script, or --compare BEFORE AFTER", file=sys.stderr)
+        return 2
     name = options.output or f"{os.path.splitext(os.path.basename(options.script))[0]}_profile"
     problem = _problem(options.script, options.sort, os.path.dirname(os.path.abspath(name)))
     if problem:
@@ -71,7 +99,7 @@ def _run(options: argparse.Namespace) -> int:
     events = prof.events()
     print(prof.key_averages().table(sort_by=options.sort, row_limit=options.rows))
     print(_table("module", "class", [(*row[:3], row[4], row[6]) for row in modules(events)], options.rows))
-    print(_table("line", "function", [row[:5] for row in lines(events)], options.rows))
+    print(_table("line", "text", [(row[0], row[6] or row[1], *row[2:5]) for row in lines(events)], options.rows, 28))
     print("  ".join(f"{kind} {time_text(time)}" for kind, time in kinds(events) if time))
     print(f"threads: {prof.sharing()}\n")
     prof.export_html(f"{name}.html", title=f"{options.script}: where its time goes")
@@ -94,20 +122,20 @@ def _problem(script: str, column: str, folder: str) -> str:
     return "" if os.path.isdir(folder) and os.access(folder, os.W_OK) else f"cannot write to {folder}; give --output"
 
 
-def _table(title: str, kind: str, rows: list[tuple], limit: int) -> str:
+def _table(title: str, kind: str, rows: list[tuple], limit: int, width: int = 47) -> str:
     """A table of rows (name, kind, calls, forward time, backward time), longest first.
 
-    A module's times exclude its submodules.
+    A module's times exclude its submodules. The names have `width` columns, with the kinds 68.
     """
     rows = sorted(rows, key=lambda row: -row[3] - row[4])[:limit]
     table = [(title, kind, "calls", "forward", "backward")]
     table += [
-        (_end(name, 46), str(kind)[:20], str(calls), time_text(forward), time_text(backward))
+        (_end(name, width - 1), str(kind)[: 67 - width], str(calls), time_text(forward), time_text(backward))
         for name, kind, calls, forward, backward in rows
     ]
     return (
         "\n".join(
-            f"{name:<47}{kind:<21}{calls:>7}{forward:>12}{backward:>12}".rstrip()
+            f"{name:<{width}}{kind:<{68 - width}}{calls:>7}{forward:>12}{backward:>12}".rstrip()
             for name, kind, calls, forward, backward in table
         )
         + "\n"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from ..device import compiler
-from ..kernel import build
+from ..device import compiler, signals
+from ..kernel import bind, build
 from .exchange import Exchange
 
 
@@ -29,23 +29,25 @@ def watch_compiler(exchange: Exchange, note: Callable, clock: Callable, passes: 
         return make
 
     exchange.replace(build, "_make", watch_make)
-    exchange.replace(build, "build", lambda plain: _after_import(plain, note, clock))
+    for module, name in ((build, "build"), (bind, "_built")):  # the text of a kernel already needs Numba
+        exchange.replace(module, name, lambda plain: _after_import(plain, note, clock))
 
 
 def _after_import(plain: Callable, note: Callable, clock: Callable) -> Callable:
     """Record the import of Numba and the initialization of its compiler as a slice, not as part of the first kernel."""
 
-    def build(*arguments: object, **kwargs: object) -> object:
+    def watched(*arguments: object, **kwargs: object) -> object:
         if "numba" not in sys.modules:
             start = clock()
-            from numba.core.registry import cpu_target
+            with signals.waiting():
+                from numba.core.registry import cpu_target
 
-            cpu_target.typing_context.refresh()
-            cpu_target.target_context.refresh()
+                cpu_target.typing_context.refresh()
+                cpu_target.target_context.refresh()
             note(start, "import", "import numba", None)
         return plain(*arguments, **kwargs)
 
-    return build
+    return watched
 
 
 def _watch_numba(exchange: Exchange, note: Callable, clock: Callable) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import linecache
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,6 +24,7 @@ _KINDS = {  # kinds of time in display order; each sums up the self time of thes
     "dispatch": ("op", "item", "node", "backward", "optimizer", "compiled"), "planning": ("plan",),
     "kernels": ("kernel",), "compiling": ("compile", "pass"), "loading": ("load", "import"), "data": ("data",),
 }  # fmt: skip
+_KIND_OF = {category: kind for kind, categories in _KINDS.items() for category in categories}
 _LIMIT = 50_000  # maximum number of slices in the timeline; the tables count all
 _PATIENCE = 10.0  # time limit in seconds for compiling kernels again for their machine code
 
@@ -61,7 +63,7 @@ def describe(prof: profile, title: str, assembly: int) -> dict[str, Any]:
         "kinds": kinds(events),
         "averages": _averages(events.key_averages()), "slices": _slices(events[:_LIMIT], begin),
         "left_out": max(len(events) - _LIMIT, 0),
-        "flame": _flame(events),
+        "flame": _flame(events), "steps": steps(events, begin),
         "modules": modules(events), "lines": lines(events), "memory": _memory(prof, begin),
         "machine": [limits.gflops, limits.cache_gbs, limits.shared_gbs, limits.memory_gbs],
         "kernels": list(_kernels(kernels, assembly)),
@@ -75,9 +77,8 @@ def describe(prof: profile, title: str, assembly: int) -> dict[str, Any]:
 def kinds(events: Iterable[Event]) -> list[tuple[str, float]]:
     """Self time by kind."""
     totals = dict.fromkeys(_KINDS, 0.0)
-    home = {category: kind for kind, categories in _KINDS.items() for category in categories}
     for event in events:
-        totals[home[_category(event)]] += event.self_cpu_time_total
+        totals[_KIND_OF[_category(event)]] += event.self_cpu_time_total
     return list(totals.items())
 
 
@@ -201,18 +202,38 @@ def modules(events: Sequence[Event]) -> list[list]:
 def lines(events: Sequence[Event]) -> list[list]:
     """Table by line of the user's code, longest time first. Needs with_stack.
 
-    Columns: line, function, ops, their time, time of their gradients, first calls. First calls are one-time work:
-    planning, compiling, loading. The other times exclude it.
+    Columns: line, function, ops, their time, time of their gradients, first calls, text of the line. First calls are
+    one-time work: planning, compiling, loading. The other times exclude it.
     """
     rows: dict[str, list] = {}
     for event in events:
         if event.category in ("op", "node") and event.stack and not _inside_op(event):
             line, _, function = event.stack[0].partition(": ")
-            row = rows.setdefault(line, [line, function, 0, 0.0, 0.0, 0.0])
+            row = rows.setdefault(line, [line, function, 0, 0.0, 0.0, 0.0, _text_of(line)])
             row[2] += event.category == "op"
             row[4 if event.category == "node" else 3] += _steady(event)
             row[5] += _first_calls(event)
     return sorted(rows.values(), key=lambda row: -row[3] - row[4])
+
+
+def _text_of(line: str) -> str:
+    """The text of a line `file(number)`; "" where the file is not there."""
+    file, _, number = line.removesuffix(")").rpartition("(")
+    return linecache.getline(file, int(number)).strip() if number.isdecimal() else ""
+
+
+def steps(events: Sequence[Event], begin: int) -> list[list]:
+    """Table of the steps (`profile.step()`) in order of time: name, start, time, and the time of each kind in it."""
+    rows = {event.id: [event.name, (event.start - begin) / 1e3, event.cpu_time_total, {}] for event in events
+        if event.category == "step"}  # fmt: skip
+    for event in events:
+        step: Event | None = event
+        while step is not None and step.id not in rows:
+            step = step.cpu_parent
+        if step is not None:
+            times, kind = rows[step.id][3], _KIND_OF[_category(event)]
+            times[kind] = times.get(kind, 0.0) + event.self_cpu_time_total
+    return list(rows.values())
 
 
 def _first_calls(event: Event) -> float:

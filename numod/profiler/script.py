@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import runpy
 import sys
-import traceback
 from contextlib import AbstractContextManager
+
+from .. import tracebacks
 
 
 def run_script(path: str, arguments: list[str], context: AbstractContextManager) -> int:
@@ -35,7 +36,7 @@ def run_script(path: str, arguments: list[str], context: AbstractContextManager)
         frames = error.__traceback__
         while frames is not None and frames.tb_frame.f_code.co_filename != path:
             frames = frames.tb_next  # skip numod's own frames
-        traceback.print_exception(error.with_traceback(frames))
+        tracebacks.print_exception(error.with_traceback(frames))
         return 1
     finally:
         sys.argv, sys.path[0] = before

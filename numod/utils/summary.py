@@ -64,6 +64,11 @@ class Layer:
         value = getattr(self, column)
         return "--" if value is None else str(value)
 
+    def as_dict(self) -> dict[str, Any]:
+        """The layer without its children, for JSON."""
+        names = "name", "depth", "parameters", "trainable", "input_size", "output_size", "output_bytes", "mult_adds"
+        return {"type": type(self.module).__name__, **{name: getattr(self, name) for name in names}}
+
 
 @dataclass
 class ModelStatistics:
@@ -88,12 +93,21 @@ class ModelStatistics:
         """All layers, parents before children."""
         return list(_walk(self.root))
 
-    def __repr__(self) -> str:
-        rows = [("Layer (type:depth-idx)", *(_COLUMNS[column] for column in self.columns))]
-        rows += [
+    def as_dict(self) -> dict[str, Any]:
+        """The totals, and the layers down to `depth` as a list of dicts, for JSON."""
+        layers = [layer.as_dict() for layer in self.summary_list if layer.depth <= self.depth]
+        sizes = "total_params", "trainable_params", "total_mult_adds", "total_input", "total_output_bytes"
+        return {**{name: getattr(self, name) for name in (*sizes, "total_param_bytes")}, "layers": layers}
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        """The table's head and its rows."""
+        return [("Layer (type:depth-idx)", *(_COLUMNS[column] for column in self.columns))] + [
             (label, *(layer.text(column) for column in self.columns))
             for label, layer in self._labelled(self.root, "", "")
         ]
+
+    def __repr__(self) -> str:
+        rows = self._rows()
         widths = [max(len(row[k]) for row in rows) + 4 for k in range(len(rows[0]))]
         lines = ["".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
         rule = "=" * sum(widths)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import numod as torch
@@ -161,3 +162,12 @@ def test_a_file_of_version_1_loads() -> None:
     got = captured.module()(torch.ones(1, 2))
     assert torch.allclose(got, torch.tensor([[-0.46211716532707214, 0.9918597340583801]]), atol=1e-6)
     assert [*captured.state_dict] == ["0.weight", "0.bias"] and captured.input_names == ("input",)
+
+
+def test_a_network_of_version_1_gives_what_it_gave() -> None:
+    # its file names some fifty ops: convolution, norms, LSTM, attention, topk, scans; a renamed op breaks it
+    folder = Path(__file__).parent / "data"
+    captured, stored = load(folder / "network-1.pt2"), np.load(folder / "network-1.npz")
+    results = captured.module()(torch.tensor(stored["ids"]), torch.tensor(stored["s"]))
+    for k, result in enumerate(results):
+        np.testing.assert_allclose(result.numpy(), stored[f"out{k}"], rtol=1e-5, atol=1e-6)

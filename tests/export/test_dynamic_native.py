@@ -160,6 +160,32 @@ def test_a_training_step_takes_any_batch(tmp_path: Path) -> None:
         np.testing.assert_allclose(network.run(x.numpy(), y.numpy()), step(x, y).numpy(), rtol=1e-4)
 
 
+class Recurrent(nn.Module):
+    """A convolution, a recurrent layer and causal attention, whose sizes come from `x.shape`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding, self.conv, self.norm = nn.Embedding(9, 4), nn.Conv1d(4, 8, 3, padding=1), nn.BatchNorm1d(8)
+        self.lstm, self.head = nn.LSTM(8, 8, batch_first=True), nn.Linear(8, 3)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        batch, length = ids.shape
+        x = torch.relu(self.norm(self.conv(self.embedding(ids).transpose(1, 2)))).transpose(1, 2)
+        heads = self.lstm(x)[0].view(batch, length, 2, 4).transpose(1, 2)
+        x = nn.functional.scaled_dot_product_attention(heads, heads, heads, is_causal=True)
+        return self.head(x.transpose(1, 2).reshape(batch, length, 8))
+
+
+def test_a_network_of_many_kinds_of_layers_takes_any_batch_of_tensors(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    net = Recurrent().eval()
+    captured = export(net, (torch.randint(0, 9, (3, 6)),), dynamic_shapes=({0: Dim("batch", min=1, max=3)},))
+    network = load_native(aot_compile(captured, tmp_path, targets=("native",)).folder)
+    for batch in (1, 2, 3):
+        ids = torch.randint(0, 9, (batch, 6))
+        np.testing.assert_allclose(network.run(ids), net(ids).detach().numpy(), rtol=1e-5, atol=1e-6)
+
+
 def test_a_deep_network_finds_its_constants(tmp_path: Path) -> None:
     net = nn.Sequential(*[layer for _ in range(8) for layer in (nn.Linear(12, 12), nn.Tanh())])
     x = torch.randn(2, 12)

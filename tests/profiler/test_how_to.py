@@ -30,10 +30,10 @@ def test_the_commands_find_the_slow_spot_and_that_it_is_gone(tmp_path: Path) -> 
     )
     module, line = first_rows(tmp_path)
     assert module[:3] == ["net.1", "RowNorm", "10"]
-    assert line[0].endswith("slow.py(9)") and line[1] == "forward"
+    assert line[0].endswith("slow.py(9)") and "row.norm()" in line
     _, pattern, replacement = (
         re.search(r"^\$ sed -i '(s\|.*\|)' slow\.py$", PAGE, re.MULTILINE)[1].strip("|").split("|")
     )
     script.write_text(re.sub(pattern, replacement, script.read_text(encoding="utf-8")), encoding="utf-8")
     _, after = first_rows(tmp_path)
-    assert int(after[2]) < int(line[2]) / 40
+    assert int(after[-3]) < int(line[-3]) / 40

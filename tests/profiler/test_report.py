@@ -33,6 +33,7 @@ def profiled() -> profile:
             optimizer.zero_grad()
             F.cross_entropy(net(x), y).backward()
             optimizer.step()
+            prof.step()
     return prof
 
 
@@ -86,6 +87,15 @@ def test_modules_hold_the_modules_in_them(profiled: profile, page: Path) -> None
     assert modules["net"][8] == sum(event.flops for event in profiled.events() if event.module)
 
 
+def test_steps_have_their_time_by_kind(profiled: profile, page: Path) -> None:
+    rows = data_of(page)["steps"]
+    assert [row[0] for row in rows] == [f"ProfilerStep#{k}" for k in range(4)]
+    events = {event.name: event for event in profiled.events() if event.category == "step"}
+    for name, _, length, kinds in rows[:3]:
+        assert length == events[name].cpu_time_total and kinds["kernels"] > 0
+        assert sum(kinds.values()) <= length + 1e-3
+
+
 def test_the_flame_graph_adds_up(page: Path) -> None:
     rows = data_of(page)["flame"]
     assert [row[0] for row in rows if row[2] == 0] == ["profile"]
@@ -118,6 +128,15 @@ press("n"); const first = at("slice").textContent;
 press("d"); const inner = at("slice").textContent;
 press("+"); press("ArrowRight"); press("0"); press("u"); const outer = at("slice").textContent;
 at("find").value = "linear"; at("find").dispatchEvent(new Event("input"));
+const hits = at("hits").textContent;
+at("find").dispatchEvent(new KeyboardEvent("keydown", {key: "Enter"})); const hit = at("slice").textContent;
+at("find").dispatchEvent(new KeyboardEvent("keydown", {key: "Enter"})); const next = at("hits").textContent;
+at("slices").dispatchEvent(new PointerEvent("pointermove", {clientX: at("slices").getBoundingClientRect().left + 40, clientY: at("slices").getBoundingClientRect().top + 30}));
+const hover = at("tip").textContent;
+const theme = document.documentElement.dataset.theme; at("theme").click(); const other = document.documentElement.dataset.theme;
+const focus = document.activeElement.id;
+location.hash = "#modules"; at("modules").scrollIntoView();
+const covered = document.querySelector("#modules h2").getBoundingClientRect().top < document.querySelector("nav").getBoundingClientRect().bottom;
 at("more").click();
 document.querySelectorAll("#averages th button")[4].click();
 document.getElementById("kernel-0").open = true;
@@ -132,15 +151,17 @@ const openCode = async () => {
     said: document.querySelector("#kernel-0 [aria-live]").textContent})));
 };
 openCode();
-document.body.append(element("pre", {id: "probe"}, JSON.stringify({first, inner, outer, hits: at("hits").textContent, focus: document.activeElement.id})));
+document.body.append(element("pre", {id: "probe"}, JSON.stringify({first, inner, outer, hits, hit, next, hover, theme, other, covered, wide: document.documentElement.scrollWidth > innerWidth, focus})));
 </script>
 """
 
 
 @pytest.mark.browser
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium")
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_a_browser_draws_it_and_its_keys_work(profiled: profile, page: Path, tmp_path: Path, dark: bool) -> None:
+@pytest.mark.parametrize("dark, width", [(False, 1280), (True, 500)], ids=["light", "dark_and_narrow"])
+def test_a_browser_draws_it_and_its_keys_work(
+    profiled: profile, page: Path, tmp_path: Path, dark: bool, width: int
+) -> None:
     probed = tmp_path / "page.html"
     probed.write_text(page.read_text(encoding="utf-8").replace("</body>", PROBE + "</body>"), encoding="utf-8")
     flags = (
@@ -152,6 +173,7 @@ def test_a_browser_draws_it_and_its_keys_work(profiled: profile, page: Path, tmp
         *flags.split(),
         *(["--force-dark-mode"] if dark else []),
         f"--user-data-dir={tmp_path / 'user'}",
+        f"--window-size={width},900",
         "--enable-logging=stderr",
         "--virtual-time-budget=4000",
     ]
@@ -172,6 +194,9 @@ def test_a_browser_draws_it_and_its_keys_work(profiled: profile, page: Path, tmp
     probe = json.loads(re.search(r'<pre id="probe">(.*?)</pre>', text)[1].replace("&amp;", "&"))
     assert probe["first"].startswith("profile: ") and probe["outer"] == probe["first"] != probe["inner"]
     assert probe["hits"].endswith(" slices") and probe["focus"] == "slices"
+    assert "linear" in probe["hit"].lower() and probe["next"] == f"2 of {probe['hits']}"
+    assert probe["hover"].startswith("profile: ") and not probe["covered"] and not probe["wide"]
+    assert (probe["theme"], probe["other"]) == (("dark", "light") if dark else ("light", "dark"))
 
 
 def test_the_command_profiles_a_script_with_its_arguments(tmp_path: Path) -> None:
@@ -204,6 +229,7 @@ def test_the_command_profiles_a_script_with_its_arguments(tmp_path: Path) -> Non
 def test_lines_have_the_time_of_their_ops_and_gradients(profiled: profile, page: Path) -> None:
     rows = data_of(page)["lines"]
     assert all("test_report.py(" in row[0] for row in rows) and {row[1] for row in rows} == {"profiled"}
+    assert {"optimizer.step()", "F.cross_entropy(net(x), y).backward()"} <= {row[6] for row in rows}
     gradients = [event for event in profiled.events() if event.category == "node"]
     inner = [cpu_child for gradient in gradients for cpu_child in gradient.cpu_children if cpu_child.category == "op"]
     first = sum(

@@ -345,5 +345,11 @@ Tensor._construct = classmethod(_construct)
 def scalar_tensor(
     s: float, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False
 ) -> Tensor:
-    """A zero-dimensional tensor."""
+    """A zero-dimensional tensor.
+
+    Example:
+
+        >>> torch.scalar_tensor(3.5)
+        tensor(3.5000)
+    """
     return full((), s, dtype=dtype or dtypes.get_default_dtype(), device=device, requires_grad=requires_grad)

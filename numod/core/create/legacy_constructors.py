@@ -30,10 +30,17 @@ class _Constructor(type):
         return f"<class '{cls.__module__}.{cls.__name__}'>"
 
 
+def _text(kind: dtypes.DType, device: str) -> str:
+    """The docstring of a constructor, with an example on the CPU."""
+    text = f"Tensors of {kind} on {device}: of a size, uninitialised, or of values."
+    example = f">>> torch.{kind.short}Tensor([1, 0]).dtype\n    {kind}"
+    return f"{text}\n\nExample:\n\n    {example}\n" if device == "cpu" else text
+
+
 def _constructors(device: str, module: str) -> list[_Constructor]:
     return [
         _Constructor(f"{kind.short}Tensor", (),
-            {"dtype": kind, "device": device, "__module__": module, "__doc__": f"Tensors of {kind} on {device}."})
+            {"dtype": kind, "device": device, "__module__": module, "__doc__": _text(kind, device)})
         for kind in dtypes.ALL.values() if not kind.is_complex
     ]  # fmt: skip
 

@@ -181,12 +181,24 @@ def conj_(input: Tensor) -> Tensor:
 
 
 def itself(input: Tensor) -> Tensor:
-    """The tensor: conjugates and negatives are computed at once here, never put off."""
+    """The tensor: conjugates and negatives are computed at once here, never put off.
+
+    Example:
+
+        >>> torch.resolve_conj(torch.tensor([1 + 2j]).conj())
+        tensor([1.-2.j])
+    """
     return input
 
 
 def is_false(input: Tensor) -> bool:
-    """False: conjugates and negatives are computed at once here, never put off."""
+    """False: conjugates and negatives are computed at once here, never put off.
+
+    Example:
+
+        >>> torch.is_conj(torch.tensor([1j]).conj())
+        False
+    """
     return False
 
 
@@ -213,7 +225,13 @@ def isreal(input: Tensor) -> Tensor:
 
 
 def vdot(input: Tensor, other: Tensor) -> Tensor:
-    """The product of two vectors, the first conjugated."""
+    """The product of two vectors, the first conjugated.
+
+    Example:
+
+        >>> torch.vdot(torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0]))
+        tensor(11.)
+    """
     return dot(conj_(input), other)
 
 

@@ -554,6 +554,11 @@ def to(
     """In another dtype and on another device: to(dtype), to(device), to(device, dtype), to(other).
 
     Itself where nothing changes, unless `copy`.
+
+    Example:
+
+        >>> torch.tensor([1, 2]).to(torch.float32)
+        tensor([1., 2.])
     """
     if len(arguments) == 1 and dtype is device is None and not copy:
         if arguments[0] is input._layout.device or arguments[0] is input._layout.dtype:
@@ -613,14 +618,26 @@ def clone(input: Tensor, *, memory_format: MemoryFormat = preserve_format) -> Te
 
 
 def contiguous(input: Tensor, memory_format: MemoryFormat = contiguous_format) -> Tensor:
-    """The tensor itself if it is dense in row-major order (or in `memory_format`), else a dense copy."""
+    """The tensor itself if it is dense in row-major order (or in `memory_format`), else a dense copy.
+
+    Example:
+
+        >>> torch.ones(2, 3).t().contiguous().stride()
+        (2, 1)
+    """
     if memory_format is not contiguous_format:
         return in_format(input, memory_format)
     return input if lies_dense(input) else apply(t.row_major, (input,))
 
 
 def copy_(self: Tensor, other: Tensor | float, non_blocking: bool = False) -> Tensor:
-    """Fill with `other`, which broadcasts and is converted; returns self."""
+    """Fill with `other`, which broadcasts and is converted; returns self.
+
+    Example:
+
+        >>> torch.zeros(2).copy_(torch.tensor([1, 2]))
+        tensor([1., 2.])
+    """
     if not isinstance(other, Tensor):
         if isinstance(other, Number):
             return self.fill_(other)

@@ -68,7 +68,13 @@ POLYNOMIALS = {
 
 
 def spherical_bessel_j0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """sin(x) / x; 1 at 0, and 0 at infinity."""
+    """sin(x) / x; 1 at 0, and 0 at infinity.
+
+    Example:
+
+        >>> torch.special.spherical_bessel_j0(torch.tensor([0.0, 1.0]))
+        tensor([1.0000, 0.8415])
+    """
     x = input if input.is_floating_point() else to(input, dtypes.get_default_dtype())
     ordinary = (x != 0) & ~t.isinf(x)
     safe = t.where(ordinary, x, 1.0)

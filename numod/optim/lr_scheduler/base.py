@@ -32,6 +32,15 @@ class LRScheduler:
 
     Subclasses define `get_lr()`; `last_epoch` counts the steps. Raises TypeError if `optimizer` is not an Optimizer,
     and KeyError if a schedule is resumed (last_epoch >= 0) without `initial_lr` in a group.
+
+    Example:
+
+        >>> optimizer = optim.SGD([nn.Parameter(torch.ones(1))], lr=1.0)
+        >>> schedule = optim.lr_scheduler.StepLR(optimizer, step_size=1, gamma=0.1)
+        >>> optimizer.step()
+        >>> schedule.step()
+        >>> schedule.get_last_lr()
+        [0.1]
     """
 
     _get_lr_called_within_step = False  # users' `get_lr` methods read it to warn about direct calls

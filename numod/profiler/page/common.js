@@ -4,6 +4,34 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const at = (id) => document.getElementById(id);
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
 
+// ---- the theme: the system's until the reader chooses; pages redraw on `resize`
+
+const system = matchMedia("(prefers-color-scheme: dark)");
+function setTheme(dark) {
+  document.documentElement.dataset.theme = dark ? "dark" : "light";
+  dispatchEvent(new Event("resize"));
+}
+setTheme(system.matches);
+system.addEventListener("change", () => setTheme(system.matches));
+let beforePrint = null;
+addEventListener("beforeprint", () => { beforePrint = document.documentElement.dataset.theme; setTheme(false); });
+addEventListener("afterprint", () => setTheme(beforePrint === "dark"));
+document.querySelector("nav").append(Object.assign(document.createElement("button"), {
+  type: "button", id: "theme", textContent: "◐", title: "Light or dark", onclick: () => setTheme(document.documentElement.dataset.theme !== "dark"),
+}));
+at("theme").setAttribute("aria-label", "Light or dark");
+
+// Draws by `build(width)` into `target`, and again when its width changes, so that text keeps its size.
+function responsive(target, build) {
+  let drawn = 0;
+  const draw = () => {
+    const width = Math.max(target.clientWidth - 2, 320);
+    if (width !== drawn) target.replaceChildren(...build(drawn = width));
+  };
+  addEventListener("resize", draw);
+  draw();
+}
+
 // ---- numbers as text, as the terminal's table writes them
 
 function time(us) {
@@ -60,7 +88,7 @@ function table(target, columns, rows, first, limit) {
 
 // Lines over x and y. `series`: [{name, points: [[x, y]…], color, mark}]. A curve has holes where y is null.
 function curves(series, options) {
-  const {width = 1200, height = 260, log = false, label = "", text = String, across = String, unit = ""} = options;
+  const {width = 1200, height = 260, title = "", log = false, label = "", text = String, across = (x) => String(+x.toPrecision(3)), unit = ""} = options;
   const all = series.flatMap(({points}) => points).filter(([, y]) => y !== null && (!log || y > 0));
   if (!all.length) return element("p", {className: "hint"}, "Nothing was recorded.");
   const scale = (y) => log ? Math.log10(y) : y, ys = all.map(([, y]) => scale(y)), xs = all.map(([x]) => x);
@@ -72,6 +100,7 @@ function curves(series, options) {
     const at = low + (high - low) * k / 4, y = height - 26 - (height - 60) * k / 4;
     made.append(svg("path", {class: "axis", d: `M56 ${y}H${width - 16}`}), svg("text", {class: "soft", x: 50, y: y + 4, "text-anchor": "end"}, text(log ? 10 ** at : at)));
   }
+  if (title) made.append(svg("text", {class: "soft", x: 8, y: 18}, title));
   series.forEach(({name, points, color, mark}, k) => {
     let pen = "M";
     const line = points.map(([x, y]) => {
@@ -84,6 +113,11 @@ function curves(series, options) {
     if (mark) points.filter(([, y]) => y !== null).forEach(([x, y]) => made.append(svg("circle", {cx: X(x), cy: Y(y), r: 3.5, fill: `var(--${color})`}, svg("title", {}, `${name} ${text(y)}`))));
     made.append(svg("rect", {x: width - 150 * (series.length - k), y: 8, width: 11, height: 11, fill: `var(--${color})`}), svg("text", {x: width - 150 * (series.length - k) + 16, y: 18}, name));
   });
-  made.append(svg("text", {class: "soft", x: 56, y: height - 8}, across(left)), svg("text", {class: "soft", x: width - 16, y: height - 8, "text-anchor": "end"}, `${across(right)} ${unit}`));
+  const ticks = right > left ? Math.max(1, Math.floor(width / 200)) : 0;
+  for (let k = 0; k <= ticks; k++) {
+    const x = left + (right - left) * k / Math.max(ticks, 1), last = k === ticks && ticks;
+    made.append(svg("path", {class: "axis", d: `M${X(x)} ${height - 26}v5`}),
+      svg("text", {class: "soft", x: X(x), y: height - 8, "text-anchor": last ? "end" : k ? "middle" : "start"}, across(x) + (last && unit ? ` ${unit}` : "")));
+  }
   return made;
 }

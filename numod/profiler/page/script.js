@@ -135,24 +135,48 @@ function chart(canvas, slices, describe, output) {
     else return;
     event.preventDefault();
   }, {passive: false});
+  const under = (event) => {
+    const place = from + event.offsetX / canvas.clientWidth * span, lane = Math.floor((event.offsetY - AXIS) / ROW), near = span / canvas.clientWidth;
+    return slices.findIndex((each) => each.lane === lane && each.start - near <= place && place <= each.start + each.time + near);
+  };
   let grip = null;
   canvas.addEventListener("pointerdown", (event) => { grip = {x: event.offsetX, from, moved: false}; canvas.setPointerCapture(event.pointerId); });
   canvas.addEventListener("pointermove", (event) => {
-    if (!grip) return;
+    if (!grip) {
+      const k = under(event);
+      return tip(k >= 0 ? describe(slices[k]) : "", event);
+    }
     grip.moved = grip.moved || Math.abs(event.offsetX - grip.x) > 3;
     if (grip.moved) move(grip.from - (event.offsetX - grip.x) / canvas.clientWidth * span, span);
   });
   canvas.addEventListener("pointerup", (event) => {
-    if (grip && !grip.moved) {
-      const place = from + event.offsetX / canvas.clientWidth * span, lane = Math.floor((event.offsetY - AXIS) / ROW), near = span / canvas.clientWidth;
-      choose(slices.findIndex((each) => each.lane === lane && each.start - near <= place && place <= each.start + each.time + near), false);
-    }
+    if (grip && !grip.moved) choose(under(event), false);
     grip = null;
   });
+  canvas.addEventListener("pointerleave", () => tip(""));
   addEventListener("resize", redraw);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
   draw();
-  return {find(text) { wanted = text.toLowerCase(); redraw(); return slices.filter((each) => each.name.toLowerCase().includes(wanted)).length; }};
+  const hit = (each) => each.name.toLowerCase().includes(wanted);
+  return {
+    find(text) { wanted = text.toLowerCase(); redraw(); return slices.filter(hit).length; },
+    next(direction) {  // the hit after the chosen slice, or before it; from the last to the first
+      const hits = slices.map((each, k) => k).filter((k) => hit(slices[k]));
+      const after = direction > 0 ? hits.find((k) => k > chosen) ?? hits[0] : hits.findLast((k) => k < chosen) ?? hits.at(-1);
+      if (after !== undefined) choose(after, true);
+      return hits.indexOf(after) + 1;
+    },
+    show(start, length) { move(start - length * 0.02, length * 1.04); },
+  };
+}
+
+// What is under the pointer.
+function tip(text, event) {
+  const box = at("tip") || document.body.appendChild(element("div", {id: "tip", hidden: true}));
+  box.hidden = !text;
+  box.textContent = text;
+  if (!text) return;
+  box.style.left = Math.max(4, Math.min(event.clientX + 12, innerWidth - box.offsetWidth - 8)) + "px";
+  box.style.top = Math.min(event.clientY + 14, innerHeight - box.offsetHeight - 8) + "px";
 }
 
 function timeline() {
@@ -171,7 +195,23 @@ function timeline() {
     const text = at("find").value, hits = drawn.find(text);
     at("hits").textContent = text ? `${hits} slices` : "";
   });
+  at("find").addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || !at("find").value) return;
+    const hits = drawn.find(at("find").value), number = drawn.next(event.shiftKey ? -1 : 1);
+    at("hits").textContent = `${number} of ${hits} slices`;
+    event.preventDefault();
+  });
+  steps(drawn);
   if (data.left_out) at("hits").textContent = `the first ${rows.length} slices; ${data.left_out} later ones are in the tables only`;
+}
+
+// A row per step, with the time of each kind in it. Its name shows it in the timeline.
+function steps(drawn) {
+  if (!data.steps.length) return at("steps").append(element("p", {className: "hint"}, "No steps: call prof.step() after each step of the program."));
+  const kinds = data.kinds.map(([kind]) => kind).filter((kind) => data.steps.some((row) => row[3][kind]));
+  const columns = [["step", (row) => row[1], (_, row) => element("a", {href: "#timeline", onclick: () => drawn.show(row[1], row[2])}, row[0])], ["time", (row) => row[2], time],
+    ...kinds.map((kind) => [kind, (row) => row[3][kind] || 0, unless0(time)])];
+  table(at("steptable"), columns, data.steps, null);
 }
 
 function flame() {
@@ -194,9 +234,9 @@ function modules() {
 
 function lines() {
   if (!data.lines.length) return at("lines").append(element("p", {className: "hint"}, "Not recorded: profile with with_stack=True."));
-  const columns = [["line", (row) => row[0], (place) => element("span", {title: place}, place.replace(/^.*[/\\]/, ""))], ["function", (row) => row[1]], ["ops", (row) => row[2]], ["forward", (row) => row[3], time], ["backward", (row) => row[4], time],
+  const columns = [["line", (row) => row[0], (place) => element("span", {title: place}, place.replace(/^.*[/\\]/, ""))], ["text", (row) => row[6], (text) => element("span", {className: "source"}, text)], ["function", (row) => row[1]], ["ops", (row) => row[2]], ["forward", (row) => row[3], time], ["backward", (row) => row[4], time],
     ["both", (row) => row[3] + row[4], time], ["first calls", (row) => row[5], unless0(time)]];
-  table(at("linetable"), columns, data.lines, 5, 40);
+  table(at("linetable"), columns, data.lines, 6, 40);
 }
 
 // ---- roofline: operations per byte against operations per second, both logarithmic
@@ -206,7 +246,11 @@ function roofline() {
   at("limits").textContent = `This machine, one thread, measured: ${peak.toFixed(0)} GFLOP/s in products, ${cache.toFixed(0)} GB/s within a core's caches, ${shared.toFixed(0)} in the shared one, ${memory.toFixed(0)} through memory.`;
   const points = data.kernels.filter((each) => each.flops && each.bytes && each.time);
   if (!points.length) return at("roof").append(element("p", {className: "hint"}, "No operations were counted: profile with with_flops=True and with_jit=True."));
-  const W = 900, H = 380, L = 60, B = 40, T = 14, R = 14;
+  responsive(at("roof"), (W) => [roof(points, Math.min(W, 1200))]);
+}
+function roof(points, W) {
+  const [peak, cache, shared, memory] = data.machine;
+  const H = 380, L = 60, B = 40, T = 14, R = 14;
   const xs = points.map((each) => each.flops / each.bytes), ys = points.map((each) => each.gflops);
   const x0 = Math.log10(Math.min(...xs, 0.05)) - 0.2, x1 = Math.log10(Math.max(...xs, peak / memory * 2)) + 0.3;
   const y0 = Math.log10(Math.max(Math.min(...ys), 1e-4)) - 0.3, y1 = Math.log10(Math.max(peak, ...ys)) + 0.2;
@@ -241,7 +285,7 @@ function roofline() {
     if (!free(box)) continue;
     picture.append(svg("text", {x: left ? x - 12 : x + 12, y, "text-anchor": left ? "end" : "start", style: "font-size:11px"}, name));
   }
-  at("roof").append(picture);
+  return picture;
 }
 
 // ---- compiling: a bar per kernel where it was built, with the compiler's passes in it
@@ -249,14 +293,17 @@ function roofline() {
 function waterfall() {
   const all = data.compilations;
   if (!all.length) return at("waterfall").append(element("p", {className: "hint"}, "Every kernel was there already: nothing was compiled or loaded."));
-  const W = 1200, row = 20, label = 300, first = all[0].start, end = Math.max(...all.map((each) => each.start + each.time));
+  responsive(at("waterfall"), (W) => bars(all, W));
+}
+function bars(all, W) {
+  const row = 20, label = W < 700 ? 140 : 300, letters = Math.floor(label / 6.5), first = all[0].start, end = Math.max(...all.map((each) => each.start + each.time));
   const X = (us) => label + (us - first) / Math.max(end - first, 1) * (W - label - 90);
   const tones = [...new Set(all.flatMap((each) => each.passes.map(([name]) => name)))];
   const tone = (name) => `hsl(${(tones.indexOf(name) * 47 + 10) % 360} 52% 50%)`;
   const picture = svg("svg", {viewBox: `0 0 ${W} ${all.length * row + 8}`, role: "img", "aria-label": `${all.length} kernels built in ${time(all.reduce((sum, each) => sum + each.time, 0))}`});
   all.forEach((each, k) => {
     const y = 4 + k * row;
-    picture.append(svg("text", {x: 6, y: y + 14}, each.name.replace(/_([0-9a-f]{6})[0-9a-f]{10}$/, " $1").slice(0, 46)),
+    picture.append(svg("text", {x: 6, y: y + 14}, each.name.replace(/_([0-9a-f]{6})[0-9a-f]{10}$/, " $1").slice(0, letters)),
       svg("rect", {x: X(each.start), y: y + 2, width: Math.max(X(each.start + each.time) - X(each.start), 1), height: row - 5, fill: `var(--${each.category === "load" ? "loading" : "compiling"})`, "fill-opacity": 0.45},
         svg("title", {}, `${each.category}: ${time(each.time)}; ${each.why}`)));
     for (const [name, start, length] of each.passes) picture.append(svg("rect", {x: X(each.start + start), y: y + 2, width: Math.max(X(each.start + start + length) - X(each.start + start), 0.5), height: row - 5, fill: tone(name)}, svg("title", {}, `${name}: ${time(length)}`)));
@@ -266,7 +313,7 @@ function waterfall() {
   all.forEach((each) => each.passes.forEach(([name, , length]) => totals.set(name, (totals.get(name) || 0) + length)));
   const legend = element("div", {id: "passes", className: "hint", style: "display:flex;flex-wrap:wrap;gap:2px 16px;margin-top:8px"});
   [...totals].sort((a, b) => b[1] - a[1]).slice(0, 12).forEach(([name, us]) => legend.append(element("span", {}, element("span", {className: "swatch", style: `background:${tone(name)}`}), `${name} ${time(us)}`)));
-  at("waterfall").append(picture, legend);
+  return [picture, legend];
 }
 
 // ---- kernel pages
@@ -350,10 +397,12 @@ function kernelPages() {
 // ---- memory in use over time
 
 function memoryGraph() {
-  const points = data.memory, most = Math.max(...points.map(([, used]) => used), 1);
+  const points = data.memory, most = points.reduce((most, [, used]) => Math.max(most, used), 1);
   if (!points.length) return at("memorygraph").append(element("p", {className: "hint"}, "Not recorded: profile with profile_memory=True."));
   const steps = points.flatMap(([us, used], k) => k ? [[us, points[k - 1][1]], [us, used]] : [[us, used]]);  // memory is constant between changes
-  at("memorygraph").append(curves([{name: `at most ${bytes(most)}`, points: steps, color: "data"}], {label: `Memory made while profiling, at most ${bytes(most)}`, text: (count) => bytes(Math.round(count)), across: time}));
+  responsive(at("memorygraph"), (width) => [curves([{name: `at most ${bytes(most)}`, points: steps, color: "data"}], {
+    width, title: "in use", label: `Memory made while profiling, at most ${bytes(most)}`, text: (count) => bytes(Math.round(count)), across: time, unit: "since the start",
+  })]);
 }
 
 function openKernel() {

@@ -3,6 +3,8 @@
 import copy
 import math
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -155,6 +157,25 @@ def test_seeds():
     for wrong in (2**64, -(2**63) - 1, "5"):
         with pytest.raises((RuntimeError, TypeError, ValueError)):
             generator.manual_seed(wrong)
+
+
+def test_a_process_without_a_seed_draws_its_own_numbers_and_manual_seed_repeats_them():
+    program = (
+        "import numod as torch; print(torch.initial_seed(), torch.rand(3).tolist()); torch.manual_seed(7); "
+        "print(torch.initial_seed(), torch.rand(3).tolist())"
+    )
+    (seed, seeded_first), (other, seeded_second) = (
+        subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.splitlines()
+        for _ in range(2)
+    )
+    assert seed != other and seeded_first == seeded_second
+
+
+def test_a_new_generator_has_pytorchs_default_seed():
+    generator = numod.Generator()
+    assert generator.initial_seed() == 67280421310721
+    assert numod.rand(3, generator=generator).tolist() == numod.rand(3, generator=numod.Generator()).tolist()
+    assert 0 <= generator.seed() < 1 << 53 and generator.initial_seed() != 67280421310721
 
 
 def test_the_initial_seed_is_what_was_given():
