@@ -8,7 +8,8 @@ numbers that change as tensors, then without. A variant runs the version whose c
 the function eagerly and records a new version. Calls that cannot be recorded run eagerly, with a warning that names the
 line, or raise with `fullgraph=True`.
 
-Any number of threads may call a compiled function. One at a time records (`turn`); others that find no version wait.
+Any number of threads may call a compiled function. One at a time records (`call_lock`);
+others that find no version wait.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from ..notebook import Text
 from .capture.number_arguments import ChangingNumbers, NumberArguments
 from .capture.python_state import StateArguments
 from .capture.recorder import recording
-from .capture.turns import Turn
+from .capture.call_lock import CallLock
 from .guards.state_visitor import Place
 from .ir.program import Program
 from .settings import BACKENDS as BACKENDS
@@ -148,7 +149,7 @@ class Compiled:
         self.name = self.settings.name or getattr(function, "__name__", type(function).__name__).strip("<>")
         self.is_method = isinstance(function, MethodType) and is_module(function.__self__)
         self.is_method = self.is_method and not self._is_outdated()  # a method of the module's class
-        self.turn = Turn()
+        self.call_lock = CallLock()
         self.has_warned = False
         self.changing_numbers: ChangingNumbers | None = ChangingNumbers()  # None: numbers are constants of programs
         # Threads read this without a lock: it is replaced, never changed. The last one passes numbers as they are.

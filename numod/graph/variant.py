@@ -19,7 +19,7 @@ from .capture.capture import record
 from .capture.grad_state import SAME_MEMORY
 from .capture.number_arguments import NumberArguments
 from .capture.python_state import StateArguments
-from .capture.turns import Turn
+from .capture.call_lock import CallLock
 from .guards.build import build_guards
 from .guards.cache_key import describe
 from .guards.state_visitor import Place
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 CHANGE_LIMIT = 8  # calls that change Python in different ways, or additions of state, after which recording stops
 _PACKAGE = str(Path(__file__).parent.parent)
-_lazy_scalars_in_places = Turn()  # recordings that put lazy scalars where other functions may read them
+_lazy_scalars_in_places = CallLock()  # recordings that put lazy scalars where other functions may read them
 
 
 class NoResult(Enum):
@@ -66,7 +66,7 @@ class Variant:
         state: StateArguments | None = None,
         recorded: int = 0,
     ) -> None:
-        self.compiled, self.turn = compiled, compiled.turn
+        self.compiled, self.call_lock = compiled, compiled.call_lock
         self.numbers, self.state = numbers, state
         self.versions = Versions(compiled.settings, recorded)
         self.refused = ""  # why nothing more is recorded
@@ -102,8 +102,8 @@ class Variant:
 
     def _run_with_state(self, passed_args: tuple, passed_kwargs: dict, args: tuple, kwargs: dict) -> Any:
         """Run with the state as arguments, and store the new state. One thread at a time."""
-        turn = self.turn.take()
-        if turn is None:
+        lock = self.call_lock.acquire()
+        if lock is None:
             return EAGER
         try:
             if self not in self.compiled.variants:
@@ -120,7 +120,7 @@ class Variant:
             self.state.store(new_values, outputs, [version.snapshot for version in self.versions])
             return outputs
         finally:
-            turn.release()
+            lock.release()
 
     def look_up(self, *args: Any, **kwargs: Any) -> Any:
         """Run the version that fits; return a Miss if there is none."""
@@ -157,8 +157,8 @@ class Variant:
 
     def _record(self, miss: Miss, passed_args: tuple, passed_kwargs: dict, args: tuple, kwargs: dict) -> Any:
         """Run eagerly and record a version, if the limits allow one."""
-        with self.turn.taken() as is_taken:
-            if not is_taken or self.refused:
+        with self.call_lock.locked() as is_locked:
+            if not is_locked or self.refused:
                 return EAGER
             compiled = self.compiled
             is_outdated = miss.variants is not compiled.variants or miss.versions is not self.versions.by_key
@@ -175,8 +175,8 @@ class Variant:
 
     def _record_version(self, miss: Miss, form: Form, counts: bool, args: tuple, kwargs: dict) -> Any:
         compiled = self.compiled
-        with nullcontext(True) if self.is_plain else _lazy_scalars_in_places.taken() as is_taken:
-            if not is_taken:
+        with nullcontext(True) if self.is_plain else _lazy_scalars_in_places.locked() as is_locked:
+            if not is_locked:
                 return EAGER
             recording = record(
                 self.wrapped,
@@ -247,8 +247,8 @@ class Variant:
 
     def _pass_gradients(self, places: list[Place]) -> NoResult:
         """Pass these gradients as arguments from the next call on."""
-        with self.turn.taken() as is_taken:
-            if is_taken and self in self.compiled.variants:
+        with self.call_lock.locked() as is_locked:
+            if is_locked and self in self.compiled.variants:
                 self.compiled.add_state(self, places)
         return EAGER
 

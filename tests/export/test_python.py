@@ -140,7 +140,7 @@ def test_threads_share_a_network(written: tuple) -> None:
 
 
 @compiles
-@pytest.mark.parametrize("place, value, error, text", [
+@pytest.mark.parametrize("position, value, error, text", [
     (0, [[1.0, 2.0, 3.0]], ValueError, r"x must have the shape \(2, 3\), got 1 items in the place of 2 items"),
     (0, [[1.0, 2.0], [3.0, 4.0]], ValueError, "got 2 items in the place of 3 items"),
     (0, [1.0, 2.0], ValueError, "got 1.0 in the place of 3 items"),

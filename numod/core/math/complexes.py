@@ -117,7 +117,7 @@ def _copied(
 def _recording() -> bool:
     """Whether a program is being recorded: it has no memory of two dtypes, so views are copies there."""
     return bool(dispatch.listeners) and any(
-        hasattr(active_listener, "copied") for active_listener in dispatch.active_listeners()
+        hasattr(active_listener, "view_copied") for active_listener in dispatch.active_listeners()
     )
 
 

@@ -29,7 +29,7 @@ from .grad_state import Gradients
 from .python_state import changed_places
 from .recorded_call import RecordedCall
 from .trace import finish
-from .turns import is_disturbed
+from .call_lock import is_disturbed
 
 _OWN_HOOKS = tuple(
     f"self.{name}" for name in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")

@@ -12,7 +12,7 @@ from typing import Any
 from ...core import changes
 from ...core.tensor import Tensor
 from ...device import Storage
-from ..capture.turns import is_disturbed
+from ..capture.call_lock import is_disturbed
 from ..values.kinds import is_simple
 from .guard import SPACE, Guard, Setting, equal, strongly, weakly
 from .state_visitor import CONTAINERS, Entry, Place, StateVisitor

@@ -1,4 +1,4 @@
-"""Compiled functions whose recording other threads disturb: turns, what others see meanwhile, and what is left for the
+"""Compiled functions whose recording other threads disturb: the lock, what others see meanwhile, and what is left for the
 next call.
 
 What a function tells its test goes into queues in C, which guards do not look into.
@@ -19,7 +19,7 @@ from pairs import equal
 import numod
 from numod import nn
 from numod.graph.guards import snapshot as guards
-from numod.graph.capture import turns
+from numod.graph.capture import call_lock
 
 ONES = numod.ones(3)
 # a module that is imported when it is first used; a recording would wait for that
@@ -148,7 +148,7 @@ def test_a_recording_that_meets_anothers_number_is_made_again() -> None:
 
 
 def test_a_function_may_wait_for_a_thread_that_calls_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "PATIENCE", 0.05)
+    monkeypatch.setattr(call_lock, "TIMEOUT", 0.05)
     with Other(lambda: compiled(numod.full((3,), 2.0)).tolist()) as other:
         compiled = numod.compile(disturbed(lambda x: x + 1, other.begin, other.wait))
         assert [compiled(ONES).tolist() for _ in range(3)] == [[2.0] * 3] * 3 and compiled.recorded == 1
@@ -165,7 +165,7 @@ def test_threads_that_wait_for_a_recording_use_it() -> None:
 
     compiled = numod.compile(function)
     other = threading.Thread(target=lambda: compiled(ONES))
-    with compiled.turn.taken():
+    with compiled.call_lock.locked():
         other.start()
         compiled(ONES)
     other.join()
