@@ -97,6 +97,7 @@ globals().update(
 )
 
 from . import cuda, fft, linalg, nn, special
+from .core import neighbours as _neighbours
 from .nn.functional import (
     adaptive_avg_pool1d,
     alpha_dropout,
@@ -254,3 +255,4 @@ def __dir__() -> list[str]:
 
 
 _tracebacks.install()
+_neighbours.install()
