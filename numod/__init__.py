@@ -35,7 +35,7 @@ from .core.create.random import (
 )
 from .device import Size
 from .device.device import Device as device, default_device as get_default_device, set_default_device
-from .errors import OutOfMemoryError, absent as _absent
+from .errors import OutOfMemoryError, absent as _absent, suggestion as _suggestion
 from .device.threads import get_num_threads, set_num_threads
 from .dtypes import (
     bfloat16,
@@ -71,7 +71,7 @@ from .formats import (
 )
 from .graph import compile
 
-bernoulli, multinomial = (_methods.checked(_each.__name__, _each) for _each in (bernoulli, multinomial))
+bernoulli, multinomial = (_methods.checked(_sampler.__name__, _sampler) for _sampler in (bernoulli, multinomial))
 globals().update(_foreach.functions)
 globals().update(_methods.functions)
 newaxis = None
@@ -129,10 +129,12 @@ from .nn.functional import (
     selu,
 )
 
-from .nn.functional import deprecated as _older
+from .nn.functional import deprecated as _deprecated
 
-globals().update({_name: _methods.checked(_name, getattr(_older, _name)) for _name in _older.FUNCTIONS.split()})
-globals().update({_name: _methods.with_out(globals()[_name]) for _name in _older.OUT.split()})
+globals().update(
+    {_name: _methods.checked(_name, getattr(_deprecated, _name)) for _name in _deprecated.FUNCTIONS.split()}
+)
+globals().update({_name: _methods.with_out(globals()[_name]) for _name in _deprecated.OUT.split()})
 
 
 def _give_names(home: object, path: str) -> None:
@@ -166,9 +168,11 @@ _overrides.others += (
     *[kind.forward for kind in (nn.RNNBase, nn.RNNCell, nn.LSTMCell, nn.GRUCell, nn.AdaptiveLogSoftmaxWithLoss)],
 )
 _LATER = {  # imported at first use, so that `import numod` stays fast: a name's module, or the module itself
-    **dict.fromkeys(name for name in (*paths.HOMES, *paths.named.MODULES) if "." not in name and name != "_tensor"),
+    **dict.fromkeys(
+        name for name in (*paths.HOMES, *paths.virtual_modules.MODULES) if "." not in name and name != "_tensor"
+    ),
     **dict.fromkeys(("__future__", "amp", "ao", "backends", "distributed", "distributions", "export", "func", "learner",
-        "optim", "profiler", "random", "serialization", "testing", "utils")),
+        "onnx", "optim", "profiler", "random", "serialization", "testing", "utils")),
     **dict.fromkeys((
         "clear_autocast_cache", "get_autocast_dtype", "is_autocast_cache_enabled", "is_autocast_enabled",
         "set_autocast_cache_enabled", "set_autocast_dtype", "set_autocast_enabled", "get_autocast_cpu_dtype",
@@ -225,6 +229,10 @@ def _check(cond: object, message: object = None) -> None:
 def set_default_tensor_type(t: object) -> None:
     """The default dtype and device by the name or class of an old tensor type, such as `FloatTensor` or
     `cuda.FloatTensor`.
+
+    Example:
+
+        >>> torch.set_default_tensor_type(torch.FloatTensor)
     """
     module, _, name = (t if isinstance(t, str) else f"{t.__module__}.{t.__name__}").rpartition(".")
     set_default_dtype(
@@ -237,7 +245,8 @@ def __getattr__(name: str) -> object:
     if name == "torch":  # files say `torch.torch.Tensor`
         return _modules[__name__]
     if name not in _LATER:
-        raise AttributeError(f"module 'numod' has no attribute '{name}'" + _absent(name))
+        hint = _absent(name) or _suggestion(name, __dir__())
+        raise AttributeError(f"module 'numod' has no attribute '{name}'{hint}", name=name, obj=_modules[__name__])
     from importlib import import_module
 
     home = _LATER[name]

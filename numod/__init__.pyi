@@ -1,7 +1,7 @@
 # Written by tests/stubs.py: signatures of what tables add to this module at import.
-from builtins import bool as _bool, float as _float, int as _int
+from builtins import bool as _bool, complex as _complex, float as _float, int as _int
 from collections.abc import Callable, Sequence
-from typing import Any, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -38,12 +38,12 @@ from . import learner as learner
 from .paths import library as library
 from . import linalg as linalg
 from .paths import masked as masked
-from .paths import other_devices as mps
-from .paths import other_devices as mtia
+from .paths import other_devices as _other_devices
+from .paths import other_devices as _other_devices
 from .paths import multiprocessing as multiprocessing
 from . import nested as nested
 from . import nn as nn
-from .paths import onnx as onnx
+from . import onnx as onnx
 from . import ops as ops
 from . import optim as optim
 from .core import overrides as overrides
@@ -58,10 +58,11 @@ from .paths import signal as signal
 from . import special as special
 from .paths import storage as storage
 from . import testing as testing
+from . import tracebacks as tracebacks
 from .paths import types as types
 from . import utils as utils
 from . import version as version
-from .paths import other_devices as xpu
+from .paths import other_devices as _other_devices
 from .cuda.streams import Event as Event
 from .paths.futures import Future as Future
 from .core.create.random import Generator as Generator
@@ -178,6 +179,7 @@ from .core.create.values import tensor as tensor
 from .core.convert.exchange import to_dlpack as to_dlpack
 from .backends.switches import use_deterministic_algorithms as use_deterministic_algorithms
 from .func.batching import vmap as vmap
+from .version import __version__ as __version__
 
 BFloat16Storage: Any
 BFloat16Tensor: type[Tensor]
@@ -236,6 +238,8 @@ int8: _dtype
 jagged: _layout
 legacy_contiguous_format: _memory_format
 long: _dtype
+mps = _other_devices
+mtia = _other_devices
 nan: _float
 newaxis: None
 per_channel_affine: Any
@@ -261,45 +265,45 @@ uint16: Any
 uint32: Any
 uint64: Any
 uint8: _dtype
-__version__: str
+xpu = _other_devices
 
 def abs(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Absolute value of each element; the magnitude of complex ones."""
 def abs_(input: Tensor) -> Tensor:
-    """In-place `abs`: overwrites the tensor and returns it."""
+    """In-place `abs`: overwrites the tensor and returns it. Absolute value of each element; the magnitude of complex ones."""
 def absolute(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Absolute value of each element; the magnitude of complex ones."""
 def acos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Inverse cosine of each element, in radians; NaN outside [-1, 1]."""
 def acos_(input: Tensor) -> Tensor:
-    """In-place `acos`: overwrites the tensor and returns it."""
+    """In-place `acos`: overwrites the tensor and returns it. Inverse cosine of each element, in radians; NaN outside [-1, 1]."""
 def acosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Inverse hyperbolic cosine of each element; NaN below 1."""
 def acosh_(input: Tensor) -> Tensor:
-    """In-place `acosh`: overwrites the tensor and returns it."""
+    """In-place `acosh`: overwrites the tensor and returns it. Inverse hyperbolic cosine of each element; NaN below 1."""
 def adaptive_avg_pool1d(input: Tensor, output_size: _int | Sequence[_int]) -> Tensor:
     """Means of windows that divide the input evenly into `output_size`; None keeps a size."""
 def adaptive_max_pool1d(input: Tensor, output_size: _int | Sequence[_int]) -> tuple[Tensor, Tensor]:
     """(maxima, indices)."""
-def add(input: Tensor | _float | complex, other: Tensor | _float | complex, *, alpha: _float | complex | None = 1, out: Tensor | None = None) -> Tensor:
+def add(input: Tensor | _float | _complex, other: Tensor | _float | _complex, *, alpha: _float | _complex | None = 1, out: Tensor | None = None) -> Tensor:
     """input + alpha * other. Of masks the union, or with alpha = 0 the input."""
-def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: _float | complex = 1, alpha: _float | complex = 1, out: Tensor | None = None) -> Tensor:
+def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: _float | _complex = 1, alpha: _float | _complex = 1, out: Tensor | None = None) -> Tensor:
     """beta * input + alpha * the sum of batch1 @ batch2 over the batch."""
-def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: _float | complex = 1, out: Tensor | None = None) -> Tensor:
+def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: _float | _complex = 1, out: Tensor | None = None) -> Tensor:
     """`input + value * tensor1 / tensor2`."""
-def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: _float | complex = 1, out: Tensor | None = None) -> Tensor:
+def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: _float | _complex = 1, out: Tensor | None = None) -> Tensor:
     """`input + value * tensor1 * tensor2`."""
 @overload
-def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: _float | complex = 1, alpha: _float | complex = 1, out: Tensor | None = None) -> Tensor:
+def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: _float | _complex = 1, alpha: _float | _complex = 1, out: Tensor | None = None) -> Tensor:
     """beta * input + alpha * mat1 @ mat2."""
 @overload
-def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, out_dtype: _dtype, *, beta: _float | complex = 1, alpha: _float | complex = 1, out: Tensor | None = None) -> Tensor:
+def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, out_dtype: _dtype, *, beta: _float | _complex = 1, alpha: _float | _complex = 1, out: Tensor | None = None) -> Tensor:
     """beta * input + alpha * mat1 @ mat2."""
-def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: _float | complex = 1, alpha: _float | complex = 1, out: Tensor | None = None) -> Tensor:
+def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: _float | _complex = 1, alpha: _float | _complex = 1, out: Tensor | None = None) -> Tensor:
     """beta * input + alpha * mat @ vec."""
-def addmv_(input: Tensor, mat: Tensor, vec: Tensor, *, beta: _float | complex = 1, alpha: _float | complex = 1) -> Tensor:
+def addmv_(input: Tensor, mat: Tensor, vec: Tensor, *, beta: _float | _complex = 1, alpha: _float | _complex = 1) -> Tensor:
     """In-place addmv."""
-def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: _float | complex = 1, alpha: _float | complex = 1, out: Tensor | None = None) -> Tensor:
+def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: _float | _complex = 1, alpha: _float | _complex = 1, out: Tensor | None = None) -> Tensor:
     """beta * input + alpha * (the outer product of two vectors)."""
 def adjoint(input: Tensor) -> Tensor:
     """The conjugate, transposed in its last two dimensions."""
@@ -324,37 +328,37 @@ def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def any(input: Tensor, dim: Sequence[_int] | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """Whether any element is true (not zero)."""
 @overload
-def arange(end: _float | complex, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+def arange(end: _float | _complex, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """`start, start + step, ...` below `end`: arange(end), arange(start, end), arange(start, end, step)."""
 @overload
-def arange(start: _float | complex, end: _float | complex, step: _float | complex = 1, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+def arange(start: _float | _complex, end: _float | _complex, step: _float | _complex = 1, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """`start, start + step, ...` below `end`: arange(end), arange(start, end), arange(start, end, step)."""
 def arccos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Inverse cosine of each element, in radians; NaN outside [-1, 1]."""
 def arccos_(input: Tensor) -> Tensor:
-    """In-place `acos`: overwrites the tensor and returns it."""
+    """In-place `acos`: overwrites the tensor and returns it. Inverse cosine of each element, in radians; NaN outside [-1, 1]."""
 def arccosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Inverse hyperbolic cosine of each element; NaN below 1."""
 def arccosh_(input: Tensor) -> Tensor:
-    """In-place `acosh`: overwrites the tensor and returns it."""
+    """In-place `acosh`: overwrites the tensor and returns it. Inverse hyperbolic cosine of each element; NaN below 1."""
 def arcsin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Inverse sine of each element, in radians; NaN outside [-1, 1]."""
 def arcsin_(input: Tensor) -> Tensor:
-    """In-place `asin`: overwrites the tensor and returns it."""
+    """In-place `asin`: overwrites the tensor and returns it. Inverse sine of each element, in radians; NaN outside [-1, 1]."""
 def arcsinh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Inverse hyperbolic sine of each element."""
 def arcsinh_(input: Tensor) -> Tensor:
-    """In-place `asinh`: overwrites the tensor and returns it."""
+    """In-place `asinh`: overwrites the tensor and returns it. Inverse hyperbolic sine of each element."""
 def arctan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Inverse tangent of each element, in radians, in (-pi/2, pi/2)."""
 def arctan2(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Angle of the point (other, input) in radians, in (-pi, pi]."""
 def arctan_(input: Tensor) -> Tensor:
-    """In-place `atan`: overwrites the tensor and returns it."""
+    """In-place `atan`: overwrites the tensor and returns it. Inverse tangent of each element, in radians, in (-pi/2, pi/2)."""
 def arctanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Inverse hyperbolic tangent of each element; infinite at -1 and 1."""
 def arctanh_(input: Tensor) -> Tensor:
-    """In-place `atanh`: overwrites the tensor and returns it."""
+    """In-place `atanh`: overwrites the tensor and returns it. Inverse hyperbolic tangent of each element; infinite at -1 and 1."""
 def argmax(input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """Index of the greatest element along a dimension, or in the flattened tensor."""
 def argmin(input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
@@ -378,21 +382,21 @@ def as_strided_scatter(input: Tensor, src: Tensor, size: Sequence[_int], stride:
 def asin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Inverse sine of each element, in radians; NaN outside [-1, 1]."""
 def asin_(input: Tensor) -> Tensor:
-    """In-place `asin`: overwrites the tensor and returns it."""
+    """In-place `asin`: overwrites the tensor and returns it. Inverse sine of each element, in radians; NaN outside [-1, 1]."""
 def asinh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Inverse hyperbolic sine of each element."""
 def asinh_(input: Tensor) -> Tensor:
-    """In-place `asinh`: overwrites the tensor and returns it."""
+    """In-place `asinh`: overwrites the tensor and returns it. Inverse hyperbolic sine of each element."""
 def atan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Inverse tangent of each element, in radians, in (-pi/2, pi/2)."""
 def atan2(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Angle of the point (other, input) in radians, in (-pi, pi]."""
 def atan_(input: Tensor) -> Tensor:
-    """In-place `atan`: overwrites the tensor and returns it."""
+    """In-place `atan`: overwrites the tensor and returns it. Inverse tangent of each element, in radians, in (-pi/2, pi/2)."""
 def atanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Inverse hyperbolic tangent of each element; infinite at -1 and 1."""
 def atanh_(input: Tensor) -> Tensor:
-    """In-place `atanh`: overwrites the tensor and returns it."""
+    """In-place `atanh`: overwrites the tensor and returns it. Inverse hyperbolic tangent of each element; infinite at -1 and 1."""
 def atleast_1d(*tensors: Any) -> Tensor | tuple[Tensor, ...]:
     """Scalars as vectors of one element; other tensors unchanged."""
 def atleast_2d(*tensors: Any) -> Tensor | tuple[Tensor, ...]:
@@ -402,10 +406,10 @@ def atleast_3d(*tensors: Any) -> Tensor | tuple[Tensor, ...]:
 def avg_pool1d(input: Tensor, kernel_size: _int | Sequence[_int], stride: _int | Sequence[_int] = ..., padding: _int | Sequence[_int] = 0, ceil_mode: _bool = False, count_include_pad: _bool = True) -> Tensor:
     """The mean of each window; padding counts as zeros unless `count_include_pad` is False."""
 @overload
-def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: _float | complex = 1, alpha: _float | complex = 1, out: Tensor | None = None) -> Tensor:
+def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: _float | _complex = 1, alpha: _float | _complex = 1, out: Tensor | None = None) -> Tensor:
     """beta * input + alpha * batch1 @ batch2, batches of matrices."""
 @overload
-def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, out_dtype: _dtype, *, beta: _float | complex = 1, alpha: _float | complex = 1, out: Tensor | None = None) -> Tensor:
+def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, out_dtype: _dtype, *, beta: _float | _complex = 1, alpha: _float | _complex = 1, out: Tensor | None = None) -> Tensor:
     """beta * input + alpha * batch1 @ batch2, batches of matrices."""
 @overload
 def bartlett_window(window_length: _int, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
@@ -427,17 +431,17 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: _int = 0) 
     """Number of occurrences of each value in a vector of non-negative integers, or their sums of weights; of at least `minlength` bins."""
 def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
     """Samples of binomial distributions: the successes among `count` trials, floats, of probability `prob` each, which broadcast."""
-def bitwise_and(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
+def bitwise_and(input: Tensor, other: Tensor | _float | _complex, *, out: Tensor | None = None) -> Tensor:
     """Bitwise and of integers; logical and of bool."""
-def bitwise_left_shift(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
+def bitwise_left_shift(input: Tensor, other: Tensor | _float | _complex, *, out: Tensor | None = None) -> Tensor:
     """`input << other` for integers."""
 def bitwise_not(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Bits inverted; of a bool, the opposite."""
-def bitwise_or(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
+def bitwise_or(input: Tensor, other: Tensor | _float | _complex, *, out: Tensor | None = None) -> Tensor:
     """Bitwise or of integers; logical or of bool."""
-def bitwise_right_shift(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
+def bitwise_right_shift(input: Tensor, other: Tensor | _float | _complex, *, out: Tensor | None = None) -> Tensor:
     """`input >> other` for integers; the sign is kept."""
-def bitwise_xor(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
+def bitwise_xor(input: Tensor, other: Tensor | _float | _complex, *, out: Tensor | None = None) -> Tensor:
     """Bitwise exclusive or of integers; logical exclusive or of bool."""
 @overload
 def blackman_window(window_length: _int, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
@@ -470,8 +474,8 @@ def cdist(x1: Any, x2: Any, p: Any = 2.0, compute_mode: Any = 'use_mm_for_euclid
 def ceil(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Smallest integer that is not less than each element."""
 def ceil_(input: Tensor) -> Tensor:
-    """In-place `ceil`: overwrites the tensor and returns it."""
-def celu_(input: Tensor, alpha: _float | complex = 1.0) -> Tensor:
+    """In-place `ceil`: overwrites the tensor and returns it. Smallest integer that is not less than each element."""
+def celu_(input: Tensor, alpha: _float | _complex = 1.0) -> Tensor:
     """In-place `celu`: overwrites the tensor and returns it."""
 def chain_matmul(*matrices: Any, out: Any = None) -> Tensor:
     """The product of matrices, multiplied in the cheapest order. Deprecated in favour of `linalg.multi_dot`."""
@@ -483,21 +487,21 @@ def cholesky_solve(input: Tensor, input2: Tensor, upper: _bool = False, *, out: 
     """X with A X = B, for the Cholesky factor of A."""
 def chunk(input: Tensor, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
     """At most `chunks` parts of equal size, the last perhaps smaller; views."""
-def clamp(input: Tensor, min: Tensor | None | _float | complex = None, max: Tensor | None | _float | complex = None, *, out: Tensor | None = None) -> Tensor:
+def clamp(input: Tensor, min: Tensor | None | _float | _complex = None, max: Tensor | None | _float | _complex = None, *, out: Tensor | None = None) -> Tensor:
     """Elements limited to [min, max]; either bound may be None, a number or a tensor."""
-def clamp_(input: Tensor, min: Tensor | None | _float | complex = None, max: Tensor | None | _float | complex = None) -> Tensor:
+def clamp_(input: Tensor, min: Tensor | None | _float | _complex = None, max: Tensor | None | _float | _complex = None) -> Tensor:
     """Limit to [min, max]; either bound may be None, a number or a tensor. Raises RuntimeError where both are None."""
-def clamp_max(input: Tensor, max: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
+def clamp_max(input: Tensor, max: Tensor | _float | _complex, *, out: Tensor | None = None) -> Tensor:
     """Minimum of each element and `max`."""
-def clamp_max_(input: Tensor, max: Tensor | _float | complex) -> Tensor:
-    """In-place `clamp_max`: overwrites the tensor and returns it."""
-def clamp_min(input: Tensor, min: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
+def clamp_max_(input: Tensor, max: Tensor | _float | _complex) -> Tensor:
+    """In-place `clamp_max`: overwrites the tensor and returns it. Minimum of each element and `max`."""
+def clamp_min(input: Tensor, min: Tensor | _float | _complex, *, out: Tensor | None = None) -> Tensor:
     """Maximum of each element and `min`."""
-def clamp_min_(input: Tensor, min: Tensor | _float | complex) -> Tensor:
-    """In-place `clamp_min`: overwrites the tensor and returns it."""
-def clip(input: Tensor, min: Tensor | None | _float | complex = None, max: Tensor | None | _float | complex = None, *, out: Tensor | None = None) -> Tensor:
+def clamp_min_(input: Tensor, min: Tensor | _float | _complex) -> Tensor:
+    """In-place `clamp_min`: overwrites the tensor and returns it. Maximum of each element and `min`."""
+def clip(input: Tensor, min: Tensor | None | _float | _complex = None, max: Tensor | None | _float | _complex = None, *, out: Tensor | None = None) -> Tensor:
     """Elements limited to [min, max]; either bound may be None, a number or a tensor."""
-def clip_(input: Tensor, min: Tensor | None | _float | complex = None, max: Tensor | None | _float | complex = None) -> Tensor:
+def clip_(input: Tensor, min: Tensor | None | _float | _complex = None, max: Tensor | None | _float | _complex = None) -> Tensor:
     """Limit to [min, max]; either bound may be None, a number or a tensor. Raises RuntimeError where both are None."""
 def clone(input: Tensor, *, memory_format: _memory_format | None = None) -> Tensor:
     """A copy with memory of its own."""
@@ -517,7 +521,7 @@ def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The complex conjugate, computed; a real tensor itself."""
 def conj_physical_(input: Tensor) -> Tensor:
     """In-place conj_physical."""
-def constant_pad_nd(input: Tensor, pad: Sequence[_int], value: _float | complex = 0) -> Tensor:
+def constant_pad_nd(input: Tensor, pad: Sequence[_int], value: _float | _complex = 0) -> Tensor:
     """`nn.functional.pad` with a constant."""
 def conv1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: _int | Sequence[_int] = 1, padding: _int | Sequence[_int] | str = 0, dilation: _int | Sequence[_int] = 1, groups: _int = 1) -> Tensor:
     """Cross-correlation of input (N, C, *1 sizes) with weight (O, C / groups, *kernel) -> (N, O, *sizes). `padding` may be "same" or "valid"."""
@@ -535,18 +539,18 @@ def conv_transpose3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, 
     """The transpose of conv3d: input (N, C, *3 sizes), weight (C, O / groups, *kernel) -> (N, O, *sizes)."""
 def convolution(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Sequence[_int], padding: Sequence[_int], dilation: Sequence[_int], transposed: _bool, output_padding: Sequence[_int], groups: _int) -> Tensor:
     """Convolution, or transposed convolution, with a dimension for each of the weight's after its first two."""
-def copysign(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
+def copysign(input: Tensor, other: Tensor | _float | _complex, *, out: Tensor | None = None) -> Tensor:
     """Magnitude of `input` with the sign of `other`."""
 def corrcoef(input: Tensor) -> Tensor:
     """Pearson correlation coefficients of variables (rows) by observations (columns)."""
 def cos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Cosine of each element, in radians."""
 def cos_(input: Tensor) -> Tensor:
-    """In-place `cos`: overwrites the tensor and returns it."""
+    """In-place `cos`: overwrites the tensor and returns it. Cosine of each element, in radians."""
 def cosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Hyperbolic cosine of each element."""
 def cosh_(input: Tensor) -> Tensor:
-    """In-place `cosh`: overwrites the tensor and returns it."""
+    """In-place `cosh`: overwrites the tensor and returns it. Hyperbolic cosine of each element."""
 def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: _float = 0.0, reduction: _int = 1) -> Tensor:
     """`nn.functional.cosine_embedding_loss`with reduction 0, 1 or 2 for none, mean or sum."""
 def count_nonzero(input: Tensor, dim: _int | None = None) -> Tensor:
@@ -569,12 +573,12 @@ def cumsum(input: Tensor, dim: _int, *, dtype: _dtype | None = None, out: Tensor
 def cumulative_trapezoid(y: Tensor, x: Tensor, *, dim: _int = -1) -> Tensor:
     """Running area under y along a dimension by the trapezoidal rule."""
 @overload
-def cumulative_trapezoid(y: Tensor, *, dx: _float | complex = 1, dim: _int = -1) -> Tensor:
+def cumulative_trapezoid(y: Tensor, *, dx: _float | _complex = 1, dim: _int = -1) -> Tensor:
     """Running area under y along a dimension by the trapezoidal rule."""
 def deg2rad(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Degrees to radians."""
 def deg2rad_(input: Tensor) -> Tensor:
-    """In-place `deg2rad`: overwrites the tensor and returns it."""
+    """In-place `deg2rad`: overwrites the tensor and returns it. Degrees to radians."""
 def det(input: Tensor) -> Tensor:
     """Determinants of square matrices."""
 def detach(input: Tensor) -> Tensor:
@@ -599,9 +603,9 @@ def diff(input: Tensor, n: _int = 1, dim: _int = -1, prepend: Tensor | None = No
     """n-th differences of neighbours along a dimension; `prepend` and `append` are concatenated first."""
 def digamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Digamma function: the derivative of `lgamma`."""
-def dist(input: Tensor, other: Tensor, p: _float | complex = 2) -> Tensor:
+def dist(input: Tensor, other: Tensor, p: _float | _complex = 2) -> Tensor:
     """The p-norm of input - other."""
-def div(input: Tensor | _float | complex, other: Tensor | _float | complex, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
+def div(input: Tensor | _float | _complex, other: Tensor | _float | _complex, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
     """input / other; `rounding_mode` "floor" or "trunc" rounds the quotient."""
 @overload
 def divide(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -639,18 +643,18 @@ def empty(*size: _int, memory_format: _memory_format | None = None, out: Tensor 
     """A tensor of uninitialised memory."""
 def empty_like(input: Tensor, *, memory_format: _memory_format | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """A tensor with the shape and memory order of `input`."""
-def eq(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
+def eq(input: Tensor, other: Tensor | _float | _complex, *, out: Tensor | None = None) -> Tensor:
     """Whether elements are equal: a bool tensor. NaN equals nothing."""
 def equal(input: Tensor, other: Tensor) -> _bool:
     """Whether shapes and all elements agree."""
 def erf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Error function, 2 / sqrt(pi) times the integral of exp(-t**2) from 0."""
 def erf_(input: Tensor) -> Tensor:
-    """In-place `erf`: overwrites the tensor and returns it."""
+    """In-place `erf`: overwrites the tensor and returns it. Error function, 2 / sqrt(pi) times the integral of exp(-t**2) from 0."""
 def erfc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Complementary error function, 1 - erf(input), accurate for large elements."""
 def erfc_(input: Tensor) -> Tensor:
-    """In-place `erfc`: overwrites the tensor and returns it."""
+    """In-place `erfc`: overwrites the tensor and returns it. Complementary error function, 1 - erf(input), accurate for large elements."""
 def erfinv(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Inverse of `erf` on (-1, 1); infinite at -1 and 1."""
 def exp(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -658,9 +662,9 @@ def exp(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def exp2(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """2 to the power of each element."""
 def exp2_(input: Tensor) -> Tensor:
-    """In-place `exp2`: overwrites the tensor and returns it."""
+    """In-place `exp2`: overwrites the tensor and returns it. 2 to the power of each element."""
 def exp_(input: Tensor) -> Tensor:
-    """In-place `exp`: overwrites the tensor and returns it."""
+    """In-place `exp`: overwrites the tensor and returns it. Exponential of each element, e ** input."""
 def expand_copy(input: Tensor, size: Sequence[_int], *, implicit: _bool = False, out: Tensor | None = None) -> Tensor:
     """A copy of the view that `expand` returns."""
 def expit(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -668,7 +672,7 @@ def expit(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def expm1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """exp(input) - 1, accurate near 0."""
 def expm1_(input: Tensor) -> Tensor:
-    """In-place `expm1`: overwrites the tensor and returns it."""
+    """In-place `expm1`: overwrites the tensor and returns it. exp(input) - 1, accurate near 0."""
 @overload
 def eye(n: _int, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """The identity matrix, (n, m)."""
@@ -681,14 +685,14 @@ def feature_dropout(input: Tensor, p: _float, train: _bool) -> Tensor:
     """Zero whole channels of (N, C, ...)."""
 def feature_dropout_(input: Tensor, p: _float, train: _bool) -> Tensor:
     """`feature_dropout` in place."""
-def fill(input: Tensor, value: Tensor | _float | complex) -> Tensor:
-    """A copy of `input` after fill_."""
-def fill_(input: Tensor, value: Tensor | _float | complex) -> Tensor:
+def fill(input: Tensor, value: Tensor | _float | _complex) -> Tensor:
+    """A tensor of the shape and dtype of `input`, filled with `value`."""
+def fill_(input: Tensor, value: Tensor | _float | _complex) -> Tensor:
     """Fill with `value`. Raises RuntimeError for a number that the dtype does not hold."""
 def fix(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Each element rounded towards 0."""
 def fix_(input: Tensor) -> Tensor:
-    """In-place `trunc`: overwrites the tensor and returns it."""
+    """In-place `trunc`: overwrites the tensor and returns it. Each element rounded towards 0."""
 def flatten(input: Tensor, start_dim: _int = 0, end_dim: _int = -1) -> Tensor:
     """Dimensions start_dim to end_dim (inclusive) as one."""
 def flip(input: Tensor, dims: Sequence[_int]) -> Tensor:
@@ -697,39 +701,39 @@ def fliplr(input: Tensor) -> Tensor:
     """Left-right flip: dimension 1 in reverse order."""
 def flipud(input: Tensor) -> Tensor:
     """Up-down flip: dimension 0 in reverse order."""
-def float_power(input: Tensor, exponent: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
+def float_power(input: Tensor, exponent: Tensor | _float | _complex, *, out: Tensor | None = None) -> Tensor:
     """input ** exponent in float64, or complex128."""
 def floor(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Greatest integer that is not greater than each element."""
 def floor_(input: Tensor) -> Tensor:
-    """In-place `floor`: overwrites the tensor and returns it."""
-def floor_divide(input: Tensor | _float | complex, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
+    """In-place `floor`: overwrites the tensor and returns it. Greatest integer that is not greater than each element."""
+def floor_divide(input: Tensor | _float | _complex, other: Tensor | _float | _complex, *, out: Tensor | None = None) -> Tensor:
     """Quotient rounded towards minus infinity."""
 def fmax(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Larger of two elements; the number where the other one is NaN."""
 def fmin(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Smaller of two elements; the number where the other one is NaN."""
-def fmod(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
+def fmod(input: Tensor, other: Tensor | _float | _complex, *, out: Tensor | None = None) -> Tensor:
     """Remainder with the sign of `input`."""
 def frac(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Fractional part of each element, with its sign."""
 def frac_(input: Tensor) -> Tensor:
-    """In-place `frac`: overwrites the tensor and returns it."""
+    """In-place `frac`: overwrites the tensor and returns it. Fractional part of each element, with its sign."""
 def frexp(input: Tensor, *, out: Tensor | Sequence[Tensor] | None = None) -> return_types.frexp:
     """(mantissa, exponent) with input = mantissa * 2 ** exponent and 0.5 <= |mantissa| < 1; the exponent is int32."""
 def frobenius_norm(input: Tensor, dim: _int | Sequence[_int], keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """The root of the sum of squares."""
-def full(size: Sequence[_int], fill_value: _float | complex, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+def full(size: Sequence[_int], fill_value: _float | _complex, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """A tensor filled with `fill_value`, whose type determines the dtype by default."""
-def full_like(input: Tensor, fill_value: _float | complex, *, memory_format: _memory_format | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+def full_like(input: Tensor, fill_value: _float | _complex, *, memory_format: _memory_format | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """A tensor filled with `fill_value`, with the shape of `input`."""
 def gather(input: Tensor, dim: _int, index: Tensor, *, sparse_grad: _bool = False, out: Tensor | None = None) -> Tensor:
     """out[i][j] = input[index[i][j]][j] for dim 0, and so on: shaped like `index`, which may not exceed input in other dimensions."""
 def gcd(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Greatest common divisor of integers."""
 def gcd_(input: Tensor, other: Tensor) -> Tensor:
-    """In-place `gcd`: overwrites the tensor and returns it."""
-def ge(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
+    """In-place `gcd`: overwrites the tensor and returns it. Greatest common divisor of integers."""
+def ge(input: Tensor, other: Tensor | _float | _complex, *, out: Tensor | None = None) -> Tensor:
     """Whether `input >= other`: a bool tensor."""
 def geqrf(input: Tensor, *, out: Tensor | Sequence[Tensor] | None = None) -> return_types.geqrf:
     """(a, tau):"""
@@ -739,11 +743,11 @@ def get_default_device() -> _device:
     """Where tensors are made when no device is named."""
 def get_device(input: Tensor) -> _int:
     """Index of the tensor's CUDA device; -1 on the CPU."""
-def gradient(input: Tensor, *, spacing: _float | complex | None = None, dim: _int | None = None, edge_order: _int = 1) -> tuple[Tensor, ...]:
+def gradient(input: Tensor, *, spacing: _float | _complex | None = None, dim: _int | None = None, edge_order: _int = 1) -> tuple[Tensor, ...]:
     """Estimated derivatives along dimensions (all by default): second-order accurate inside, of order `edge_order` at the ends."""
-def greater(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
+def greater(input: Tensor, other: Tensor | _float | _complex, *, out: Tensor | None = None) -> Tensor:
     """Whether `input > other`: a bool tensor."""
-def greater_equal(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
+def greater_equal(input: Tensor, other: Tensor | _float | _complex, *, out: Tensor | None = None) -> Tensor:
     """Whether `input >= other`: a bool tensor."""
 def grid_sampler(input: Tensor, grid: Tensor, interpolation_mode: _int, padding_mode: _int, align_corners: _bool) -> Tensor:
     """`nn.functional.grid_sample` with numeric modes."""
@@ -753,7 +757,7 @@ def grid_sampler_3d(input: Tensor, grid: Tensor, interpolation_mode: _int, paddi
     """`grid_sampler` of volumes (N, C, D, H, W)."""
 def gru_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:
     """The next h (N, H)."""
-def gt(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
+def gt(input: Tensor, other: Tensor | _float | _complex, *, out: Tensor | None = None) -> Tensor:
     """Whether `input > other`: a bool tensor."""
 @overload
 def hamming_window(window_length: _int, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
@@ -773,7 +777,7 @@ def hann_window(window_length: _int, *, dtype: _dtype | None = None, layout: _la
 @overload
 def hann_window(window_length: _int, periodic: _bool, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """Hann's window: (1 - cos(2 pi x)) / 2."""
-def hardshrink(input: Tensor, lambd: _float | complex = 0.5, *, out: Tensor | None = None) -> Tensor:
+def hardshrink(input: Tensor, lambd: _float | _complex = 0.5, *, out: Tensor | None = None) -> Tensor:
     """`x` where abs(x) > lambd, else 0."""
 def hash_tensor(input: Tensor, dim: _int | Sequence[_int] = ..., *, keepdim: _bool = False, mode: _int = 0, out: Tensor | None = None) -> Tensor:
     """The exclusive or of the bits of all elements, or along dimensions, as float64 or int64."""
@@ -781,7 +785,7 @@ def heaviside(input: Tensor, values: Tensor, *, out: Tensor | None = None) -> Te
     """Step function: 0 below 0, 1 above, `values` at 0."""
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: _float = 1.0, reduction: _int = 1) -> Tensor:
     """`nn.functional.hinge_embedding_loss`with reduction 0, 1 or 2 for none, mean or sum."""
-def histc(input: Tensor, bins: _int = 100, min: _float | complex = 0, max: _float | complex = 0, *, out: Tensor | None = None) -> Tensor:
+def histc(input: Tensor, bins: _int = 100, min: _float | _complex = 0, max: _float | _complex = 0, *, out: Tensor | None = None) -> Tensor:
     """Histogram of `bins` equal bins over [min, max], by default the data's range; elements outside are not counted."""
 def histogram(input: Tensor, bins: _int = 100, *, range: Sequence[_float] | None = None, weight: Tensor | None = None, density: _bool = False, out: Tensor | Sequence[Tensor] | None = None) -> return_types.histogram:
     """(hist, bin_edges): counts, or sums of weights, between edges or in `bins` equal parts of `range`."""
@@ -800,19 +804,19 @@ def hypot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
 def i0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Modified Bessel function of the first kind, order 0."""
 def i0_(input: Tensor) -> Tensor:
-    """In-place `i0`: overwrites the tensor and returns it."""
+    """In-place `i0`: overwrites the tensor and returns it. Modified Bessel function of the first kind, order 0."""
 def igamma(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Regularised lower incomplete gamma function P(input, other). There is no gradient for `input`."""
 def igammac(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Regularised upper incomplete gamma function Q(input, other) = 1 - P(input, other)."""
 def imag(input: Tensor) -> Tensor:
     """The imaginary parts, as a view."""
-def index_add(input: Tensor, dim: _int, index: Tensor, source: Tensor, *, alpha: _float | complex = 1, out: Tensor | None = None) -> Tensor:
-    """A copy of `input` after index_add_."""
+def index_add(input: Tensor, dim: _int, index: Tensor, source: Tensor, *, alpha: _float | _complex = 1, out: Tensor | None = None) -> Tensor:
+    """A copy of `input` with `alpha * source` added to the slices `index` of dimension `dim`."""
 def index_copy(input: Tensor, dim: _int, index: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """A copy of `input` after index_copy_."""
-def index_fill(input: Tensor, dim: _int, index: Tensor, value: Tensor | _float | complex) -> Tensor:
-    """A copy of `input` after index_fill_."""
+    """A copy of `input` whose slices `index` of dimension `dim` are those of `source`."""
+def index_fill(input: Tensor, dim: _int, index: Tensor, value: Tensor | _float | _complex) -> Tensor:
+    """A copy of `input` with `value` in the slices `index` of dimension `dim`."""
 def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: _bool = False) -> Tensor:
     """A copy of input with values written (or added) at indices."""
 def index_put_(input: Tensor, indices: Any, values: Tensor, accumulate: _bool = False) -> Tensor:
@@ -857,10 +861,10 @@ def isfinite(input: Tensor) -> Tensor:
 def isin(elements: Tensor, test_elements: Tensor, *, assume_unique: _bool = False, invert: _bool = False, out: Tensor | None = None) -> Tensor:
     """Whether each element is among `test_elements`."""
 @overload
-def isin(element: _float | complex, test_elements: Tensor, *, assume_unique: _bool = False, invert: _bool = False, out: Tensor | None = None) -> Tensor:
+def isin(element: _float | _complex, test_elements: Tensor, *, assume_unique: _bool = False, invert: _bool = False, out: Tensor | None = None) -> Tensor:
     """Whether each element is among `test_elements`."""
 @overload
-def isin(elements: Tensor, test_element: _float | complex, *, assume_unique: _bool = False, invert: _bool = False, out: Tensor | None = None) -> Tensor:
+def isin(elements: Tensor, test_element: _float | _complex, *, assume_unique: _bool = False, invert: _bool = False, out: Tensor | None = None) -> Tensor:
     """Whether each element is among `test_elements`."""
 def isinf(input: Tensor) -> Tensor:
     """Whether elements are infinite: a bool tensor."""
@@ -892,26 +896,26 @@ def kthvalue(input: Tensor, k: _int, dim: _int = -1, keepdim: _bool = False, *, 
 def lcm(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Least common multiple of integers."""
 def lcm_(input: Tensor, other: Tensor) -> Tensor:
-    """In-place `lcm`: overwrites the tensor and returns it."""
+    """In-place `lcm`: overwrites the tensor and returns it. Least common multiple of integers."""
 def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """input * 2 ** other; with integers `other`, in the dtype of a floating `input`."""
 def ldexp_(input: Tensor, other: Tensor) -> Tensor:
     """In-place ldexp."""
-def le(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
+def le(input: Tensor, other: Tensor | _float | _complex, *, out: Tensor | None = None) -> Tensor:
     """Whether `input <= other`: a bool tensor."""
-def lerp(input: Tensor, end: Tensor, weight: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
+def lerp(input: Tensor, end: Tensor, weight: Tensor | _float | _complex, *, out: Tensor | None = None) -> Tensor:
     """Linear interpolation, `input + weight * (end - input)`."""
-def less(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
+def less(input: Tensor, other: Tensor | _float | _complex, *, out: Tensor | None = None) -> Tensor:
     """Whether `input < other`: a bool tensor."""
-def less_equal(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
+def less_equal(input: Tensor, other: Tensor | _float | _complex, *, out: Tensor | None = None) -> Tensor:
     """Whether `input <= other`: a bool tensor."""
 def lgamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Logarithm of the absolute value of the gamma function."""
 @overload
-def linspace(start: _float | complex, end: _float | complex, steps: _int | None = None, *, out: Tensor | None = None, dtype: _dtype | None = None, device: _device | str | _int | None = None, requires_grad: _bool = False, pin_memory: _bool = False) -> Tensor:
+def linspace(start: _float | _complex, end: _float | _complex, steps: _int | None = None, *, out: Tensor | None = None, dtype: _dtype | None = None, device: _device | str | _int | None = None, requires_grad: _bool = False, pin_memory: _bool = False) -> Tensor:
     """`steps` numbers from `start` to `end`, evenly spaced, both ends included."""
 @overload
-def linspace(start: Tensor | _float | complex, end: Tensor | _float | complex, steps: _int, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+def linspace(start: Tensor | _float | _complex, end: Tensor | _float | _complex, steps: _int, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """`steps` numbers from `start` to `end`, evenly spaced, both ends included."""
 def lobpcg(A: Tensor, k: _int | None = None, B: Tensor | None = None, X: Tensor | None = None, n: _int | None = None, iK: Tensor | None = None, niter: _int | None = None, tol: _float | None = None, largest: _bool | None = None, method: str | None = None, tracker: None = None, ortho_iparams: Any = None, ortho_fparams: Any = None, ortho_bparams: Any = None) -> tuple[Tensor, Tensor]:
     """(k eigenvalues, eigenvectors) of A x = λ B x for symmetric A and positive-definite B (..., N, N); the largest ones by default."""
@@ -920,17 +924,17 @@ def log(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def log10(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Logarithm to base 10 of each element."""
 def log10_(input: Tensor) -> Tensor:
-    """In-place `log10`: overwrites the tensor and returns it."""
+    """In-place `log10`: overwrites the tensor and returns it. Logarithm to base 10 of each element."""
 def log1p(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """log(1 + input), accurate near 0."""
 def log1p_(input: Tensor) -> Tensor:
-    """In-place `log1p`: overwrites the tensor and returns it."""
+    """In-place `log1p`: overwrites the tensor and returns it. log(1 + input), accurate near 0."""
 def log2(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Logarithm to base 2 of each element."""
 def log2_(input: Tensor) -> Tensor:
-    """In-place `log2`: overwrites the tensor and returns it."""
+    """In-place `log2`: overwrites the tensor and returns it. Logarithm to base 2 of each element."""
 def log_(input: Tensor) -> Tensor:
-    """In-place `log`: overwrites the tensor and returns it."""
+    """In-place `log`: overwrites the tensor and returns it. Natural logarithm of each element; NaN below 0, minus infinity at 0."""
 def log_softmax(input: Tensor, dim: _int, dtype: _dtype | None = None, *, out: Tensor | None = None) -> Tensor:
     """log(softmax(x)) along a dimension, computed directly."""
 def logaddexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -954,16 +958,16 @@ def logit(input: Tensor, eps: _float | None = None, *, out: Tensor | None = None
 def logit_(input: Tensor, eps: _float | None = None) -> Tensor:
     """In-place logit."""
 @overload
-def logspace(start: _float | complex, end: _float | complex, steps: _int | None = None, base: _float = 10.0, *, out: Tensor | None = None, dtype: _dtype | None = None, device: _device | str | _int | None = None, requires_grad: _bool = False, pin_memory: _bool = False) -> Tensor:
+def logspace(start: _float | _complex, end: _float | _complex, steps: _int | None = None, base: _float = 10.0, *, out: Tensor | None = None, dtype: _dtype | None = None, device: _device | str | _int | None = None, requires_grad: _bool = False, pin_memory: _bool = False) -> Tensor:
     """`steps` powers of `base`, the exponents evenly spaced from `start` to `end`."""
 @overload
-def logspace(start: Tensor | _float | complex, end: Tensor | _float | complex, steps: _int, base: _float = 10.0, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+def logspace(start: Tensor | _float | _complex, end: Tensor | _float | _complex, steps: _int, base: _float = 10.0, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """`steps` powers of `base`, the exponents evenly spaced from `start` to `end`."""
 def logsumexp(input: Tensor, dim: _int | Sequence[_int], keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """log(sum(exp(x))) over dimensions, shifted by the maximum so that nothing overflows."""
 def lstm_cell(input: Tensor, hx: Sequence[Tensor], w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """The next (h, c), (N, H) each."""
-def lt(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
+def lt(input: Tensor, other: Tensor | _float | _complex, *, out: Tensor | None = None) -> Tensor:
     """Whether `input < other`: a bool tensor."""
 def lu(A: Any, pivot: Any = True, get_infos: Any = False, out: Any = None) -> tuple[Tensor, ...]:
     """(L and U in one matrix, pivots), and infos if requested. Deprecated in favor of `linalg.lu_factor_ex`."""
@@ -973,7 +977,7 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: _bool = True, unp
     """(P, L, U) from `lu_factor`; tensors that are not requested are empty."""
 def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: _float = 0.0, reduction: _int = 1) -> Tensor:
     """`nn.functional.margin_ranking_loss`with reduction 0, 1 or 2 for none, mean or sum."""
-def masked_fill(input: Tensor, mask: Tensor, value: Tensor | _float | complex) -> Tensor:
+def masked_fill(input: Tensor, mask: Tensor, value: Tensor | _float | _complex) -> Tensor:
     """`value` where mask is true, else `input`, in the dtype of input. The result is row-major, as PyTorch's."""
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """A copy of input, broadcast with mask, with the elements of source written where mask is true."""
@@ -1043,7 +1047,7 @@ def movedim(input: Tensor, source: _int | Sequence[_int], destination: _int | Se
     """Dimensions moved to other positions, the others in their order; a view."""
 def msort(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Sorted along the first dimension."""
-def mul(input: Tensor | _float | complex, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
+def mul(input: Tensor | _float | _complex, other: Tensor | _float | _complex, *, out: Tensor | None = None) -> Tensor:
     """Product of two tensors, or of a tensor and a number."""
 def multinomial(input: Tensor, num_samples: _int, replacement: _bool = False, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
     """Indices drawn with probabilities in proportion to a row of weights:"""
@@ -1079,16 +1083,16 @@ def native_group_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None,
     """(group_norm, means (N, group), reciprocal standard deviations (N, group))."""
 def native_layer_norm(input: Tensor, normalized_shape: Sequence[_int], weight: Tensor | None, bias: Tensor | None, eps: _float) -> tuple[Tensor, Tensor, Tensor]:
     """(layer_norm, means, reciprocal standard deviations)."""
-def ne(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
+def ne(input: Tensor, other: Tensor | _float | _complex, *, out: Tensor | None = None) -> Tensor:
     """Whether elements differ: a bool tensor. NaN differs from everything."""
 def neg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Negative of each element."""
 def neg_(input: Tensor) -> Tensor:
-    """In-place `neg`: overwrites the tensor and returns it."""
+    """In-place `neg`: overwrites the tensor and returns it. Negative of each element."""
 def negative(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Negative of each element."""
 def negative_(input: Tensor) -> Tensor:
-    """In-place `neg`: overwrites the tensor and returns it."""
+    """In-place `neg`: overwrites the tensor and returns it. Negative of each element."""
 def nextafter(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The next number of the tensor's dtype towards `other`."""
 def nonzero(input: Tensor, *, as_tuple: Any = False, out: Tensor | None = None) -> Tensor:
@@ -1099,7 +1103,7 @@ def norm(input: Any, p: _float | str | None = 'fro', dim: Any = None, keepdim: A
     """The vector norm of all elements, or over dimensions; "nuc" the sum of singular values."""
 def norm_except_dim(v: Tensor, pow: _int = 2, dim: _int = 0) -> Tensor:
     """Norms of the slices along a dimension, which is kept; the norm of all elements for dim -1."""
-def not_equal(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
+def not_equal(input: Tensor, other: Tensor | _float | _complex, *, out: Tensor | None = None) -> Tensor:
     """Whether elements differ: a bool tensor. NaN differs from everything."""
 @overload
 def nuclear_norm(input: Tensor, dim: _int | Sequence[_int], keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
@@ -1143,7 +1147,7 @@ def polygamma(n: _int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The n-th derivative of digamma, element by element."""
 def positive(input: Tensor) -> Tensor:
     """The tensor itself."""
-def pow(input: Tensor, exponent: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
+def pow(input: Tensor, exponent: Tensor | _float | _complex, *, out: Tensor | None = None) -> Tensor:
     """input ** exponent. Raises RuntimeError for an integer to a negative integer number."""
 @overload
 def prod(input: Tensor, *, dtype: _dtype | None = None) -> Tensor:
@@ -1152,7 +1156,7 @@ def prod(input: Tensor, *, dtype: _dtype | None = None) -> Tensor:
 def prod(input: Tensor, dim: _int, keepdim: _bool = False, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
     """Product over a dimension (all by default); integers and bool give int64."""
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: _bool = False) -> Tensor:
-    """A copy of `input` after put_."""
+    """A copy of `input` with the elements of `source` at the positions `index` of its elements in row-major order."""
 def q_per_channel_axis(input: Tensor) -> Any:
     """The dimension of the channels."""
 def q_per_channel_scales(input: Tensor) -> Any:
@@ -1170,7 +1174,7 @@ def quantile(input: Tensor, q: Tensor | _float, dim: _int | None = None, keepdim
 def rad2deg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Radians to degrees."""
 def rad2deg_(input: Tensor) -> Tensor:
-    """In-place `rad2deg`: overwrites the tensor and returns it."""
+    """In-place `rad2deg`: overwrites the tensor and returns it. Radians to degrees."""
 @overload
 def rand(size: Sequence[_int], *, generator: Generator | None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """Uniform in [0, 1); of a complex number both parts."""
@@ -1243,7 +1247,7 @@ def randperm(n: _int, *, generator: Generator | None, out: Tensor | None = None,
 @overload
 def randperm(n: _int, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """A random permutation of 0 .. n-1, drawn on the CPU and moved to `device`."""
-def range(start: _float | complex, end: _float | complex, step: _float | complex = 1, *, out: Tensor | None = None, dtype: _dtype | None = None, device: _device | str | _int | None = None, requires_grad: _bool = False, pin_memory: _bool = False) -> Tensor:
+def range(start: _float | _complex, end: _float | _complex, step: _float | _complex = 1, *, out: Tensor | None = None, dtype: _dtype | None = None, device: _device | str | _int | None = None, requires_grad: _bool = False, pin_memory: _bool = False) -> Tensor:
     """Like arange, but `end` is included. Deprecated, as in PyTorch, since Python's range excludes `end`."""
 def ravel(input: Tensor) -> Tensor:
     """All elements in one dimension; a view only where they lie one after the other."""
@@ -1252,14 +1256,14 @@ def real(input: Tensor) -> Tensor:
 def reciprocal(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """1 / input."""
 def reciprocal_(input: Tensor) -> Tensor:
-    """In-place `reciprocal`: overwrites the tensor and returns it."""
+    """In-place `reciprocal`: overwrites the tensor and returns it. 1 / input."""
 def relu(input: Tensor) -> Tensor:
     """Each element, or 0 if it is negative."""
 def relu_(input: Tensor) -> Tensor:
-    """In-place `relu`: overwrites the tensor and returns it."""
-def remainder(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
+    """In-place `relu`: overwrites the tensor and returns it. Each element, or 0 if it is negative."""
+def remainder(input: Tensor, other: Tensor | _float | _complex, *, out: Tensor | None = None) -> Tensor:
     """Remainder with the sign of `other`."""
-def renorm(input: Tensor, p: _float | complex, dim: _int, maxnorm: _float | complex, *, out: Tensor | None = None) -> Tensor:
+def renorm(input: Tensor, p: _float | _complex, dim: _int, maxnorm: _float | _complex, *, out: Tensor | None = None) -> Tensor:
     """Slices of a dimension whose p-norm exceeds `maxnorm` scaled down to it."""
 @overload
 def repeat_interleave(input: Tensor, repeats: Tensor | _int, dim: _int | None = None, *, output_size: _int | None = None) -> Tensor:
@@ -1276,13 +1280,13 @@ def resolve_conj(input: Tensor) -> Tensor:
 def resolve_neg(input: Tensor) -> Tensor:
     """The tensor: conjugates and negatives are computed at once here, never put off."""
 @overload
-def result_type(tensor: Tensor, other: Tensor | _float | complex) -> _dtype:
+def result_type(tensor: Tensor, other: Tensor | _float | _complex) -> _dtype:
     """The dtype that arithmetic between two tensors or numbers results in."""
 @overload
-def result_type(scalar: _float | complex, tensor: Tensor) -> _dtype:
+def result_type(scalar: _float | _complex, tensor: Tensor) -> _dtype:
     """The dtype that arithmetic between two tensors or numbers results in."""
 @overload
-def result_type(scalar1: _float | complex, scalar2: _float | complex) -> _dtype:
+def result_type(scalar1: _float | _complex, scalar2: _float | _complex) -> _dtype:
     """The dtype that arithmetic between two tensors or numbers results in."""
 def rnn_relu_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:
     """relu(W x + b + U h + c)."""
@@ -1290,7 +1294,7 @@ def rnn_tanh_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: T
     """tanh(W x + b + U h + c)."""
 def roll(input: Tensor, shifts: _int | Sequence[_int], dims: _int | Sequence[_int] = ...) -> Tensor:
     """Elements shifted cyclically along dimensions; without dims, along the flattened tensor."""
-def rot90(input: Tensor, k: _int = 1, dims: Sequence[_int] = None) -> Tensor:
+def rot90(input: Tensor, k: _int = 1, dims: Sequence[_int] | None = None) -> Tensor:
     """Rotated k times by 90 degrees in the plane of two dimensions, from the first towards the second."""
 @overload
 def round(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -1306,35 +1310,35 @@ def round_(input: Tensor, *, decimals: _int) -> Tensor:
     """Round to the nearest integer (or multiple of 10^-decimals), halves to even."""
 def row_stack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """Tensors concatenated along dimension 0, vectors as rows."""
-def rrelu_(input: Tensor, lower: _float | complex = 0.125, upper: _float | complex = 0.3333333333333333, training: _bool = False, generator: Generator | None = None) -> Tensor:
+def rrelu_(input: Tensor, lower: _float | _complex = 0.125, upper: _float | _complex = 0.3333333333333333, training: _bool = False, generator: Generator | None = None) -> Tensor:
     """`nn.functional.rrelu` in place."""
 def rsqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """1 / sqrt(input); infinite at 0, NaN below."""
 def rsqrt_(input: Tensor) -> Tensor:
-    """In-place `rsqrt`: overwrites the tensor and returns it."""
-def rsub(input: Tensor, other: _float | complex, alpha: _float | complex = 1) -> Tensor:
+    """In-place `rsqrt`: overwrites the tensor and returns it. 1 / sqrt(input); infinite at 0, NaN below."""
+def rsub(input: Tensor, other: _float | _complex, alpha: _float | _complex = 1) -> Tensor:
     """other - alpha * input."""
-def scalar_tensor(s: _float | complex, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+def scalar_tensor(s: _float | _complex, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """A zero-dimensional tensor."""
 @overload
 def scatter(input: Tensor, dim: _int, index: Tensor, src: Tensor, *, reduce: str, out: Tensor | None = None) -> Tensor:
-    """A copy of `input` after scatter_."""
+    """A copy of `input` with the elements of `src`, or a number, at the positions `index` along `dim`."""
 @overload
 def scatter(input: Tensor, dim: _int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """A copy of `input` after scatter_."""
+    """A copy of `input` with the elements of `src`, or a number, at the positions `index` along `dim`."""
 @overload
-def scatter(input: Tensor, dim: _int, index: Tensor, value: _float | complex, *, reduce: str, out: Tensor | None = None) -> Tensor:
-    """A copy of `input` after scatter_."""
+def scatter(input: Tensor, dim: _int, index: Tensor, value: _float | _complex, *, reduce: str, out: Tensor | None = None) -> Tensor:
+    """A copy of `input` with the elements of `src`, or a number, at the positions `index` along `dim`."""
 @overload
-def scatter(input: Tensor, dim: _int, index: Tensor, value: _float | complex, *, out: Tensor | None = None) -> Tensor:
-    """A copy of `input` after scatter_."""
+def scatter(input: Tensor, dim: _int, index: Tensor, value: _float | _complex, *, out: Tensor | None = None) -> Tensor:
+    """A copy of `input` with the elements of `src`, or a number, at the positions `index` along `dim`."""
 def scatter_add(input: Tensor, dim: _int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """A copy of `input` after scatter_add_."""
+    """A copy of `input` with the elements of `src` added at the positions `index` along `dim`."""
 def scatter_reduce(input: Tensor, dim: _int, index: Tensor, src: Tensor, reduce: str, *, include_self: _bool = True, out: Tensor | None = None) -> Tensor:
     """Reduce src into input at index along a dimension, by sum, prod, mean, amax or amin."""
 def searchsorted(sorted_sequence: Tensor, input: Tensor, *, out_int32: _bool = False, right: _bool = False, side: str | None = None, sorter: Tensor | None = None, out: Tensor | None = None) -> Tensor:
     """Insertion points in sorted rows: how many elements are less than the value or, with `right`, not greater."""
-def segment_reduce(data: Tensor, reduce: str, *, lengths: Tensor | None = None, indices: Tensor | None = None, offsets: Tensor | None = None, axis: _int = 0, unsafe: _bool = False, initial: _float | complex | None = None) -> Tensor:
+def segment_reduce(data: Tensor, reduce: str, *, lengths: Tensor | None = None, indices: Tensor | None = None, offsets: Tensor | None = None, axis: _int = 0, unsafe: _bool = False, initial: _float | _complex | None = None) -> Tensor:
     """Reduce segments of `data` (*batch, n, ...) by "sum", "mean", "max", "min" or "prod"."""
 def select(input: Tensor, dim: _int, index: _int) -> Tensor:
     """One index of a dimension, which is removed; a view."""
@@ -1345,7 +1349,7 @@ def select_scatter(input: Tensor, src: Tensor, dim: _int, index: _int) -> Tensor
 def selu(input: Tensor) -> Tensor:
     """scale * (max(0, x) + min(0, alpha * (exp(x) - 1))), alpha = 1.6733, scale = 1.0507. Klambauer et al., 2017."""
 def selu_(input: Tensor) -> Tensor:
-    """In-place `selu`: overwrites the tensor and returns it."""
+    """In-place `selu`: overwrites the tensor and returns it. scale * (max(0, x) + min(0, alpha * (exp(x) - 1))), alpha = 1.6733, scale = 1.0507. Klambauer et al., 2017."""
 def set_default_tensor_type(t: object) -> None:
     """The default dtype and device by the name or class of an old tensor type, such as `FloatTensor` or `cuda.FloatTensor`."""
 def sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -1353,7 +1357,7 @@ def sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def sigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Logistic sigmoid, 1 / (1 + exp(-input))."""
 def sigmoid_(input: Tensor) -> Tensor:
-    """In-place `sigmoid`: overwrites the tensor and returns it."""
+    """In-place `sigmoid`: overwrites the tensor and returns it. Logistic sigmoid, 1 / (1 + exp(-input))."""
 def sign(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Sign of each element: -1, 0 or 1."""
 def signbit(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -1361,15 +1365,15 @@ def signbit(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def sin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Sine of each element, in radians."""
 def sin_(input: Tensor) -> Tensor:
-    """In-place `sin`: overwrites the tensor and returns it."""
+    """In-place `sin`: overwrites the tensor and returns it. Sine of each element, in radians."""
 def sinc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """sin(pi x) / (pi x), and 1 at 0."""
 def sinc_(input: Tensor) -> Tensor:
-    """In-place `sinc`: overwrites the tensor and returns it."""
+    """In-place `sinc`: overwrites the tensor and returns it. sin(pi x) / (pi x), and 1 at 0."""
 def sinh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Hyperbolic sine of each element."""
 def sinh_(input: Tensor) -> Tensor:
-    """In-place `sinh`: overwrites the tensor and returns it."""
+    """In-place `sinh`: overwrites the tensor and returns it. Hyperbolic sine of each element."""
 def slice_scatter(input: Tensor, src: Tensor, dim: _int = 0, start: _int | None = None, end: _int | None = None, step: _int = 1, *, out: Tensor | None = None) -> Tensor:
     """A copy of input with every `step`-th slice from `start` to `end` of a dimension replaced by src."""
 def slogdet(input: Tensor, *, out: Tensor | Sequence[Tensor] | None = None) -> return_types.slogdet:
@@ -1395,11 +1399,11 @@ def spmm(input: Tensor, mat2: Tensor) -> Tensor:
 def sqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Square root of each element; NaN below 0."""
 def sqrt_(input: Tensor) -> Tensor:
-    """In-place `sqrt`: overwrites the tensor and returns it."""
+    """In-place `sqrt`: overwrites the tensor and returns it. Square root of each element; NaN below 0."""
 def square(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Square of each element."""
 def square_(input: Tensor) -> Tensor:
-    """In-place `square`: overwrites the tensor and returns it."""
+    """In-place `square`: overwrites the tensor and returns it. Square of each element."""
 @overload
 def squeeze(input: Tensor) -> Tensor:
     """Dimensions of size 1 removed, all or the given ones."""
@@ -1418,7 +1422,7 @@ def stack(tensors: Sequence[Tensor], dim: _int = 0, *, out: Tensor | None = None
 def std(input: Tensor, dim: _int | Sequence[_int] | None, unbiased: _bool = True, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """Square root of `var`, also of one beyond the dtype's range."""
 @overload
-def std(input: Tensor, dim: _int | Sequence[_int] | None = None, *, correction: _float | complex | None = None, keepdim: _bool = False, out: Tensor | None = None) -> Tensor:
+def std(input: Tensor, dim: _int | Sequence[_int] | None = None, *, correction: _float | _complex | None = None, keepdim: _bool = False, out: Tensor | None = None) -> Tensor:
     """Square root of `var`, also of one beyond the dtype's range."""
 @overload
 def std(input: Tensor, unbiased: _bool = True) -> Tensor:
@@ -1427,20 +1431,20 @@ def std(input: Tensor, unbiased: _bool = True) -> Tensor:
 def std_mean(input: Tensor, dim: _int | Sequence[_int] | None, unbiased: _bool = True, keepdim: _bool = False) -> tuple[Tensor, Tensor]:
     """(standard deviation, mean) over dimensions."""
 @overload
-def std_mean(input: Tensor, dim: _int | Sequence[_int] | None = None, *, correction: _float | complex | None = None, keepdim: _bool = False) -> tuple[Tensor, Tensor]:
+def std_mean(input: Tensor, dim: _int | Sequence[_int] | None = None, *, correction: _float | _complex | None = None, keepdim: _bool = False) -> tuple[Tensor, Tensor]:
     """(standard deviation, mean) over dimensions."""
 @overload
 def std_mean(input: Tensor, unbiased: _bool = True) -> tuple[Tensor, Tensor]:
     """(standard deviation, mean) over dimensions."""
 def stft(input: Tensor, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: Tensor | None = None, center: _bool = True, pad_mode: str = 'reflect', normalized: _bool = False, onesided: _bool | None = None, return_complex: _bool | None = None, align_to_window: _bool | None = None) -> Tensor:
     """Transforms of windowed frames of `n_fft` samples, `hop_length` apart: (T,) or (B, T) -> (B, frequencies, frames)."""
-def sub(input: Tensor | _float | complex, other: Tensor | _float | complex, *, alpha: _float | complex | None = 1, out: Tensor | None = None) -> Tensor:
+def sub(input: Tensor | _float | _complex, other: Tensor | _float | _complex, *, alpha: _float | _complex | None = 1, out: Tensor | None = None) -> Tensor:
     """input - alpha * other."""
 @overload
-def subtract(input: Tensor, other: Tensor, *, alpha: _float | complex = 1, out: Tensor | None = None) -> Tensor:
+def subtract(input: Tensor, other: Tensor, *, alpha: _float | _complex = 1, out: Tensor | None = None) -> Tensor:
     """input - alpha * other."""
 @overload
-def subtract(input: Tensor, other: _float | complex, alpha: _float | complex = 1) -> Tensor:
+def subtract(input: Tensor, other: _float | _complex, alpha: _float | _complex = 1) -> Tensor:
     """input - alpha * other."""
 @overload
 def sum(input: Tensor, *, dtype: _dtype | None = None) -> Tensor:
@@ -1467,11 +1471,11 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: _int | None = None, *, o
 def tan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Tangent of each element, in radians."""
 def tan_(input: Tensor) -> Tensor:
-    """In-place `tan`: overwrites the tensor and returns it."""
+    """In-place `tan`: overwrites the tensor and returns it. Tangent of each element, in radians."""
 def tanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Hyperbolic tangent of each element."""
 def tanh_(input: Tensor) -> Tensor:
-    """In-place `tanh`: overwrites the tensor and returns it."""
+    """In-place `tanh`: overwrites the tensor and returns it. Hyperbolic tangent of each element."""
 @overload
 def tensor_split(input: Tensor, tensor_indices_or_sections: Tensor, dim: _int = 0) -> tuple[Tensor, ...]:
     """A number of nearly equal parts along a dimension, or the parts between indices; views."""
@@ -1483,9 +1487,9 @@ def tensor_split(input: Tensor, indices: Sequence[_int], dim: _int = 0) -> tuple
     """A number of nearly equal parts along a dimension, or the parts between indices; views."""
 def tensordot(a: Any, b: Any, dims: Any = 2, out: Tensor | None = None) -> Tensor:
     """Contract the last `dims` dimensions of a with the first of b, or the two lists of dimensions in `dims`."""
-def threshold(input: Tensor, threshold: _float | complex, value: _float | complex, *, out: Tensor | None = None) -> Tensor:
+def threshold(input: Tensor, threshold: _float | _complex, value: _float | _complex, *, out: Tensor | None = None) -> Tensor:
     """The element where it is above `threshold`, else `value`; integers stay integers."""
-def threshold_(input: Tensor, threshold: _float | complex, value: _float | complex) -> Tensor:
+def threshold_(input: Tensor, threshold: _float | _complex, value: _float | _complex) -> Tensor:
     """In-place threshold."""
 def tile(input: Tensor, dims: Sequence[_int]) -> Tensor:
     """The tensor repeated along each dimension; with fewer repeats than dimensions, for the last dimensions."""
@@ -1501,7 +1505,7 @@ def transpose_copy(input: Tensor, dim0: _int, dim1: _int, *, out: Tensor | None 
 def trapezoid(y: Tensor, x: Tensor, *, dim: _int = -1) -> Tensor:
     """Area under y along a dimension by the trapezoidal rule, at points `x` or in steps of `dx` (1)."""
 @overload
-def trapezoid(y: Tensor, *, dx: _float | complex = 1, dim: _int = -1) -> Tensor:
+def trapezoid(y: Tensor, *, dx: _float | _complex = 1, dim: _int = -1) -> Tensor:
     """Area under y along a dimension by the trapezoidal rule, at points `x` or in steps of `dx` (1)."""
 @overload
 def trapz(y: Tensor, *, dx: _float = 1, dim: _int = -1) -> Tensor:
@@ -1521,12 +1525,12 @@ def triu(input: Tensor, diagonal: _int = 0, *, out: Tensor | None = None) -> Ten
     """Matrices (..., M, N) with 0 below a diagonal."""
 def triu_indices(row: _int, col: _int, offset: _int = 0, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """Rows and columns, (2, count), of the elements on and above a diagonal of a (row, col) matrix, row by row."""
-def true_divide(input: Tensor | _float | complex, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
+def true_divide(input: Tensor | _float | _complex, other: Tensor | _float | _complex, *, out: Tensor | None = None) -> Tensor:
     """input / other; `rounding_mode` "floor" or "trunc" rounds the quotient."""
 def trunc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Each element rounded towards 0."""
 def trunc_(input: Tensor) -> Tensor:
-    """In-place `trunc`: overwrites the tensor and returns it."""
+    """In-place `trunc`: overwrites the tensor and returns it. Each element rounded towards 0."""
 def typename(obj: Any) -> str:
     """The qualified name of a value's type; `Tensor.type()` for tensors; a class's own name."""
 def unbind(input: Tensor, dim: _int = 0) -> tuple[Tensor, ...]:
@@ -1559,7 +1563,7 @@ def vander(x: Tensor, N: _int | None = None, increasing: _bool = False) -> Tenso
 def var(input: Tensor, dim: _int | Sequence[_int] | None, unbiased: _bool = True, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """Variance over dimensions, divided by n - correction (1 by default)."""
 @overload
-def var(input: Tensor, dim: _int | Sequence[_int] | None = None, *, correction: _float | complex | None = None, keepdim: _bool = False, out: Tensor | None = None) -> Tensor:
+def var(input: Tensor, dim: _int | Sequence[_int] | None = None, *, correction: _float | _complex | None = None, keepdim: _bool = False, out: Tensor | None = None) -> Tensor:
     """Variance over dimensions, divided by n - correction (1 by default)."""
 @overload
 def var(input: Tensor, unbiased: _bool = True) -> Tensor:
@@ -1568,7 +1572,7 @@ def var(input: Tensor, unbiased: _bool = True) -> Tensor:
 def var_mean(input: Tensor, dim: _int | Sequence[_int] | None, unbiased: _bool = True, keepdim: _bool = False) -> tuple[Tensor, Tensor]:
     """(variance, mean) over dimensions."""
 @overload
-def var_mean(input: Tensor, dim: _int | Sequence[_int] | None = None, *, correction: _float | complex | None = None, keepdim: _bool = False) -> tuple[Tensor, Tensor]:
+def var_mean(input: Tensor, dim: _int | Sequence[_int] | None = None, *, correction: _float | _complex | None = None, keepdim: _bool = False) -> tuple[Tensor, Tensor]:
     """(variance, mean) over dimensions."""
 @overload
 def var_mean(input: Tensor, unbiased: _bool = True) -> tuple[Tensor, Tensor]:
@@ -1603,10 +1607,10 @@ def where(condition: Tensor) -> tuple[Tensor, ...]:
 @overload
 def where(condition: Tensor, input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """`input` where condition is true, else `other`; with condition alone, the indices where it is true."""
-def xlogy(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
+def xlogy(input: Tensor, other: Tensor | _float | _complex, *, out: Tensor | None = None) -> Tensor:
     """input * log(other), and 0 where `input` is 0."""
-def xlogy_(input: Tensor, other: Tensor | _float | complex) -> Tensor:
-    """In-place `xlogy`: overwrites the tensor and returns it."""
+def xlogy_(input: Tensor, other: Tensor | _float | _complex) -> Tensor:
+    """In-place `xlogy`: overwrites the tensor and returns it. input * log(other), and 0 where `input` is 0."""
 def zero_(input: Tensor) -> Tensor:
     """Fill with zeros."""
 @overload

@@ -12,10 +12,11 @@ from collections.abc import Sequence
 
 from numod import completion, demo, docs, inventory, model_commands, tools
 from numod.export import command as export
+from numod.onnx import command as onnx
 from numod.profiler import command as profile
 from numod.version import release
 
-COMMANDS = (demo, docs, export, inventory, profile, tools, model_commands, completion)
+COMMANDS = (demo, docs, export, inventory, onnx, profile, tools, model_commands, completion)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -17,6 +17,11 @@ class dtype:
     `numpy` is the type users see (None: NumPy has none); `storage` the type kernels read (bool is stored as bytes,
     16-bit floats as their bits); `compute` the dtype whose arithmetic it has (float32 for 16-bit floats, else itself);
     `real` that of a complex number's parts, else itself. `differentiable`: whether its tensors may require gradients.
+
+    Example:
+
+        >>> torch.float32.itemsize, torch.float32.is_floating_point
+        (4, True)
     """
 
     __slots__ = (
@@ -160,7 +165,15 @@ def get_default_dtype() -> dtype:
 
 
 def set_default_dtype(d: dtype) -> None:
-    """Make `d` the dtype of new floating tensors. Raises TypeError unless it is a floating dtype."""
+    """Make `d` the dtype of new floating tensors. Raises TypeError unless it is a floating dtype.
+
+    Example:
+
+        >>> torch.set_default_dtype(torch.float64)
+        >>> torch.tensor(1.5).dtype
+        numod.float64
+        >>> torch.set_default_dtype(torch.float32)
+    """
     global _default
     if not (isinstance(d, dtype) and d.is_floating_point and d.differentiable):
         raise TypeError(f"only floating-point types are supported as the default type, got {d!r}; try numod.float64")
@@ -313,7 +326,13 @@ _LIMITS = {  # of formats that NumPy lacks
 
 
 class finfo(_Info):
-    """Limits of a floating dtype: resolution, min, max, eps, smallest_normal, tiny."""
+    """Limits of a floating dtype: resolution, min, max, eps, smallest_normal, tiny.
+
+    Example:
+
+        >>> torch.finfo(torch.float32).eps
+        1.1920928955078125e-07
+    """
 
     _kinds, _other, _source = "f", "iinfo", staticmethod(np.finfo)
     # a power of 10
@@ -324,7 +343,13 @@ class finfo(_Info):
 
 
 class iinfo(_Info):
-    """Limits of an integer dtype: min, max."""
+    """Limits of an integer dtype: min, max.
+
+    Example:
+
+        >>> torch.iinfo(torch.int8).max
+        127
+    """
 
     _kinds, _other, _source = "iu", "finfo", staticmethod(np.iinfo)
     _fields = dict.fromkeys(("min", "max"), int)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 
 
@@ -134,6 +134,17 @@ _ABSENT = {
 def absent(name: str) -> str:
     """What to say after the name of a part of PyTorch that is left out as a whole; nothing for other names."""
     return next((f"; numod has no {kind}" for kind, names in _ABSENT.items() if name in names.split()), "")
+
+
+def suggestion(name: str, names: Iterable[str]) -> str:
+    """What to say after a misspelled name of a namespace with more names than Python itself searches (750).
+
+    Only names with the same first letter and a similar length are compared, since `hasattr` comes here too.
+    """
+    from difflib import get_close_matches
+
+    similar = [other for other in names if other[:1] == name[:1] != "_" and abs(len(other) - len(name)) < 3]
+    return "".join(f". Did you mean: '{match}'?" for match in get_close_matches(name, similar, 1, 0.75))
 
 
 class NameOnly(type):

@@ -24,7 +24,13 @@ class layout(_Named):
 
 
 class memory_format(_Named):
-    """The order of a tensor's dimensions in memory."""
+    """The order of a tensor's dimensions in memory.
+
+    Example:
+
+        >>> torch.ones(1, 2, 2, 2).is_contiguous(memory_format=torch.channels_last)
+        False
+    """
 
 
 strided = layout("strided")

@@ -13,19 +13,20 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
 import numod
 from numod.core import return_types, signatures
-from numod.core.recode import behind
+from numod.core.function_code import originals
 
 PACKAGE = Path(numod.__file__).parent
 # names of types that numod or Tensor has another meaning for
-SHADOWED = ("bool", "float", "int", "dtype", "device", "layout", "memory_format", "Size")
+SHADOWED = ("bool", "complex", "float", "int", "dtype", "device", "layout", "memory_format", "Size")
 KNOWN = {
-    "Any", "Callable", "Generator", "None", "Sequence", "Tensor", "complex", "dict", "list", "np.ndarray", "str",
-    "tuple", "type", *SHADOWED,
+    "Any", "Callable", "Generator", "None", "Sequence", "Tensor", "dict", "list", "np.ndarray", "str",
+    "tuple", "type", "Literal", "True", "False", *SHADOWED,
 }  # fmt: skip
 RENAMED = {
     "Number": "float | complex",
@@ -37,9 +38,9 @@ RENAMED = {
     "Layout": "layout",
 }
 HEAD = """# Written by tests/stubs.py: signatures of what tables add to this module at import.
-from builtins import bool as _bool, float as _float, int as _int
+from builtins import bool as _bool, complex as _complex, float as _float, int as _int
 from collections.abc import Callable, Sequence
-from typing import Any, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -48,6 +49,18 @@ TYPES = (
     "from {0}device.layout import Size as _Size\nfrom {0}device.device import Device as _device\nfrom {0}dtypes "
     "import dtype as _dtype\nfrom {0}formats import layout as _layout, memory_format as _memory_format\n"
 )
+# signatures that the table cannot express
+WRITTEN = {
+    "Tensor.item": "def item(self) -> Any:",
+    "Tensor.tolist": "def tolist(self) -> Any:",
+    "Tensor.size": "@overload\ndef size(self, dim: None = None) -> _Size:\n@overload\ndef size(self, dim: _int) -> _int:",
+}
+PROPERTIES = {
+    **dict.fromkeys(("T", "H", "mT", "mH", "real", "imag", "data"), "Tensor"),
+    "layout": "_layout",
+    "grad_fn": "Any",
+}
+PADDED = ("conv1d", "conv2d", "conv3d")  # their padding may be "same" or "valid"
 COMPARED = (
     "eq ne lt le gt ge add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod pow rpow matmul "
     "rmatmul and or xor rand ror rxor lshift rshift rlshift rrshift"
@@ -94,21 +107,55 @@ def parameters(signature: inspect.Signature) -> str:
             else " = ..."
         )
         untyped = parameter.annotation is parameter.empty and parameter.name in ("self", "cls")
-        texts.append(
-            f"{mark}{parameter.name}" + ("" if untyped else f": {annotation(parameter.annotation, True)}") + default
-        )
+        kind = annotation(parameter.annotation, True)
+        kind += " | None" if parameter.default is None and kind != "Any" and "None" not in kind else ""
+        texts.append(f"{mark}{parameter.name}" + ("" if untyped else f": {kind}") + default)
     return ", ".join(texts)
 
 
-def definition(name: str, function: Callable, said: Callable | None = None) -> str:
+def sizes_may_be_one_number(parameter: inspect.Parameter) -> inspect.Parameter:
+    """A parameter of a layer's function: where it takes a sequence of numbers, it takes one number as well."""
+    text = parameter.annotation
+    if text is inspect.Parameter.empty or not isinstance(text, str):
+        return parameter
+    if parameter.name == "size" and text == "int | None":  # of `interpolate`
+        text = "Sequence[int] | None"
+    return parameter.replace(annotation=re.sub(r"(?<!\| )Sequence\[(int|float)\]", r"\1 | Sequence[\1]", text))
+
+
+def of_layers(name: str, signature: inspect.Signature) -> Iterator[inspect.Signature]:
+    """The overloads of a function in `nn.functional`, whose table has one line each."""
+    parameters = {key: sizes_may_be_one_number(value) for key, value in signature.parameters.items()}
+    if name in PADDED:
+        parameters["padding"] = parameters["padding"].replace(annotation="int | Sequence[int] | str")
+    result = "Tensor" if signature.return_annotation == "Any" else signature.return_annotation
+    if "return_indices" not in parameters or result != "Tensor":
+        yield inspect.Signature(list(parameters.values()), return_annotation=result)
+        return
+    for flag, outcome in (("False", "Tensor"), ("True", "tuple[Tensor, Tensor]")):
+        own = parameters["return_indices"].replace(annotation=f"Literal[{flag}]")
+        kept = {**parameters, "return_indices": own}
+        if flag == "True":
+            names = list(kept)
+            for key in names[names.index("return_indices") :]:
+                kept[key] = kept[key].replace(kind=inspect.Parameter.KEYWORD_ONLY)
+            kept["return_indices"] = kept["return_indices"].replace(default=inspect.Parameter.empty)
+        yield inspect.Signature(list(kept.values()), return_annotation=outcome)
+
+
+def definition(name: str, function: Callable, said: Callable | None = None, section: str = "") -> str:
     """A function of the stubs, with the overloads of the table of signatures, or as its file defines it.
 
-    `said`: whose docstring it gets, if not its own.
+    `said`: whose docstring it gets, if not its own. `section`: the part of the table that has it, if another has it
+    too.
     """
     known = vars(function).get("__wrapped__")
     paths = [path for path in getattr(known, "paths", ()) if path.rpartition(".")[2] == name] if known else []
-    found = signatures.overloads(*paths[:1]) or (signatures.own(function),)
-    own = annotation(signatures.own(function).return_annotation, False)
+    paths = [path for path in paths if path.startswith(section)] or paths
+    found = signatures.overloads(*paths[:1]) or (signatures.defined(function),)
+    if section == "nn.functional.":
+        found = [overload for each in found for overload in of_layers(name, each)]
+    own = annotation(signatures.defined(function).return_annotation, False)
     text = summary(inspect.getdoc(said or function) or "").replace("\\", "\\\\")
     body = f'\n    """{text}"""' if text else " ..."
     mark = "@overload\n" if len(found) > 1 else ""
@@ -149,16 +196,18 @@ def members() -> Iterator[str]:
         if isinstance(own, type):
             continue
         if isinstance(own, property):
-            found = (
-                "Tensor"
-                if name in ("T", "H", "mT", "mH", "real", "data")
-                else annotation(inspect.signature(own.fget).return_annotation, False)
+            found = PROPERTIES.get(name) or (
+                "_bool" if name.startswith("is_") else annotation(inspect.signature(own.fget).return_annotation, False)
             )
             yield f"@property\ndef {name}(self) -> {found}:" + (
                 f'\n    """{summary(own.fget.__doc__)}"""' if own.fget.__doc__ else " ..."
             )
             if own.fset is not None:
                 yield f"@{name}.setter\ndef {name}(self, value: {found if name != 'data' else 'Tensor'}) -> None: ..."
+        elif f"Tensor.{name}" in WRITTEN:
+            yield WRITTEN[f"Tensor.{name}"].replace(":\n", f':\n    """{summary(own.__doc__)}"""\n') + (
+                f'\n    """{summary(own.__doc__)}"""'
+            )
         elif callable(own) and hasattr(own, "__code__"):
             yield definition(name, own)
     yield "\n# ---- operators, defined in core/operators.py\n"
@@ -167,7 +216,7 @@ def members() -> Iterator[str]:
             "  # type: ignore[override]" if name in ("eq", "ne") else ""
         )
     for name in IN_PLACE:
-        yield f"def __{name}__(self, other: Any) -> Tensor: ..."
+        yield f"def __{name}__(self, other: Any) -> Self: ..."
     for name, found in {
         "neg": "Tensor",
         "abs": "Tensor",
@@ -191,7 +240,7 @@ def members() -> Iterator[str]:
 def tensor_stub() -> str:
     """The text of `core/tensor.pyi`."""
     parts = [
-        HEAD.replace("Callable, Sequence", "Callable, Iterator, Sequence")
+        HEAD.replace("Callable, Sequence", "Callable, Iterator, Sequence").replace("overload", "Self, overload")
         + TYPES.format("..")
         + "from . import return_types\nfrom .create.random import Generator\n\n"
     ]
@@ -230,7 +279,7 @@ def is_plain(function: Callable) -> bool:
     source = Path(inspect.getfile(inspect.unwrap(function))).read_text()
     return (
         function.__module__ != "numod"
-        and behind.get(function, function).__code__.co_name not in ("make", "filled")
+        and originals.get(function, function).__code__.co_name not in ("make", "filled")
         and f"\ndef {function.__name__}(" in source
     )
 
@@ -244,7 +293,9 @@ def namespace_stub() -> str:
             continue
         if isinstance(value, ModuleType):
             home, _, own = value.__name__.rpartition(".")
-            modules.append(f"from {home.replace('numod', '.', 1).replace('..', '.')} import {own} as {name}")
+            passed_on = name if own == name else f"_{own}"  # another name is not passed on
+            modules.append(f"from {home.replace('numod', '.', 1).replace('..', '.')} import {own} as {passed_on}")
+            values += [f"{name} = {passed_on}"] if own != name else []
         elif inspect.isclass(value) and value.__module__ != "numod":
             # another name is not passed on
             own = value.__qualname__ if value.__qualname__ == name else f"_{value.__qualname__}"
@@ -267,17 +318,9 @@ def namespace_stub() -> str:
             )
     own = [value for value in values if not value.startswith("from")]
     imports = [each for each in (*modules, *values, *functions) if each.startswith("from")]
+    imports.append("from .version import __version__ as __version__")
     defined = [function for function in functions if not function.startswith("from")]
-    return (
-        HEAD
-        + TYPES.format(".")
-        + "\n".join(imports)
-        + "\n\n"
-        + "\n".join(own)
-        + "\n__version__: str\n\n"
-        + "\n".join(defined)
-        + "\n"
-    )
+    return HEAD + TYPES.format(".") + "\n".join(imports) + "\n\n" + "\n".join(own) + "\n\n" + "\n".join(defined) + "\n"
 
 
 def linear_algebra_stub() -> str:
@@ -292,6 +335,52 @@ def linear_algebra_stub() -> str:
     return HEAD + TYPES.format(".") + imports + "\n".join(functions) + "\n"
 
 
+def functional_stub() -> str:
+    """The text of `numod/nn/functional/__init__.pyi`."""
+    functions = [
+        definition(name, value, section="nn.functional.")
+        for name, value in sorted(vars(numod.nn.functional).items())
+        if inspect.isfunction(value) and not name.startswith("_")
+    ]
+    imports = "from ...core import return_types\nfrom ...core.tensor import Tensor\nfrom .. import grad as grad\n\n"
+    return HEAD + TYPES.format("...") + imports + "\n".join(functions) + "\n"
+
+
+def layer(name: str, kind: type) -> str:
+    """A class of layers that its file makes in a loop over dimensions."""
+    signature = inspect.signature(kind.__init__)
+    sizes = [
+        parameter.replace(annotation=re.sub(r"\bSize\b", "int | Sequence[int]", str(parameter.annotation)))
+        if parameter.annotation is not inspect.Parameter.empty
+        else parameter
+        for parameter in signature.parameters.values()
+    ]
+    arguments = parameters(signature.replace(parameters=sizes))
+    forward = parameters(inspect.signature(kind.forward))
+    return (
+        f'class {name}(Module):\n    """{summary(kind.__doc__)}"""\n'
+        f"    def __init__({arguments}) -> None: ...\n    def forward({forward}) -> Any: ...\n"
+    )
+
+
+def layers_stub(module: ModuleType) -> str:
+    """The text of `numod/nn/pooling.pyi` or `numod/nn/padding.pyi`."""
+    layers = [layer(name, getattr(module, name)) for name in module.__all__]
+    imports = "from ..core.tensor import Tensor\nfrom .module import Module\n\n"
+    names = f"__all__ = {list(module.__all__)!r}\n\n"
+    return HEAD + TYPES.format("..") + imports + names + "\n".join(layers)
+
+
+def special_stub() -> str:
+    """The text of `numod/special.pyi`."""
+    functions = [
+        definition(name, value, section="special.")
+        for name, value in sorted(vars(numod.special).items())
+        if inspect.isfunction(value) and not name.startswith("_")
+    ]
+    return HEAD + TYPES.format(".") + "from .core.tensor import Tensor\n\n" + "\n".join(functions) + "\n"
+
+
 def fourier_stub() -> str:
     """The text of `numod/fft.pyi`."""
     functions = [definition(name, getattr(numod.fft, name)) for name in numod.fft.__all__]
@@ -302,6 +391,10 @@ STUBS = {
     "__init__.pyi": namespace_stub,
     "linalg.pyi": linear_algebra_stub,
     "fft.pyi": fourier_stub,
+    "special.pyi": special_stub,
+    "nn/functional/__init__.pyi": functional_stub,
+    "nn/padding.pyi": partial(layers_stub, numod.nn.padding),
+    "nn/pooling.pyi": partial(layers_stub, numod.nn.pooling),
     "core/tensor.pyi": tensor_stub,
     "core/return_types.pyi": named_results_stub,
 }

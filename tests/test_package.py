@@ -58,13 +58,27 @@ def test_import_numod_is_enough_for_its_namespaces() -> None:
 
 
 def test_version() -> None:
-    assert re.fullmatch(r"2\.13\.0\+numod\.\d+\.\d+\.\d+", numod.__version__)
-    assert metadata.version("numod") == numod.version.release and numod.__version__.endswith(numod.version.release)
+    assert re.fullmatch(r"\d+\.\d+\.\d+", str(numod.__version__)) and numod.version.torch == "2.13.0"
+    assert (
+        str(numod.__version__) == f"{numod.__version__}" == numod.version.release and repr(numod.__version__)[0] == "'"
+    )
+    assert numod.__version__ != numod.version.torch
+
+
+def test_the_installed_package_has_the_same_version() -> None:
+    try:
+        installed = metadata.version("numod")
+    except metadata.PackageNotFoundError:
+        pytest.skip("numod is not installed here")
+    assert numod.__version__ == installed
 
 
 def test_model_files_that_ask_for_a_version_mean_pytorchs() -> None:
     version = numod.__version__
     assert version >= "1.5.0" and version > (1, 10) and version >= "2.13.0" and version <= "2.13" and version < "3"
+    assert version.split("+")[0] == numod.version.torch and version.startswith("2.13")
+    assert re.search(r"^(\d+)\.(\d+)", version).groups() == ("2", "13")  # as packaging.version.parse reads it
+    assert tuple(int(number) for number in version.split(".")[:2]) == (2, 13)
     assert not (version < "2.4.1+cpu" or version > "2.13" or version <= (1, 13, 1) or version >= "2.14.0a0")
 
 
@@ -100,3 +114,27 @@ def test_the_command_tells_the_version() -> None:
 def test_help() -> None:
     finished = python("-m", "numod", "--help")
     assert finished.returncode == 0 and "demo" in finished.stdout
+
+
+@pytest.mark.parametrize(
+    "name, meant", [("soft_max", "softmax"), ("manual_sed", "manual_seed"), ("float23", "float32")]
+)
+def test_a_misspelled_name_of_the_namespace_is_suggested(name: str, meant: str) -> None:
+    """Python compares at most 750 names, and numod has more."""
+    with pytest.raises(AttributeError, match=rf"module 'numod' has no attribute '{name}'\. Did you mean: '{meant}'\?$"):
+        getattr(numod, name)
+    assert not hasattr(numod, "no_such_name_at_all")
+
+
+def test_errors_of_misspelled_names_carry_what_python_suggests_from() -> None:
+    layer = numod.nn.Linear(2, 2)
+    for owner, name, meant in (
+        (numod.nn, "Conv2D", "Conv2d"),
+        (numod.nn.functional, "rleu", "relu"),
+        (numod.optim, "Adamm", "Adam"),
+        (numod.ones(2), "sofmax", "softmax"),
+        (layer, "wieght", "weight"),
+    ):
+        with pytest.raises(AttributeError) as error:
+            getattr(owner, name)
+        assert error.value.name == name and error.value.obj is owner and meant in dir(owner) and len(dir(owner)) < 750

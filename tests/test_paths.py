@@ -190,7 +190,7 @@ def test_attention_runs_under_any_choice_of_kernels() -> None:
 def test_importing_numod_loads_none_of_it() -> None:
     code = (
         "import sys, numod; print([each for each in sys.modules if each.startswith('numod.paths.') and each != "
-        "'numod.paths.named'])"
+        "'numod.paths.virtual_modules'])"
     )
     assert (
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
@@ -305,7 +305,7 @@ def test_registered_classes_are_trees() -> None:
         pytree.register_pytree_node(Pair, list, list)
 
 
-@pytest.mark.parametrize("path", sorted(paths.named.MODULES))
+@pytest.mark.parametrize("path", sorted(paths.virtual_modules.MODULES))
 def test_names_of_absent_parts_import_and_say_so(path: str) -> None:
     module = importlib.import_module(f"numod.{path}")
     for name in module.__all__:

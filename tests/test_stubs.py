@@ -43,6 +43,6 @@ def test_stubs_know_functions_and_methods_of_tables() -> None:
     namespace, tensor = ((PACKAGE / name).read_text(encoding="utf-8") for name in ("__init__.pyi", "core/tensor.pyi"))
     assert "\ndef exp(input: Tensor, *, out: Tensor | None = None) -> Tensor:" in namespace
     assert (
-        "\n    def add_(self, other: Tensor | _float | complex, *, alpha: _float | complex | None = 1) -> Tensor:"
+        "\n    def add_(self, other: Tensor | _float | _complex, *, alpha: _float | _complex | None = 1) -> Tensor:"
         in tensor
     )

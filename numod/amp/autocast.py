@@ -37,23 +37,45 @@ def _supported_device_type(device_type: str) -> str:
 
 
 def is_autocast_enabled(device_type: str | None = None) -> bool:
-    """Whether this thread is inside an autocast for the device, by default "cuda"."""
+    """Whether this thread is inside an autocast for the device, by default "cuda".
+
+    Example:
+
+        >>> torch.is_autocast_enabled()
+        False
+    """
     return any(device == (device_type or "cuda") for device, _ in state.autocast)
 
 
 def get_autocast_dtype(device_type: str) -> DType:
-    """The dtype that autocast casts to on a device; by default bfloat16 on "cpu" and float16 on "cuda"."""
+    """The dtype that autocast casts to on a device; by default bfloat16 on "cpu" and float16 on "cuda".
+
+    Example:
+
+        >>> torch.get_autocast_dtype("cpu")
+        numod.bfloat16
+    """
     kind = _supported_device_type(device_type)
     return dict(state.autocast).get(kind, _defaults[kind])
 
 
 def set_autocast_dtype(device_type: str, dtype: DType) -> None:
-    """Make `dtype` the default of autocasts on the device."""
+    """Make `dtype` the default of autocasts on the device.
+
+    Example:
+
+        >>> torch.set_autocast_dtype("cpu", torch.bfloat16)
+    """
     _defaults[_supported_device_type(device_type)] = dtype
 
 
 def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -> None:
-    """Switch autocast on or off for this thread, without a context. Deprecated form: the flag alone, for "cuda"."""
+    """Switch autocast on or off for this thread, without a context. Deprecated form: the flag alone, for "cuda".
+
+    Example:
+
+        >>> torch.set_autocast_enabled("cpu", False)
+    """
     if enabled is None:
         device_type, enabled = "cuda", bool(device_type)
     kind = _supported_device_type(device_type)
@@ -68,7 +90,13 @@ def _warn_of(old: str, new: str) -> None:
 
 
 def is_autocast_cpu_enabled() -> bool:
-    """`is_autocast_enabled("cpu")`"""
+    """`is_autocast_enabled("cpu")`
+
+    Example:
+
+        >>> torch.is_autocast_enabled("cpu")
+        False
+    """
     _warn_of("is_autocast_cpu_enabled()", "is_autocast_enabled('cpu')")
     return is_autocast_enabled("cpu")
 
@@ -104,17 +132,33 @@ def set_autocast_gpu_dtype(dtype: DType) -> None:
 
 
 def is_autocast_cache_enabled() -> bool:
-    """Whether casts of parameters are kept until the outermost autocast ends."""
+    """Whether casts of parameters are kept until the outermost autocast ends.
+
+    Example:
+
+        >>> torch.is_autocast_cache_enabled()
+        True
+    """
     return casts.thread_state.caching
 
 
 def set_autocast_cache_enabled(enabled: bool) -> None:
-    """Keep casts of parameters, or do not."""
+    """Keep casts of parameters, or do not.
+
+    Example:
+
+        >>> torch.set_autocast_cache_enabled(True)
+    """
     casts.thread_state.caching = bool(enabled)
 
 
 def clear_autocast_cache() -> None:
-    """Drop the casts of parameters that are kept."""
+    """Drop the casts of parameters that are kept.
+
+    Example:
+
+        >>> torch.clear_autocast_cache()
+    """
     casts.forget()
 
 
@@ -131,6 +175,13 @@ class autocast(contextlib.ContextDecorator):
 
     Raises ValueError for a `device_type` that is no string and RuntimeError for an unknown one. Warns, and does
     nothing, for another dtype and for CUDA where there is none.
+
+    Example:
+
+        >>> with torch.autocast("cpu", dtype=torch.bfloat16):
+        ...     y = torch.ones(2, 3) @ torch.ones(3, 2)
+        >>> y.dtype
+        numod.bfloat16
     """
 
     def __init__(

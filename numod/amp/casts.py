@@ -104,7 +104,7 @@ def _create_codes() -> None:
     for rule, homes in _RULES:
         for home, names in homes.items():
             for function in (getattr(home, name) for name in names.split()):
-                _codes[function] = _exchange.recode(function, _body, run=rule)
+                _codes[function] = _exchange.replace_code(function, _body, run=rule)
 
 
 def _body(*arguments: Any, **kwargs: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping
+from typing import Any, overload
 
 from .. import dtypes
 from ..autograd import no_grad
@@ -24,6 +25,18 @@ class GradScaler:
 
     The scale and the count of steps are tensors on the device of the first outputs, so that a compiled step changes
     them as any others.
+
+    Example:
+
+        >>> weight = nn.Parameter(torch.ones(1))
+        >>> optimizer = optim.SGD([weight], lr=0.1)
+        >>> scaler = torch.amp.GradScaler("cpu", init_scale=2.0)
+        >>> scaler.scale(weight.sum()).backward()
+        >>> scaler.step(optimizer)
+        >>> scaler.update()
+        >>> weight
+        Parameter containing:
+        tensor([0.9000], requires_grad=True)
     """
 
     def __init__(
@@ -47,10 +60,16 @@ class GradScaler:
         self._growth_factor = growth_factor
         self._backoff_factor = backoff_factor
         self._growth_interval = growth_interval
-        self._found: dict[int, bool] = {}  # id of an optimizer whose gradients are unscaled -> whether all were finite
+        self._all_finite: dict[
+            int, bool
+        ] = {}  # id of an optimizer whose gradients are unscaled -> whether all were finite
         self._stepped: set[int] = set()
 
-    def scale(self, outputs: Tensor | Iterable) -> object:
+    @overload
+    def scale(self, outputs: Tensor) -> Tensor: ...
+    @overload
+    def scale(self, outputs: Iterable) -> Any: ...
+    def scale(self, outputs: Tensor | Iterable) -> Any:
         """Tensors, or lists, tuples and mappings of them, times the scale."""
         if not self._enabled:
             return outputs
@@ -76,14 +95,14 @@ class GradScaler:
         self._check_in_use("unscale_")
         if id(optimizer) in self._stepped:
             raise RuntimeError("unscale_() is being called after step().")
-        if id(optimizer) in self._found:
+        if id(optimizer) in self._all_finite:
             raise RuntimeError("unscale_() has already been called on this optimizer since the last update().")
         gradients = [
             with_gradient.grad for group in optimizer.param_groups for with_gradient in with_gradients(group["params"])
         ]
         with no_grad():
             finite = [gradient.isfinite().all().to(self._scale.device) for gradient in gradients]
-            self._found[id(optimizer)] = not finite or stack(finite).all()._observe()
+            self._all_finite[id(optimizer)] = not finite or stack(finite).all()._observe()
             factor = self._scale.double().reciprocal().float()
             for gradient in gradients:
                 gradient.mul_(factor.to(gradient.device))
@@ -97,10 +116,10 @@ class GradScaler:
         self._check_in_use("step")
         if id(optimizer) in self._stepped:
             raise RuntimeError("step() has already been called since the last update().")
-        if id(optimizer) not in self._found:
+        if id(optimizer) not in self._all_finite:
             self.unscale_(optimizer)
         self._stepped.add(id(optimizer))
-        return optimizer.step(*args, **kwargs) if self._found[id(optimizer)] else None
+        return optimizer.step(*args, **kwargs) if self._all_finite[id(optimizer)] else None
 
     def update(self, new_scale: float | Tensor | None = None) -> None:
         """Adjust the scale by the overflows since the last update, or set it."""
@@ -109,14 +128,14 @@ class GradScaler:
         self._check_in_use("update")
         if new_scale is not None:
             self._scale.fill_(new_scale)
-        elif not self._found:
+        elif not self._all_finite:
             raise AssertionError("No inf checks were recorded prior to update.")
-        elif not all(self._found.values()):
+        elif not all(self._all_finite.values()):
             self._scale.mul_(self._backoff_factor)
             self._growth_tracker.zero_()
         else:
             self._grow()
-        self._found.clear()
+        self._all_finite.clear()
         self._stepped.clear()
 
     def _grow(self) -> None:

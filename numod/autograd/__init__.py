@@ -53,12 +53,29 @@ def _backward(
     create_graph: bool = False,
     inputs: object = None,
 ) -> None:
-    """Add the gradients of this tensor to `.grad` of the leaves it was computed from. See `numod.autograd.backward`."""
+    """Add the gradients of this tensor to `.grad` of the leaves it was computed from. See `numod.autograd.backward`.
+
+    Example:
+
+        >>> x = torch.tensor([2.0, 3.0], requires_grad=True)
+        >>> (x ** 2).sum().backward()
+        >>> x.grad
+        tensor([4., 6.])
+    """
     backward(self, gradient, retain_graph, create_graph, inputs)
 
 
 def _register_hook(self: Tensor, hook: Callable) -> Handle:
-    """Call `hook(grad)` when this tensor's gradient is computed; a result other than None replaces the gradient."""
+    """Call `hook(grad)` when this tensor's gradient is computed; a result other than None replaces the gradient.
+
+    Example:
+
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> handle = x.register_hook(lambda grad: 10 * grad)
+        >>> x.sum().backward()
+        >>> x.grad
+        tensor([10., 10.])
+    """
     if not self.requires_grad:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     if self._layout.batch is not None:
@@ -74,7 +91,16 @@ def _register_hook(self: Tensor, hook: Callable) -> Handle:
 
 
 def _register_post_accumulate_grad_hook(self: Tensor, hook: Callable) -> Handle:
-    """Call `hook(self)` when a gradient has been added to this leaf's `.grad`. What it returns is not used."""
+    """Call `hook(self)` when a gradient has been added to this leaf's `.grad`. What it returns is not used.
+
+    Example:
+
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> handle = x.register_post_accumulate_grad_hook(lambda x: x.grad.mul_(0.5))
+        >>> x.sum().backward()
+        >>> x.grad
+        tensor([0.5000, 0.5000])
+    """
     if not self.requires_grad:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     if self.grad_fn is not None:
@@ -87,7 +113,17 @@ def _register_post_accumulate_grad_hook(self: Tensor, hook: Callable) -> Handle:
 
 
 def _retain_grad(self: Tensor) -> None:
-    """Keep the gradient of a computed tensor in `.grad`."""
+    """Keep the gradient of a computed tensor in `.grad`.
+
+    Example:
+
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> y = x * 2
+        >>> y.retain_grad()
+        >>> y.sum().backward()
+        >>> y.grad
+        tensor([1., 1.])
+    """
     if not self.requires_grad:
         raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
     if self.grad_fn is not None and not self._retains_grad:

@@ -19,12 +19,24 @@ _mode = SimpleNamespace(enabled=False, check_nan=True)
 
 
 def is_anomaly_enabled() -> bool:
-    """Whether anomaly detection is on."""
+    """Whether anomaly detection is on.
+
+    Example:
+
+        >>> torch.is_anomaly_enabled()
+        False
+    """
     return _mode.enabled
 
 
 def is_anomaly_check_nan_enabled() -> bool:
-    """Whether gradients are checked for NaN."""
+    """Whether gradients are checked for NaN.
+
+    Example:
+
+        >>> torch.is_anomaly_check_nan_enabled()
+        True
+    """
     return _mode.check_nan
 
 
@@ -61,7 +73,12 @@ def _watched(node: Node, grads: list[Tensor | None]) -> list[tuple[int, Tensor |
 
 
 def set_anomaly_enabled(enabled: bool, check_nan: bool = True) -> None:
-    """Turn anomaly detection on or off."""
+    """Turn anomaly detection on or off.
+
+    Example:
+
+        >>> torch.set_anomaly_enabled(False)
+    """
     if enabled and _note_lines not in listeners:
         listeners.append(_note_lines)
     elif not enabled and _note_lines in listeners:
@@ -71,7 +88,13 @@ def set_anomaly_enabled(enabled: bool, check_nan: bool = True) -> None:
 
 
 class set_detect_anomaly:
-    """Turn anomaly detection on or off, immediately; as a context manager, until it exits."""
+    """Turn anomaly detection on or off, immediately; as a context manager, until it exits.
+
+    Example:
+
+        >>> torch.is_anomaly_enabled()
+        False
+    """
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
         self._before = (_mode.enabled, _mode.check_nan)

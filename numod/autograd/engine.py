@@ -100,10 +100,10 @@ def grad(
     allow_unused: bool | None = None,
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
-) -> tuple[Tensor | None, ...]:
+) -> tuple[Tensor, ...]:
     """Gradients of `outputs` with respect to `inputs`; `.grad` is not changed.
 
-    Raises RuntimeError for an unused input, unless `allow_unused`.
+    Raises RuntimeError for an unused input, unless `allow_unused`: then its gradient is None.
 
     With `is_grads_batched`, `grad_outputs` and the gradients have an additional first dimension, and one backward pass
     computes all of its elements (`func.vmap`).

@@ -97,7 +97,7 @@ class FunctionNode(Node):
             tensor if number is None else tensor.detach() for tensor, number in zip(self.context._saved, self.numbers)
         )
         self.versions = tuple(
-            None if tensor is None else (tensor._own or tensor._storage).version for tensor in self.saved
+            None if tensor is None else (tensor._version_counter or tensor._storage).version for tensor in self.saved
         )
         self.context._saved = ()
         self.context._forward = tuple(
@@ -197,6 +197,21 @@ class Function:
     call `apply`.
 
     `forward` takes no `ctx` if `setup_context(ctx, inputs, output)` is defined.
+
+    Example:
+
+        >>> class Double(torch.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         return 2 * x
+        ...
+        ...     @staticmethod
+        ...     def backward(ctx, grad):
+        ...         return 2 * grad
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> Double.apply(x).sum().backward()
+        >>> x.grad
+        tensor([2., 2.])
     """
 
     @staticmethod

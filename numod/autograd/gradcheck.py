@@ -232,6 +232,11 @@ def gradgradcheck(
     """gradcheck of the gradient: second-order gradients against differences of first-order ones.
 
     `gen_non_contig_grad_outputs` and options that have no effect there have none here.
+
+    Example:
+
+        >>> torch.autograd.gradgradcheck(torch.sin, torch.ones(2, dtype=torch.float64, requires_grad=True))
+        True
     """
     inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     outputs = [tensor for tensor in _tensors(func(*inputs)) if tensor.requires_grad]

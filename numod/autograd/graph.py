@@ -120,7 +120,9 @@ class _Packed:
 
     def out(self) -> list[tuple[Tensor, int]]:
         """The saved results, with their versions."""
-        return [(result, (result._own or result._storage).version) for result in map(self._unpacked, self._out)]
+        return [
+            (result, (result._version_counter or result._storage).version) for result in map(self._unpacked, self._out)
+        ]
 
     def _unpacked(self, packed: object) -> Tensor:
         tensor = self._unpack(packed)
@@ -141,13 +143,13 @@ def _packed(pack: Callable, value: object) -> object:
     """What the pack hook returns for a saved tensor. Raises RuntimeError if the hook modifies the tensor."""
     if not isinstance(value, Tensor):
         return value
-    state, version = dispatch.state, (value._own or value._storage).version
+    state, version = dispatch.state, (value._version_counter or value._storage).version
     grad_enabled, state.grad_enabled = state.grad_enabled, False
     try:
         packed = pack(value.detach())
     finally:
         state.grad_enabled = grad_enabled
-    if (value._own or value._storage).version != version:
+    if (value._version_counter or value._storage).version != version:
         raise RuntimeError(
             "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook can not "
             "be modified by in-place operations "
@@ -174,7 +176,7 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
 def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
     """Increment the version of a tensor, or of several, that was modified without autograd's knowledge."""
     for one in (tensor,) if isinstance(tensor, Tensor) else tensor:
-        (one._own or one._storage).version += 1
+        (one._version_counter or one._storage).version += 1
 
 
 def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable, *, mode: str = "all") -> Handle:

@@ -9,8 +9,11 @@ import contextlib
 import functools
 import inspect
 from collections.abc import Callable
+from typing import Any, Self, TypeVar, overload
 
 from ..core.apply import state
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def is_grad_enabled() -> bool:
@@ -25,7 +28,13 @@ def is_grad_enabled() -> bool:
 
 
 def is_inference_mode_enabled() -> bool:
-    """Whether results on this thread are inference tensors."""
+    """Whether results on this thread are inference tensors.
+
+    Example:
+
+        >>> torch.is_inference_mode_enabled()
+        False
+    """
     return state.inference
 
 
@@ -51,7 +60,7 @@ class _Mode:
         """A new context with the same setting, for nested and concurrent calls."""
         return type(self)()
 
-    def __call__(self, function: Callable) -> Callable:
+    def __call__(self, function: Function) -> Function:
         if inspect.isgeneratorfunction(function):
             return _around_steps(self, function)
 
@@ -62,7 +71,11 @@ class _Mode:
 
         return wrapped
 
-    def __new__(cls, function: Callable | None = None) -> _Mode:
+    @overload
+    def __new__(cls, function: Function) -> Function: ...
+    @overload
+    def __new__(cls, function: None = None) -> Self: ...
+    def __new__(cls, function: Callable | None = None) -> Any:
         self = object.__new__(cls)
         return self(function) if callable(function) else self
 
@@ -91,17 +104,44 @@ def _around_steps(mode: _Mode, function: Callable) -> Callable:
 
 
 class no_grad(_Mode):
-    """Context and decorator in which operations are not recorded: results require no gradient."""
+    """Context and decorator in which operations are not recorded: results require no gradient.
+
+    Example:
+
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> with torch.no_grad():
+        ...     y = x * 2
+        >>> y.requires_grad
+        False
+    """
 
     enabled = False
 
 
 class enable_grad(_Mode):
-    """Context and decorator in which operations are recorded, also inside `no_grad`."""
+    """Context and decorator in which operations are recorded, also inside `no_grad`.
+
+    Example:
+
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> with torch.no_grad(), torch.enable_grad():
+        ...     y = x * 2
+        >>> y.requires_grad
+        True
+    """
 
 
 class set_grad_enabled(_Mode):
-    """Turn recording on or off: immediately as a function, or as a context or decorator."""
+    """Turn recording on or off: immediately as a function, or as a context or decorator.
+
+    Example:
+
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> with torch.set_grad_enabled(False):
+        ...     y = x * 2
+        >>> y.requires_grad
+        False
+    """
 
     def __new__(cls, mode: bool) -> set_grad_enabled:
         if not isinstance(mode, bool):
@@ -120,13 +160,19 @@ class set_grad_enabled(_Mode):
     def _again(self) -> set_grad_enabled:
         return set_grad_enabled(self.enabled)
 
-    def __call__(self, function: Callable) -> Callable:
+    def __call__(self, function: Function) -> Function:
         state.grad_enabled = self._before[0]  # as a decorator it acts during calls, not at the definition
         return super().__call__(function)
 
 
 class set_multithreading_enabled(contextlib.ContextDecorator):
-    """For compatibility with PyTorch, without effect: backward passes run on the calling thread."""
+    """For compatibility with PyTorch, without effect: backward passes run on the calling thread.
+
+    Example:
+
+        >>> with torch.autograd.set_multithreading_enabled(False):
+        ...     torch.ones(1, requires_grad=True).sum().backward()
+    """
 
     def __init__(self, mode: bool) -> None:
         self.mode = mode
@@ -142,9 +188,21 @@ class inference_mode(_Mode):
     """Context and decorator without recording, whose results can never take part in a recorded computation.
 
     `inference_mode(False)` records, as PyTorch's.
+
+    Example:
+
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> with torch.inference_mode():
+        ...     y = x * 2
+        >>> y.is_inference()
+        True
     """
 
-    def __new__(cls, mode: bool | Callable = True) -> _Mode:
+    @overload
+    def __new__(cls, mode: Function) -> Function: ...
+    @overload
+    def __new__(cls, mode: bool = True) -> Self: ...
+    def __new__(cls, mode: bool | Callable = True) -> Any:
         self = object.__new__(cls)
         self.mode = True if callable(mode) else bool(mode)
         return self(mode) if callable(mode) else self

@@ -60,7 +60,7 @@ class Node:
         if saved is None:
             saved = self.unpack()
         for tensor, version in zip(saved, self.versions):
-            if version is not None and (tensor._own or tensor._storage).version != version:
+            if version is not None and (tensor._version_counter or tensor._storage).version != version:
                 raise modified_error(tensor, version, tensor._node)
         values = [
             grads if self.op.outputs else grads[0],
@@ -92,7 +92,7 @@ class Node:
         """The saved inputs. Raises RuntimeError if they were freed or have been modified."""
         saved = self.filled()
         for tensor, version in zip(saved, self.versions):
-            if version is not None and (tensor._own or tensor._storage).version != version:
+            if version is not None and (tensor._version_counter or tensor._storage).version != version:
                 raise modified_error(tensor, version, tensor._node)
         return saved
 
@@ -112,7 +112,7 @@ class Node:
         for number, (result, version) in zip(
             self.backward_plan.keep_out, self.out if self.packed is None else self.packed.out()
         ):
-            if (result._own or result._storage).version != version:
+            if (result._version_counter or result._storage).version != version:
                 raise modified_error(result, version, self)
             fresh = result._alias()  # saving the result itself would be a reference cycle with this node
             if result._layout.dtype.differentiable:
@@ -381,7 +381,7 @@ def make_node(op: Op, inputs: tuple, layouts: list, parameters: tuple, outputs: 
         saved_values.append(value)
         if isinstance(value, Tensor):
             saves_tensor = True
-            versions.append((value._own or value._storage).version)
+            versions.append((value._version_counter or value._storage).version)
             if value._inference:
                 raise RuntimeError(
                     "Inference tensors cannot be saved for backward. To work around you can make a clone to get a "
@@ -402,7 +402,7 @@ def record(op: Op, inputs: tuple, layouts: list, parameters: tuple, result: Tens
         result._requires_grad = True
         # an alias has no node; a batched one keeps the history of its numbers, for an outer tape
         if node.backward_plan.keep_out:
-            node.out = ((result._alias(Tensor), (result._own or result._storage).version),)
+            node.out = ((result._alias(Tensor), (result._version_counter or result._storage).version),)
         if packing is not None:
             packing(node)
 
@@ -415,7 +415,7 @@ def _record_several(op: Op, inputs: tuple, layouts: list, parameters: tuple, res
     if node.backward_plan.keep_out:
         node.out = tuple(
             [
-                (results[k]._alias(Tensor), (results[k]._own or results[k]._storage).version)
+                (results[k]._alias(Tensor), (results[k]._version_counter or results[k]._storage).version)
                 for k in node.backward_plan.keep_out
             ]
         )
@@ -441,7 +441,7 @@ def modified_error(tensor: Tensor, version: int, node: Node | None) -> RuntimeEr
     return RuntimeError(
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
         f"[numod.{tensor.dtype.short}Tensor {list(tensor.shape)}]"
-        f"{producer} is at version {(tensor._own or tensor._storage).version}; expected version "
+        f"{producer} is at version {(tensor._version_counter or tensor._storage).version}; expected version "
         f"{version} instead. Hint: use an out-of-place operation there, or clone() before writing."
     )
 

@@ -65,7 +65,7 @@ def attach(node: Node, target: Tensor) -> None:
     The base of a view gets a node that routes the view's part of the gradient through the op.
     """
     if node.backward_plan.keep_out:
-        node.out = ((target.detach(), (target._own or target._storage).version),)
+        node.out = ((target.detach(), (target._version_counter or target._storage).version),)
     if tape.packing is not None:
         tape.packing(node)
     rebase(node, target)
@@ -248,7 +248,7 @@ def renew(view: Tensor) -> None:
             f"{message}, which its gradient does not account for, since an autograd.Function returned the view or it "
             "was made in no_grad mode. Return a clone() there, or write to a clone()."
         )
-    view._seen = (view._own or view._storage).version
+    view._seen = (view._version_counter or view._storage).version
     if view._base._node is not None:
         node, old_node = (NoGradientViewNode if view._unrecorded else ViewNode)(view._base, view), view._node
         if view._retains_grad and old_node is not None:

@@ -65,11 +65,11 @@ def sdp_kernel(
         _attention.update(before)
 
 
-def _library(**found: tuple[str, ...]) -> Callable[[str | None], str]:
+def _library(**libraries: tuple[str, ...]) -> Callable[[str | None], str]:
     """The function that sets, and tells, which library computes something. numod has its own kernels; the choice is
     remembered.
     """
-    ((kind, names),) = found.items()
+    ((kind, names),) = libraries.items()
 
     def preferred(backend: str | None = None) -> str:
         if backend is not None and backend not in names:

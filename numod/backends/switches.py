@@ -17,7 +17,13 @@ _together = 1
 
 
 def get_float32_matmul_precision() -> str:
-    """What `set_float32_matmul_precision` was given; "highest" at the start."""
+    """What `set_float32_matmul_precision` was given; "highest" at the start.
+
+    Example:
+
+        >>> torch.get_float32_matmul_precision()
+        'highest'
+    """
     return tensor_cores.precision
 
 
@@ -27,6 +33,10 @@ def set_float32_matmul_precision(precision: str) -> None:
     "highest", or "high" or "medium", with which GPUs from 8.0 on round factors to tf32, of 10 bits behind the first.
 
     Sums are in float32. Convolutions and other devices compute in float32 in any case.
+
+    Example:
+
+        >>> torch.set_float32_matmul_precision("highest")
     """
     if precision in _PRECISIONS:
         tensor_cores.precision = precision
@@ -51,27 +61,57 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
     All ops give them but those that add floats by index on a GPU, whose order is left to chance unless this is on:
     index_add, scatter_add, index_put with `accumulate`, bincount with weights, and the gradients of embedding, gather
     and indexing. It takes the parallelism from all but the columns, so it is slow there.
+
+    Example:
+
+        >>> torch.use_deterministic_algorithms(True)
+        >>> torch.are_deterministic_algorithms_enabled()
+        True
+        >>> torch.use_deterministic_algorithms(False)
     """
     set_deterministic_debug_mode((1 if warn_only else 2) if mode else 0)
 
 
 def are_deterministic_algorithms_enabled() -> bool:
-    """Whether `use_deterministic_algorithms` is on."""
+    """Whether `use_deterministic_algorithms` is on.
+
+    Example:
+
+        >>> torch.are_deterministic_algorithms_enabled()
+        False
+    """
     return indexing.deterministic > 0
 
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
-    """Whether it is on with `warn_only`."""
+    """Whether it is on with `warn_only`.
+
+    Example:
+
+        >>> torch.is_deterministic_algorithms_warn_only_enabled()
+        False
+    """
     return indexing.deterministic == 1
 
 
 def get_deterministic_debug_mode() -> int:
-    """0 off, 1 warn only, 2 on."""
+    """0 off, 1 warn only, 2 on.
+
+    Example:
+
+        >>> torch.get_deterministic_debug_mode()
+        0
+    """
     return indexing.deterministic
 
 
 def set_deterministic_debug_mode(debug_mode: int | str) -> None:
-    """The same switch by number, or as "default", "warn" or "error"."""
+    """The same switch by number, or as "default", "warn" or "error".
+
+    Example:
+
+        >>> torch.set_deterministic_debug_mode("default")
+    """
     if not isinstance(debug_mode, (int, str)):
         raise TypeError(f"debug_mode must be str or int, but got {type(debug_mode)}")
     number = _MODES.get(debug_mode, -1) if isinstance(debug_mode, str) else debug_mode
@@ -97,12 +137,24 @@ def set_num_interop_threads(num_threads: int) -> None:
 
 
 def get_num_interop_threads() -> int:
-    """What `set_num_interop_threads` was given; 1 at the start."""
+    """What `set_num_interop_threads` was given; 1 at the start.
+
+    Example:
+
+        >>> torch.get_num_interop_threads() >= 1
+        True
+    """
     return _together
 
 
 def set_flush_denormal(mode: bool) -> bool:
-    """False: numbers below the smallest normal one are kept as they are, whatever is asked for."""
+    """False: numbers below the smallest normal one are kept as they are, whatever is asked for.
+
+    Example:
+
+        >>> torch.set_flush_denormal(False)
+        False
+    """
     return False
 
 
@@ -112,11 +164,21 @@ _warn_always = False
 def set_warn_always(b: bool) -> None:
     """Whether what PyTorch's C++ code warns of once is to be warned of every time. numod warns through Python's
     `warnings`, whose filters decide: it is kept to be read back.
+
+    Example:
+
+        >>> torch.set_warn_always(False)
     """
     global _warn_always
     _warn_always = bool(b)
 
 
 def is_warn_always_enabled() -> bool:
-    """What `set_warn_always` was given."""
+    """What `set_warn_always` was given.
+
+    Example:
+
+        >>> torch.is_warn_always_enabled()
+        False
+    """
     return _warn_always

@@ -39,7 +39,7 @@ class _State(threading.local):
     autocast: tuple[tuple[str, DType], ...] = ()  # (device type, dtype) of `amp.autocast`
     vmap_depth = 0  # the number of running calls of `func.vmap`, which may traverse one graph several times
     checkpointing = False  # whether ops that run now will be rerun in backward, node by node
-    acting = False  # whether a scheduler's step runs for a recorder, which must not record the ops in it
+    stepping_schedule = False  # whether a scheduler's step runs for a recorder, which must not record the ops in it
 
 
 state = Tensor._modes = _State()
@@ -107,6 +107,9 @@ def apply(op: Op, inputs: tuple, attributes: tuple = ()) -> Tensor | tuple[Tenso
         result = plan.run(inputs)
     except OverflowError:
         return apply(op, _as_signed(inputs), attributes)
+    except TypeError:  # of attributes such as 2.0, which as a key equal good ones
+        op.plans.pop(key, None)
+        raise
     if requires_grad and op.differentiable and state.grad_enabled:
         extensions.record(op, inputs, key[1:], attributes, result)
     # a view of an inference tensor is one in any mode
@@ -271,7 +274,7 @@ def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], attributes: t
     except OverflowError:
         return apply_into(op, _as_signed(inputs, targets), targets, attributes)
     for written in targets:
-        (written._own or written._storage).version += 1
+        (written._version_counter or written._storage).version += 1
     if node is not None:
         extensions.attach(node, target)
     if listeners:
@@ -393,7 +396,7 @@ def apply_updates(op: Update, members: list[tuple[Tensor, ...]], numbers: Callab
         )
         for member in members[first : first + op.together]:
             for k in op.positions:
-                (member[k]._own or member[k]._storage).version += 1
+                (member[k]._version_counter or member[k]._storage).version += 1
     if listeners:
         written = tuple(member[k] for member in members for k in op.positions)
         _notify_listeners(
@@ -407,26 +410,30 @@ def apply_updates(op: Update, members: list[tuple[Tensor, ...]], numbers: Callab
 
 def _read_numbers(numbers: Callable[[], tuple]) -> tuple:
     """The numbers of an update. Listeners learn that tensors read here, such as rates, are read at every run."""
-    _notify("asks", True)
+    _notify("reading_update_numbers", True)
     try:
         return numbers()
     finally:
-        _notify("asks", False)
+        _notify("reading_update_numbers", False)
 
 
-def act(owner: object, action: Callable[[], object]) -> None:
-    """Run the step of a scheduler, which sets the numbers of updates. A recorded program of `owner` reruns it."""
-    recorders = [] if state.acting else [listener for listener in active_listeners() if hasattr(listener, "acted")]
+def step_schedule(owner: object, action: Callable[[], object]) -> None:
+    """Run the step of a scheduler, which sets the numbers of updates. Recorded programs rerun it."""
+    recorders = [
+        listener
+        for listener in active_listeners()
+        if hasattr(listener, "schedule_stepped") and not state.stepping_schedule
+    ]
     if not recorders:
         action()
         return
-    state.acting = True
+    state.stepping_schedule = True
     try:
         apply_updates(ACTION, [], lambda: (action(), ())[1])
     finally:
-        state.acting = False
+        state.stepping_schedule = False
     for recorder in recorders:
-        recorder.acted(owner)
+        recorder.schedule_stepped(owner)
 
 
 def _any_complex(arguments: Sequence) -> bool:
@@ -496,12 +503,12 @@ def viewer(plan: Plan) -> Callable:
         (source,) = inputs
         result = new(Tensor)
         result._storage, result._layout, result._offset = source._storage, layout, source._offset + offset
-        base, write_count = source._base, source._own
+        base, write_count = source._base, source._version_counter
         result._base = source if base is None else base
         if write_count is None:
             result._seen = source._storage.version
         else:
-            result._own, result._seen = write_count, write_count.version
+            result._version_counter, result._seen = write_count, write_count.version
         if source._unrecorded or not state.grad_enabled:
             result._unrecorded = source._unrecorded or True
         return result
@@ -630,14 +637,14 @@ def _notify_other_threads(tensors: tuple) -> None:
     """Notify recorders on other threads of new tensors, so that they do not treat them as existing ones."""
     thread = threading.get_ident()
     for listener in tuple(listeners):
-        notice = getattr(listener, "notice", None)
-        if notice is not None and listener.thread != thread:
-            notice(tensors)
+        created = getattr(listener, "created_on_other_thread", None)
+        if created is not None and listener.thread != thread:
+            created(tensors)
 
 
 def notify_created(tensor: Tensor, how: str) -> Tensor:
     """Notify listeners of a tensor that no op created: of "empty" memory, Python "values", or an "array"."""
-    _notify("made", tensor, how)
+    _notify("created", tensor, how)
     _notify_other_threads((tensor,))
     return tensor
 
@@ -655,7 +662,7 @@ def notify_copied(
     `again` computes the copy after a write to the source, `back` writes the copy to the source, `view` creates the
     view. `gaps`: the view is not contiguous, though the copy is.
     """
-    _notify("copied", copy, source, again, back, view)
+    _notify("view_copied", copy, source, again, back, view)
     if gaps:
         _notify("has_gaps", copy)
     return copy
@@ -679,13 +686,13 @@ def with_gradients(tensors: Iterable[Tensor]) -> list[Tensor]:
     if listeners:
         tensors = list(tensors)
         for tensor in tensors:
-            _notify("asked_for_gradient", tensor)
+            _notify("gradient_checked", tensor)
     return [tensor for tensor in tensors if tensor._grad is not None]
 
 
 def notify_dropped(leaf: Tensor) -> None:
     """Notify listeners that a leaf's gradient is set to None."""
-    _notify("dropped", leaf)
+    _notify("gradient_dropped", leaf)
 
 
 def _notify(event: str, *things: object) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from numbers import Number
 from operator import index
 
-from numpy import bool_ as bool_scalar, ndarray
+from numpy import bool_ as bool_scalar, generic, ndarray
 
 from ..dtypes import bool_, dtype
 from . import signatures
@@ -20,7 +20,8 @@ _KINDS = {  # checks by parts of an annotation; other annotations are not checke
     "None": lambda value: value is None,
     "bool": lambda value: isinstance(value, bool),
     "int": lambda value: is_whole(value),
-    "float": lambda value: value.ndim == 0 if isinstance(value, Tensor) else isinstance(value, Number),
+    "float": lambda value: _is_number(value),
+    "complex": lambda value: _is_number(value),
     "str": lambda value: isinstance(value, str),
     "Sequence[int]": lambda value: isinstance(value, (list, tuple)) and all(map(is_whole, value)),
     "Size": lambda value: (
@@ -32,9 +33,15 @@ _KINDS = {  # checks by parts of an annotation; other annotations are not checke
 NO_POSITION = 1 << 30
 _COUNTED = ("index", "length")
 _OPTIONS = ("reduction", "mode")  # strings that functions check themselves, with a ValueError
-_STRICT = {"int": int, "bool": bool}
+_STRICT = {"int": (int,), "bool": (bool,)}
+_NONE = type(None)
+_WITH_NUMBERS = {
+    **_STRICT, "float": (float, int), "float | None": (float, int, _NONE), "int | None": (int, _NONE),
+    "complex | None": (complex, float, int, _NONE),
+}  # fmt: skip
 _WORDS = {
     "float": "Number",
+    "complex": "Number",
     "Sequence[int]": "tuple of ints",
     "Size": "int or tuple of ints",
     "Sequence[Tensor]": "tuple of Tensors",
@@ -49,45 +56,67 @@ def is_whole(value: object) -> bool:
     return hasattr(value, "__index__") and not isinstance(value, (bool, ndarray, bool_scalar))
 
 
-def strict_of(function: Callable) -> dict[str, tuple[int, type]]:
-    """The int and bool parameters of a function, as {name: (position, type)}.
+def _is_number(value: object) -> bool:
+    return value.ndim == 0 if isinstance(value, Tensor) else isinstance(value, Number)
+
+
+def strict_of(function: Callable, numbers: bool = False) -> dict[str, tuple[int, tuple[type, ...]]]:
+    """The int and bool parameters of a function, with `numbers` also the float ones, as {name: (position, types)}.
 
     Keyword-only parameters have NO_POSITION. Dimensions and indices are left out: they are checked once per layout.
     """
+    types = _WITH_NUMBERS if numbers else _STRICT
     code = function.__code__
     positions = {name: k for k, name in enumerate(code.co_varnames[: code.co_argcount])}
-    kinds = {
-        name: _STRICT[kind] for name, kind in function.__annotations__.items() if kind in _STRICT and name != "return"
-    }
+    kinds = {name: types[kind] for name, kind in function.__annotations__.items() if kind in types and name != "return"}
     counted = lambda name: name.startswith(("dim", "axis")) or name.endswith("_dim") or name in _COUNTED  # noqa: E731
     return {name: (positions.get(name, NO_POSITION), kind) for name, kind in kinds.items() if not counted(name)}
 
 
 def plain_arguments(
-    name: str, strict: dict[str, tuple[int, type]], arguments: tuple, kwargs: dict
+    name: str, strict: dict[str, tuple[int, tuple[type, ...]]], arguments: tuple, kwargs: dict
 ) -> tuple[tuple, dict]:
-    """The arguments with NumPy integers and one-element integer tensors converted to ints.
+    """The arguments with NumPy numbers and one-element tensors converted to Python numbers.
 
-    Raises TypeError for a float or bool passed as an int, and for other values passed as a bool, as in `x.sum(0, 1)`.
+    Raises TypeError for a float or bool passed as an int, for other values passed as a bool, as in `x.sum(0, 1)`, and
+    for a tensor that requires a gradient passed as a number.
     """
     positional = list(arguments)
-    for key, (position, kind) in strict.items():
+    for key, (position, types) in strict.items():
         container, k = (kwargs, key) if key in kwargs else (positional, position)
         if container is kwargs or position < len(arguments):
             value = container[k]
-            if value.__class__ is not kind and not hasattr(type(value), "__number__"):
-                if kind is bool or not is_whole(
-                    value.reshape(()) if isinstance(value, Tensor) and value.numel() == 1 else value
-                ):
-                    raise TypeError(f"{name}(): argument '{key}' must be {kind.__name__}, not {type(value).__name__}")
-                container[k] = index(value)
+            if value.__class__ not in types and not hasattr(type(value), "__number__"):
+                container[k] = (
+                    _plain_number(name, key, value) if float in types else _plain_int(name, key, value, types)
+                )
     return tuple(positional), kwargs
+
+
+def _plain_int(name: str, key: str, value: object, types: tuple[type, ...]) -> int:
+    if bool in types or not is_whole(value.reshape(()) if isinstance(value, Tensor) and value.numel() == 1 else value):
+        raise TypeError(f"{name}(): argument '{key}' must be {types[0].__name__}, not {type(value).__name__}")
+    return index(value)
+
+
+def _plain_number(name: str, key: str, value: object) -> object:
+    """A Python number for a tensor without dimensions, a NumPy number or a bool. What is no number stays for the
+    function's own check."""
+    if isinstance(value, Tensor):
+        if value.requires_grad or value.ndim:
+            raise TypeError(f"{name}(): argument '{key}' must be float, not Tensor")
+        return value.item()
+    if isinstance(value, complex):
+        raise TypeError(f"{name}(): argument '{key}' must be float, not complex")
+    if isinstance(value, bool):
+        return int(value)
+    return value.item() if isinstance(value, generic) else value
 
 
 def wrong_argument(name: str, function: Callable, arguments: tuple, kwargs: dict) -> TypeError | ValueError | None:
     """PyTorch's error for the first argument that does not match its annotation, None if all do."""
     try:
-        signature = signatures.own(function)
+        signature = signatures.defined(function)
         bound = signature.bind(*arguments, **kwargs).arguments
     except (TypeError, ValueError):
         return None
@@ -99,17 +128,18 @@ def wrong_argument(name: str, function: Callable, arguments: tuple, kwargs: dict
         several = parameter.kind is parameter.VAR_POSITIONAL
         if several and len(argument) == 1 and isinstance(argument[0], (list, tuple)):
             (argument,) = argument  # they may be one sequence
-        for value in argument if several else (argument,):
+        for k, value in enumerate(argument if several else (argument,)):
             if not any(_KINDS[part](value) for part in parts):
                 position_text = "" if key in kwargs else f" (position {position + 1})"
                 return TypeError(
                     f"{name}(): argument '{key}'{position_text} must be {_described(parts)}, {_received(parts, value)}"
                 )
             if "int" in parts and isinstance(value, int) and not -1 << 63 <= value < 1 << 63:
-                return ValueError(
-                    f"Overflow when unpacking long long: {name}(): argument '{key}' is {value}, which 64 bits do not "
-                    "hold"
-                )
+                return _overflow(name, key, k if several else None, value)
+            if {"Sequence[int]", "Size"} & {*parts} and isinstance(value, (list, tuple)):
+                for position_in_value, size in enumerate(value):
+                    if isinstance(size, int) and not -1 << 63 <= size < 1 << 63:
+                        return _overflow(name, key, position_in_value, size)
         if "Sequence[Tensor]" in parts and not isinstance(argument, Tensor):
             for k, value in enumerate(argument or ()):
                 if not isinstance(value, Tensor):
@@ -118,6 +148,16 @@ def wrong_argument(name: str, function: Callable, arguments: tuple, kwargs: dict
                         f"{type(value).__name__}"
                     )
     return None
+
+
+def _overflow(name: str, key: str, position: int | None, value: int) -> TypeError | ValueError:
+    """PyTorch's error for an integer of more than 64 bits, a ValueError or, in a sequence, a TypeError."""
+    problem = f"Overflow when unpacking long long: {value} does not fit in 64 bits"
+    if position is None:
+        return ValueError(f"{name}(): argument '{key}': {problem}")
+    return TypeError(
+        f"{name}(): argument '{key}' failed to unpack the object at pos {position + 1} with error \"{problem}\""
+    )
 
 
 def _described(parts: list[str]) -> str:

@@ -30,7 +30,13 @@ Tensor.layout = property(lambda self: strided, doc="numod.strided.")
 
 
 def get_device(self: Tensor) -> int:
-    """Index of the tensor's CUDA device; -1 on the CPU."""
+    """Index of the tensor's CUDA device; -1 on the CPU.
+
+    Example:
+
+        >>> torch.get_device(torch.ones(2))
+        -1
+    """
     return self.device.index if self.device.type == "cuda" else -1
 
 
@@ -72,7 +78,13 @@ def pin_memory(self: Tensor, device: object = None) -> Tensor:
 
 
 def is_same_size(self: Tensor, other: Tensor) -> bool:
-    """Whether the shapes are equal."""
+    """Whether the shapes are equal.
+
+    Example:
+
+        >>> torch.is_same_size(torch.ones(2, 3), torch.zeros(2, 3))
+        True
+    """
     return self.shape == other.shape
 
 
@@ -82,7 +94,13 @@ def is_distributed(self: Tensor) -> bool:
 
 
 def untyped_storage(self: Tensor) -> Storage:
-    """The storage that the tensor shares with its views."""
+    """The storage that the tensor shares with its views.
+
+    Example:
+
+        >>> torch.ones(2).untyped_storage().nbytes()
+        8
+    """
     return self._storage
 
 
@@ -96,6 +114,11 @@ def dim_order(self: Tensor, *, ambiguity_check: bool | list[MemoryFormat] = Fals
 
     With `ambiguity_check`, RuntimeError where sizes of 1 or equal strides allow several orders; a list of memory
     formats allows them if the tensor is in exactly one of these.
+
+    Example:
+
+        >>> torch.ones(2, 3).t().dim_order()
+        (1, 0)
     """
     formats = ambiguity_check if isinstance(ambiguity_check, list) else []
     if not isinstance(ambiguity_check, (bool, list)) or not all(
@@ -160,7 +183,13 @@ def sparse_dim(self: Tensor) -> int:
 
 
 def type_as(self: Tensor, other: Tensor) -> Tensor:
-    """The tensor with the dtype and device of another tensor."""
+    """The tensor with the dtype and device of another tensor.
+
+    Example:
+
+        >>> torch.tensor([1, 2]).type_as(torch.ones(1))
+        tensor([1., 2.])
+    """
     return self.to(other)
 
 
@@ -182,6 +211,9 @@ def _creation_method(make: Callable) -> Callable:
 
     method.__name__ = f"new_{make.__name__}"
     method.__doc__ = f"As numod.{make.__name__}, of this tensor's dtype and on its device."
+    if make.__name__ in ("empty", "ones", "zeros"):
+        example = f">>> torch.tensor([1]).new_{make.__name__}(2).dtype\n    numod.int64"
+        method.__doc__ += f"\n\nExample:\n\n    {example}\n"
     return method
 
 
@@ -194,9 +226,15 @@ new_empty, new_zeros, new_ones, new_full, new_tensor, new_empty_strided = map(
 def new(
     self: Tensor, *arguments: object, device: Device | str | None = None, size: tuple[int, ...] | None = None
 ) -> Tensor:
-    """PyTorch's old constructor, with this tensor's dtype and device."""
+    """PyTorch's old constructor, with this tensor's dtype and device.
+
+    Example:
+
+        >>> torch.ones(2).new([3.0])
+        tensor([3.])
+    """
     arguments = arguments if size is None else tuple(size)
-    return Tensor._legacy(*arguments, dtype=self.dtype, device=device or self.device)
+    return Tensor._construct(*arguments, dtype=self.dtype, device=device or self.device)
 
 
 def new_arange(self: Tensor, n: int) -> Tensor:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 count = 0
-everywhere: list[dict] = []  # dictionaries that all modules read, such as the global hooks
+global_hooks: list[dict] = []  # dictionaries of hooks that apply to all modules or all optimizers
 watchers: list[Callable[[str], None]] = []  # called with the name passed to every note
 
 

@@ -76,7 +76,8 @@ def unary(row: object) -> Callable:
     def method(self: Tensor) -> Tensor:
         return apply(row, (self,))
 
-    method.__name__, method.__doc__ = row.name, f"`numod.{row.name}(self)`, elementwise."
+    method.__name__ = row.name
+    method.__doc__ = row_texts.method_text(row.name) or f"`numod.{row.name}(self)`, elementwise."
     return method
 
 
@@ -88,28 +89,32 @@ def in_place(row: object) -> Callable:
         apply_into(row, row.complete((self, *others)), (self,))
         return self
 
-    method.__name__, method.__doc__ = f"{row.name}_", f"In-place `{row.name}`: overwrites the tensor and returns it."
+    method.__name__ = f"{row.name}_"
+    text = row_texts.method_text(row.name, is_in_place=True)
+    method.__doc__ = text or f"In-place `{row.name}`: overwrites the tensor and returns it."
     return method
 
 
-def checked(name: str, function: Callable, of_tensor: bool = False, truths: Collection[str] = ()) -> Callable:
+def checked(
+    name: str, function: Callable, of_tensor: bool = False, truths: Collection[str] = (), numbers: bool = False
+) -> Callable:
     """The public function, with NumPy's names (`axis` for dim, `keepdims` for keepdim) and PyTorch's type errors.
 
     `of_tensor`: whether the first argument must be a tensor. `truths`: flags that may be any object, whose truth value
-    is used.
+    is used. `numbers`: whether floats must be numbers, not tensors with gradients.
     """
     axes = "dim" in function.__annotations__
-    int_and_bool = {
-        key: position_and_kind
-        for key, position_and_kind in strict_of(inspect.unwrap(function)).items()
+    strict = {
+        key: position_and_types
+        for key, position_and_types in strict_of(inspect.unwrap(function), numbers).items()
         if key not in truths
     }
-    kinds = {key: kind for key, (_, kind) in int_and_bool.items()}
+    types_of = {key: types for key, (_, types) in strict.items()}
     # a wrapped loss takes None for PyTorch's deprecated `size_average` and `reduce`, at positions of its own
     takes_none = inspect.unwrap(function) is not function
-    (first, first_kind), *other_positions = sorted(
-        [value for value in int_and_bool.values() if value[0] < NO_POSITION], key=lambda value: value[0]
-    ) or [(NO_POSITION, None)]
+    (first, first_types), *other_positions = sorted(
+        [value for value in strict.values() if value[0] < NO_POSITION], key=lambda value: value[0]
+    ) or [(NO_POSITION, ())]
 
     @functools.wraps(function)
     def wrapper(*arguments: object, **kwargs: object) -> object:
@@ -119,13 +124,13 @@ def checked(name: str, function: Callable, of_tensor: bool = False, truths: Coll
                     f"{name}(): argument 'input' (position 1) must be Tensor, not {type(arguments[0]).__name__}"
                 )
             if len(arguments) > first:
-                if arguments[first].__class__ is not first_kind and not (takes_none and arguments[first] is None):
-                    arguments, kwargs = plain_arguments(name, int_and_bool, arguments, kwargs)
-                for position, kind in other_positions:
+                if arguments[first].__class__ not in first_types and not (takes_none and arguments[first] is None):
+                    arguments, kwargs = plain_arguments(name, strict, arguments, kwargs)
+                for position, types in other_positions:
                     if position >= len(arguments) or (takes_none and arguments[position] is None):
                         continue
-                    if arguments[position].__class__ is not kind:
-                        arguments, kwargs = plain_arguments(name, int_and_bool, arguments, kwargs)
+                    if arguments[position].__class__ not in types:
+                        arguments, kwargs = plain_arguments(name, strict, arguments, kwargs)
             if not kwargs:  # passing on even an empty dictionary takes a quarter of the time here
                 return function(*arguments)
             if axes and ("axis" in kwargs or "keepdims" in kwargs):
@@ -133,8 +138,8 @@ def checked(name: str, function: Callable, of_tensor: bool = False, truths: Coll
                     {"axis": "dim", "keepdims": "keepdim"}.get(name, name): value for name, value in kwargs.items()
                 }
             for key, argument in kwargs.items():
-                if key in kinds and argument.__class__ is not kinds[key]:
-                    arguments, kwargs = plain_arguments(name, int_and_bool, arguments, dict(kwargs))
+                if key in types_of and argument.__class__ not in types_of[key]:
+                    arguments, kwargs = plain_arguments(name, strict, arguments, dict(kwargs))
             return function(*arguments, **kwargs)
         except Exception as error:
             if overrides.appears((*arguments, *kwargs.values())):
@@ -210,7 +215,8 @@ def functional(name: str) -> Callable:
             *arguments, **kwargs
         )
 
-    function.__name__, function.__doc__ = name, f"A copy of `input` after {name}_."
+    text = row_texts.text(name, None, has_out=False)
+    function.__name__, function.__doc__ = name, text or f"A copy of `input` after {name}_."
     return function
 
 
@@ -226,5 +232,5 @@ def view_copy(name: str, view: Callable) -> Callable:
         )
 
     function.__name__ = function.__qualname__ = f"{name}_copy"
-    function.__doc__ = f"A copy of the view that `{name}` returns."
+    function.__doc__ = row_texts.copy_text(name, inspect.getdoc(view))
     return with_out(function)

@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Callable
 
 from ..ops import quantize, special, table as t  # noqa: F401  quantize and special add their rows
-from . import functions as f
+from . import functions as f, row_texts
 from .convert import transfer  # noqa: F401  transfer adds its methods
 from .arguments import strict_of
 from .forms import checked, functional, in_place, row_function, unary, via_copy, view_copy, with_out
@@ -38,7 +38,7 @@ def _names(home: object, kind: str) -> dict[str, Callable]:
     An item of the list is "name" or "public_name=name".
     """
     pairs = [word.partition("=") for word in getattr(home, kind, "").split()]
-    return {name: getattr(home, own or name) for name, _, own in pairs}
+    return {name: getattr(home, internal_name or name) for name, _, internal_name in pairs}
 
 
 def _further(function: Callable) -> list[str]:
@@ -95,7 +95,9 @@ for _home in f.HOMES:
 
 for _name, _function in list(vars(Tensor).items()):
     if _name.endswith("_") and not _name.startswith("_") and not _function.__doc__:
-        _function.__doc__ = f"In-place {_name[:-1]}."
+        _text = row_texts.method_text(_name[:-1], is_in_place=True)
+        # an example of a comparison shows bools, which in place become the tensor's dtype
+        _function.__doc__ = _text if _text and "True" not in _text else f"In-place {_name[:-1]}."
 for _name in ("selu", "celu", "hardshrink", "fill", "detach"):
     functions[_name] = (
         row_function(t.rows[_name])

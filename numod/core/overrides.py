@@ -19,7 +19,7 @@ from types import FunctionType, ModuleType
 from typing import Any, NoReturn
 
 from .apply import listeners, notify_overridden
-from .recode import behind, original, recoded
+from .function_code import original, originals, recoded
 from .signatures import Documented
 from .tensor import Tensor, fields_of
 
@@ -241,7 +241,7 @@ def _replace_code(function: FunctionType, name: str, body: FunctionType, visible
     """Replace a function's code by a trampoline. `__torch_function__` receives `visible` as the function."""
     visible = visible or function
     overridable.setdefault(visible, name)
-    if function in behind:
+    if function in originals:
         return
     plain = original(function)
     names = _TRAMPOLINE_NAMES | {"plain": plain, "function": visible}
@@ -252,7 +252,7 @@ def _replace_code(function: FunctionType, name: str, body: FunctionType, visible
         inner = getattr(inner, "__wrapped__", None)
     if body is _creation_trampoline:
         _creation.add(function)
-    behind[function] = plain
+    originals[function] = plain
     if type(vars(function).get("__wrapped__")) is not Documented:
         function.__wrapped__ = plain  # for its signature
     function.__code__ = code
@@ -352,7 +352,13 @@ def _become(tensor: Tensor, cls: type) -> Tensor:
 
 
 def as_subclass(self: Tensor, cls: type) -> Tensor:
-    """The tensor as an object of a subclass: a view, which passes gradients on."""
+    """The tensor as an object of a subclass: a view, which passes gradients on.
+
+    Example:
+
+        >>> torch.ones(2).as_subclass(nn.Parameter).__class__.__name__
+        'Parameter'
+    """
     if not (isinstance(cls, type) and issubclass(cls, Tensor)):
         raise RuntimeError(f"cls must be a type that inherits from Tensor, got {cls!r}")
     with DisableTorchFunction():

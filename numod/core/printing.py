@@ -58,6 +58,13 @@ def set_printoptions(
     profile: "default", "short" or "full", applied before the other arguments; like PyTorch, another name changes
     nothing. sci_mode: True or False to force scientific notation on or off; None, also when left out, decides for each
     tensor.
+
+    Example:
+
+        >>> torch.set_printoptions(precision=2)
+        >>> torch.tensor(1.2345)
+        tensor(1.23)
+        >>> torch.set_printoptions(profile="default")
     """
     chosen = asdict(_PROFILES.get(profile, _options))
     options = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
@@ -67,7 +74,13 @@ def set_printoptions(
 
 
 def get_printoptions() -> dict[str, Any]:
-    """The options in force, by name: a copy, so that writing to it changes nothing."""
+    """The options in force, by name: a copy, so that writing to it changes nothing.
+
+    Example:
+
+        >>> torch.get_printoptions()["precision"]
+        4
+    """
     return asdict(_options)
 
 

@@ -23,14 +23,26 @@ def is_tensor(obj: object) -> bool:
 
 
 def is_storage(obj: object) -> bool:
-    """Whether `obj` is a tensor's storage."""
+    """Whether `obj` is a tensor's storage.
+
+    Example:
+
+        >>> torch.is_storage(torch.ones(2).untyped_storage())
+        True
+    """
     from ..device import Storage
 
     return isinstance(obj, Storage)
 
 
 def typename(obj: object) -> str:
-    """The qualified name of a value's type; `Tensor.type()` for tensors; a class's own name."""
+    """The qualified name of a value's type; `Tensor.type()` for tensors; a class's own name.
+
+    Example:
+
+        >>> torch.typename(torch.ones(2))
+        'numod.FloatTensor'
+    """
     if isinstance(obj, Tensor):
         return obj.type()
     kind = obj if isinstance(obj, type) else type(obj)
@@ -38,7 +50,13 @@ def typename(obj: object) -> str:
 
 
 def is_nonzero(input: Tensor) -> bool:
-    """Whether a tensor of one element is not zero. Raises RuntimeError for others."""
+    """Whether a tensor of one element is not zero. Raises RuntimeError for others.
+
+    Example:
+
+        >>> torch.is_nonzero(torch.tensor([3.0]))
+        True
+    """
     return bool(input)
 
 

@@ -6,7 +6,7 @@ Not how they are computed.
 from __future__ import annotations
 
 
-def _named(name: str, *fields: str) -> type:
+def _return_type(name: str, *fields: str) -> type:
     """A tuple type with a property per field, made from a sequence of that many values."""
 
     def make(cls: type, values: object) -> tuple:
@@ -42,26 +42,33 @@ def _named(name: str, *fields: str) -> type:
 
 
 sort, topk, kthvalue, median, nanmedian, mode, max, min, cummax, cummin = (
-    _named(name, "values", "indices")
+    _return_type(name, "values", "indices")
     for name in ("sort", "topk", "kthvalue", "median", "nanmedian", "mode", "max", "min", "cummax", "cummin")
 )
-aminmax = _named("aminmax", "min", "max")
-histogram = _named("histogram", "hist", "bin_edges")
-histogramdd = _named("histogramdd", "hist", "bin_edges")
-frexp = _named("frexp", "mantissa", "exponent")
-slogdet, linalg_slogdet = _named("slogdet", "sign", "logabsdet"), _named("linalg_slogdet", "sign", "logabsdet")
-linalg_cholesky_ex = _named("linalg_cholesky_ex", "L", "info")
-linalg_inv_ex = _named("linalg_inv_ex", "inverse", "info")
-linalg_solve_ex = _named("linalg_solve_ex", "result", "info")
-qr, linalg_qr, geqrf = _named("qr", "Q", "R"), _named("linalg_qr", "Q", "R"), _named("geqrf", "a", "tau")
-triangular_solve = _named("triangular_solve", "solution", "cloned_coefficient")
-svd = _named("svd", "U", "S", "V")
-linalg_svd = _named("linalg_svd", "U", "S", "Vh")
-linalg_eigh = _named("linalg_eigh", "eigenvalues", "eigenvectors")
-linalg_eig = _named("linalg_eig", "eigenvalues", "eigenvectors")
-linalg_lu_factor = _named("linalg_lu_factor", "LU", "pivots")
-linalg_lu_factor_ex = _named("linalg_lu_factor_ex", "LU", "pivots", "info")
-linalg_ldl_factor = _named("linalg_ldl_factor", "LD", "pivots")
-linalg_ldl_factor_ex = _named("linalg_ldl_factor_ex", "LD", "pivots", "info")
-linalg_lu, lu_unpack = _named("linalg_lu", "P", "L", "U"), _named("lu_unpack", "P", "L", "U")
-linalg_lstsq = _named("linalg_lstsq", "solution", "residuals", "rank", "singular_values")
+aminmax = _return_type("aminmax", "min", "max")
+histogram = _return_type("histogram", "hist", "bin_edges")
+histogramdd = _return_type("histogramdd", "hist", "bin_edges")
+frexp = _return_type("frexp", "mantissa", "exponent")
+slogdet, linalg_slogdet = (
+    _return_type("slogdet", "sign", "logabsdet"),
+    _return_type("linalg_slogdet", "sign", "logabsdet"),
+)
+linalg_cholesky_ex = _return_type("linalg_cholesky_ex", "L", "info")
+linalg_inv_ex = _return_type("linalg_inv_ex", "inverse", "info")
+linalg_solve_ex = _return_type("linalg_solve_ex", "result", "info")
+qr, linalg_qr, geqrf = (
+    _return_type("qr", "Q", "R"),
+    _return_type("linalg_qr", "Q", "R"),
+    _return_type("geqrf", "a", "tau"),
+)
+triangular_solve = _return_type("triangular_solve", "solution", "cloned_coefficient")
+svd = _return_type("svd", "U", "S", "V")
+linalg_svd = _return_type("linalg_svd", "U", "S", "Vh")
+linalg_eigh = _return_type("linalg_eigh", "eigenvalues", "eigenvectors")
+linalg_eig = _return_type("linalg_eig", "eigenvalues", "eigenvectors")
+linalg_lu_factor = _return_type("linalg_lu_factor", "LU", "pivots")
+linalg_lu_factor_ex = _return_type("linalg_lu_factor_ex", "LU", "pivots", "info")
+linalg_ldl_factor = _return_type("linalg_ldl_factor", "LD", "pivots")
+linalg_ldl_factor_ex = _return_type("linalg_ldl_factor_ex", "LD", "pivots", "info")
+linalg_lu, lu_unpack = _return_type("linalg_lu", "P", "L", "U"), _return_type("lu_unpack", "P", "L", "U")
+linalg_lstsq = _return_type("linalg_lstsq", "solution", "residuals", "rank", "singular_values")

@@ -587,18 +587,84 @@ TEXTS = {
         "torch.nn.functional.leaky_relu(torch.tensor([-1.0, 0.0, 2.0]))",
         "tensor([-0.0100,  0.0000,  2.0000])",
     ),
+    # the copying forms of in-place functions
+    "fill": (
+        "A tensor of the shape and dtype of `input`, filled with `value`.",
+        "torch.fill(torch.zeros(2), 3.0)",
+        "tensor([3., 3.])",
+    ),
+    "index_add": (
+        "A copy of `input` with `alpha * source` added to the slices `index` of dimension `dim`.",
+        "torch.index_add(torch.zeros(3), 0, torch.tensor([0, 2, 0]), torch.tensor([1.0, 2.0, 3.0]))",
+        "tensor([4., 0., 2.])",
+    ),
+    "index_copy": (
+        "A copy of `input` whose slices `index` of dimension `dim` are those of `source`.",
+        "torch.index_copy(torch.zeros(3), 0, torch.tensor([2, 0]), torch.tensor([1.0, 2.0]))",
+        "tensor([2., 0., 1.])",
+    ),
+    "index_fill": (
+        "A copy of `input` with `value` in the slices `index` of dimension `dim`.",
+        "torch.index_fill(torch.zeros(3), 0, torch.tensor([0, 2]), 7.0)",
+        "tensor([7., 0., 7.])",
+    ),
+    "put": (
+        "A copy of `input` with the elements of `source` at the positions `index` of its elements in row-major order.",
+        "torch.put(torch.zeros(2, 2), torch.tensor([0, 3]), torch.tensor([1.0, 2.0]))",
+        "tensor([[1., 0.],\n        [0., 2.]])",
+    ),
+    "scatter": (
+        "A copy of `input` with the elements of `src`, or a number, at the positions `index` along `dim`.",
+        "torch.scatter(torch.zeros(3), 0, torch.tensor([2, 0]), torch.tensor([1.0, 2.0]))",
+        "tensor([2., 0., 1.])",
+    ),
+    "scatter_add": (
+        "A copy of `input` with the elements of `src` added at the positions `index` along `dim`.",
+        "torch.scatter_add(torch.zeros(3), 0, torch.tensor([2, 2]), torch.tensor([1.0, 2.0]))",
+        "tensor([0., 0., 3.])",
+    ),
 }
 
 
-def text(name: str, inputs: int, has_out: bool = True) -> str | None:
-    """The docstring of a function with so many inputs; None if the table does not have it."""
+def text(name: str, inputs: int | None, has_out: bool = True) -> str | None:
+    """The docstring of a function with so many inputs, None: not elementwise; None if the table does not have it."""
     if name not in TEXTS:
         return None
     sentence, example, output = TEXTS[name]
-    shapes = (
-        "Shape: any; the result has the same shape."
-        if inputs == 1
-        else "Shapes: tensors broadcast against each other. Numbers are allowed in place of all but one."
-    )
+    shapes = "\n\nShapes: tensors broadcast against each other. Numbers are allowed in place of all but one."
+    if inputs == 1 or inputs is None:
+        shapes = "\n\nShape: any; the result has the same shape." if inputs else ""
     shapes += " `out` receives the result." if has_out else ""
-    return f"{sentence}\n\n{shapes}\n\nExample:\n\n    >>> {example}\n    {output}\n"
+    return f"{sentence}{shapes}\n\nExample:\n\n    >>> {example}\n    {output}\n"
+
+
+def method_text(name: str, is_in_place: bool = False) -> str | None:
+    """The docstring of a method, `x.NAME()` or `x.NAME_()`, whose example is the function's; None as above."""
+    if name not in TEXTS:
+        return None
+    sentence, example, output = TEXTS[name]
+    _, _, arguments = example.partition(f"{name}(")
+    tensor, rest = _first_argument(arguments[:-1])
+    if not tensor.startswith("torch."):  # the function's first argument is not the tensor
+        return None
+    if is_in_place:
+        sentence = f"In-place `{name}`: overwrites the tensor and returns it. {sentence}"
+    call = f"x.{name}{'_' * is_in_place}({rest})"
+    return f"{sentence}\n\nExample:\n\n    >>> x = {tensor}\n    >>> {call}\n    {output}\n"
+
+
+def _first_argument(arguments: str) -> tuple[str, str]:
+    """(the first of some arguments, the others)."""
+    depth = 0
+    for position, letter in enumerate(arguments):
+        depth += (letter in "([{") - (letter in ")]}")
+        if letter == "," and not depth:
+            return arguments[:position], arguments[position + 1 :].strip()
+    return arguments, ""
+
+
+def copy_text(name: str, view_text: str | None) -> str:
+    """The docstring of `NAME_copy`, with the example of the function that returns a view."""
+    _, title, example = (view_text or "").partition("Example:")
+    example = f"\n\n{title}{example}".replace(f"torch.{name}(", f"torch.{name}_copy(") if title else ""
+    return f"A copy of the view that `{name}` returns.{example}"

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FunctionType
 
 from .. import dtypes, formats
-from .recode import behind
+from .function_code import originals
 
 _ALIASES = {  # NumPy's names, which PyTorch accepts too, and a Python keyword
     "axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other", "from": "from_",
@@ -35,7 +35,7 @@ class Documented:
 
     @property
     def __signature__(self) -> Signature:
-        return shown(self.paths) or own(self.__wrapped__)
+        return shown(self.paths) or defined(self.__wrapped__)
 
     @property
     def __wrapped__(self) -> Callable:
@@ -44,7 +44,7 @@ class Documented:
         A function that wraps nothing has a copy here, since a function must not wrap itself.
         """
         inside = self._function
-        return inside if vars(inside).get("__wrapped__") is not self else _copied(behind.get(inside, inside))
+        return inside if vars(inside).get("__wrapped__") is not self else _copied(originals.get(inside, inside))
 
 
 def _copied(function: FunctionType) -> FunctionType:
@@ -221,17 +221,17 @@ def rearranged(
 def _binds(function: Callable, count: int, names: tuple[str, ...]) -> bool:
     """Whether the innermost wrapped function accepts so many positional arguments and these keywords."""
     try:
-        own(function).bind(*[None] * count, **dict.fromkeys(names))
+        defined(function).bind(*[None] * count, **dict.fromkeys(names))
     except TypeError:
         return False
     return True
 
 
 @cache
-def own(function: Callable) -> Signature:
+def defined(function: Callable) -> Signature:
     """The signature of a function's definition, with numod's annotations."""
     function = unwrap(function)
-    return Signature.from_callable(behind.get(function, function), follow_wrapped=False)
+    return Signature.from_callable(originals.get(function, function), follow_wrapped=False)
 
 
 @lru_cache(maxsize=4096)

@@ -18,7 +18,7 @@ from . import changes
 from .attribute_view import AttributeView
 
 
-class OwnCount:
+class DataVersionCounter:
     """The version counter of a tensor returned by `.data`: its writes are not counted by the storage."""
 
     __slots__ = ("storage", "writes")
@@ -36,7 +36,7 @@ class OwnCount:
     @version.setter
     def version(self, count: int) -> None:
         self.writes = count - self.storage.version
-        OwnCount.total += 1
+        DataVersionCounter.total += 1
 
 
 class TensorBase:
@@ -63,6 +63,14 @@ class Tensor(TensorBase):
 
     Create tensors with `numod.tensor`, `numod.zeros` and similar functions. `Tensor(2, 3)` is uninitialised,
     `Tensor([1, 2])` holds the values.
+
+    Example:
+
+        >>> x = torch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+        >>> (x @ x).sum().backward()
+        >>> x.grad
+        tensor([[ 7., 11.],
+                [ 9., 13.]])
     """
 
     _offset = 0
@@ -85,13 +93,13 @@ class Tensor(TensorBase):
     _unrecorded: bool | str = False
     # increments of the storage's version that are no writes: assignments to `data`, which make saved values stale
     _unseen = 0
-    _own: OwnCount | None = None  # the version counter of a tensor returned by `.data`
+    _version_counter: DataVersionCounter | None = None  # the version counter of a tensor returned by `.data`
     __array_priority__ = 1000  # so that NumPy leaves `array + tensor` to `Tensor.__radd__`
 
     def __new__(cls, *arguments: object, **options: object) -> Tensor:
-        return cls._legacy(*arguments, **options)
+        return cls._construct(*arguments, **options)
 
-    _legacy: Callable  # set by `creation`
+    _construct: Callable  # set by `creation`
     _modes: object  # the thread's modes; set by `apply`
 
     @property
@@ -113,15 +121,33 @@ class Tensor(TensorBase):
         return self._layout.shape
 
     def size(self, dim: int | None = None) -> Size | int:
-        """All sizes, or the size of one dimension."""
+        """All sizes, or the size of one dimension.
+
+        Example:
+
+            >>> torch.ones(2, 3).size(), torch.ones(2, 3).size(1)
+            (numod.Size([2, 3]), 3)
+        """
         return self._layout.shape if dim is None else self._layout.shape[_dim(dim, self)]
 
     def stride(self, dim: int | None = None) -> tuple[int, ...] | int:
-        """Strides of the dimensions, or of one, in elements."""
+        """Strides of the dimensions, or of one, in elements.
+
+        Example:
+
+            >>> torch.ones(2, 3).stride()
+            (3, 1)
+        """
         return self._layout.strides if dim is None else self._layout.strides[_dim(dim, self)]
 
     def storage_offset(self) -> int:
-        """Offset of the first element in the storage, in elements."""
+        """Offset of the first element in the storage, in elements.
+
+        Example:
+
+            >>> torch.arange(4)[2:].storage_offset()
+            2
+        """
         return self._offset
 
     @property
@@ -140,7 +166,13 @@ class Tensor(TensorBase):
         return self._layout.ndim
 
     def dim(self) -> int:
-        """The number of dimensions."""
+        """The number of dimensions.
+
+        Example:
+
+            >>> torch.ones(2, 3).dim()
+            2
+        """
         return self._layout.ndim
 
     def numel(self) -> int:
@@ -157,7 +189,13 @@ class Tensor(TensorBase):
     ndimension = dim
 
     def element_size(self) -> int:
-        """Bytes per element."""
+        """Bytes per element.
+
+        Example:
+
+            >>> torch.ones(2).element_size()
+            4
+        """
         return self._layout.dtype.itemsize
 
     @property
@@ -185,11 +223,23 @@ class Tensor(TensorBase):
         return self._layout.dtype.is_floating_point
 
     def is_complex(self) -> bool:
-        """Whether the dtype is a complex one."""
+        """Whether the dtype is a complex one.
+
+        Example:
+
+            >>> torch.is_complex(torch.tensor(1j))
+            True
+        """
         return self._layout.dtype.is_complex
 
     def is_signed(self) -> bool:
-        """Whether the dtype has negative numbers."""
+        """Whether the dtype has negative numbers.
+
+        Example:
+
+            >>> torch.is_signed(torch.tensor([1], dtype=torch.uint8))
+            False
+        """
         return self._layout.dtype.is_signed
 
     @property
@@ -203,7 +253,13 @@ class Tensor(TensorBase):
         return self._layout.device.type == "meta"
 
     def is_inference(self) -> bool:
-        """Whether it was created in inference mode."""
+        """Whether it was created in inference mode.
+
+        Example:
+
+            >>> torch.is_inference(torch.ones(2))
+            False
+        """
         return self._inference
 
     @property
@@ -211,10 +267,16 @@ class Tensor(TensorBase):
         """Number of in-place writes to the storage, or through `.data` and its views."""
         if self._inference:
             raise RuntimeError("Inference tensors do not track version counter.")
-        return self._storage.version - self._unseen if self._own is None else self._own.writes
+        return self._storage.version - self._unseen if self._version_counter is None else self._version_counter.writes
 
     def data_ptr(self) -> int:
-        """Address of the first element."""
+        """Address of the first element.
+
+        Example:
+
+            >>> torch.ones(2).data_ptr() % 4
+            0
+        """
         return self._storage.data_ptr() + self._offset * self._layout.dtype.itemsize
 
     # ---- autograd
@@ -247,7 +309,13 @@ class Tensor(TensorBase):
         self._requires_grad = bool(value)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
-        """Set `requires_grad` and return self."""
+        """Set `requires_grad` and return self.
+
+        Example:
+
+            >>> torch.ones(2).requires_grad_()
+            tensor([1., 1.], requires_grad=True)
+        """
         if not isinstance(requires_grad, bool):
             raise TypeError(
                 "requires_grad_(): argument 'requires_grad' (position 1) must be bool, not "
@@ -270,7 +338,7 @@ class Tensor(TensorBase):
     @property
     def _made_by(self) -> object | None:
         """The node that computed this tensor, of any class. Faster than `grad_fn`."""
-        if self._base is not None and self._seen != (self._own or self._storage).version:
+        if self._base is not None and self._seen != (self._version_counter or self._storage).version:
             Tensor._renew(self)
         return self._node
 
@@ -362,7 +430,7 @@ class Tensor(TensorBase):
         Assigning replaces memory, shape and dtype but keeps the tensor's identity.
         """
         result = self._alias(Tensor)
-        result._own = OwnCount(self._storage)
+        result._version_counter = DataVersionCounter(self._storage)
         return result
 
     @data.setter
@@ -374,9 +442,9 @@ class Tensor(TensorBase):
                 f"data set to a tensor that requires gradients must be floating point, got {value.dtype}"
             )
         changes.note()
-        version = (self._own or self._storage).version
-        writes = self._storage.version - self._unseen if self._own is None else self._own.writes
-        self._own = None
+        version = (self._version_counter or self._storage).version
+        writes = self._storage.version - self._unseen if self._version_counter is None else self._version_counter.writes
+        self._version_counter = None
         self._storage, self._layout, self._offset, self._base = value._storage, value._layout, value._offset, None
         value_version = self._storage.version
         self._storage.version = new_version = max(version, value_version) + 1  # values saved for backward become stale
@@ -391,8 +459,8 @@ class Tensor(TensorBase):
         """A new tensor over the same memory and version counter, without history."""
         result = object.__new__(cls or Tensor)
         result._storage, result._layout, result._offset = self._storage, self._layout, self._offset
-        if self._own is not None:
-            result._own = self._own
+        if self._version_counter is not None:
+            result._version_counter = self._version_counter
         return result
 
     @staticmethod
@@ -401,13 +469,26 @@ class Tensor(TensorBase):
         return data._alias(cls).requires_grad_(require_grad)
 
     def detach(self) -> Tensor:
-        """A tensor over the same memory, detached from the graph."""
+        """A tensor over the same memory, detached from the graph.
+
+        Example:
+
+            >>> torch.detach(torch.ones(2, requires_grad=True))
+            tensor([1., 1.])
+        """
         result = self._alias(Tensor) if self._layout.batch is None else self._layout.batch.detached(self)
         result._inference = self._inference
         return result
 
     def detach_(self) -> Tensor:
-        """Detach this tensor itself from the graph."""
+        """Detach this tensor itself from the graph.
+
+        Example:
+
+            >>> x = torch.ones(2, requires_grad=True) * 2
+            >>> x.detach_().requires_grad
+            False
+        """
         if self._base is not None:
             raise RuntimeError("Can't detach views in-place. Use detach() instead")
         self._node, self._requires_grad = None, False

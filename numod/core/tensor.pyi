@@ -1,7 +1,7 @@
 # Written by tests/stubs.py: signatures of what tables add to this module at import.
-from builtins import bool as _bool, float as _float, int as _int
+from builtins import bool as _bool, complex as _complex, float as _float, int as _int
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, overload
+from typing import Any, Literal, Self, overload
 
 import numpy as np
 
@@ -39,39 +39,39 @@ class Tensor:
     def get_device(self) -> _int:
         """Index of the tensor's CUDA device; -1 on the CPU."""
     @property
-    def is_cpu(self) -> Any: ...
+    def is_cpu(self) -> _bool: ...
     def is_distributed(self) -> _bool:
         """False: a tensor lies on one device."""
     @property
-    def is_ipu(self) -> Any: ...
+    def is_ipu(self) -> _bool: ...
     @property
-    def is_maia(self) -> Any: ...
+    def is_maia(self) -> _bool: ...
     @property
-    def is_mkldnn(self) -> Any: ...
+    def is_mkldnn(self) -> _bool: ...
     @property
-    def is_mps(self) -> Any: ...
+    def is_mps(self) -> _bool: ...
     @property
-    def is_mtia(self) -> Any: ...
+    def is_mtia(self) -> _bool: ...
     @property
-    def is_nested(self) -> Any: ...
+    def is_nested(self) -> _bool: ...
     def is_pinned(self, device: _device | str | _int | None = None) -> _bool:
         """Whether the tensor lies in page-locked host memory."""
     @property
-    def is_quantized(self) -> Any: ...
+    def is_quantized(self) -> _bool: ...
     def is_same_size(self, other: Tensor) -> _bool:
         """Whether the shapes are equal."""
     @property
-    def is_sparse(self) -> Any: ...
+    def is_sparse(self) -> _bool: ...
     @property
-    def is_sparse_csr(self) -> Any: ...
+    def is_sparse_csr(self) -> _bool: ...
     @property
-    def is_vulkan(self) -> Any: ...
+    def is_vulkan(self) -> _bool: ...
     @property
-    def is_xla(self) -> Any: ...
+    def is_xla(self) -> _bool: ...
     @property
-    def is_xpu(self) -> Any: ...
+    def is_xpu(self) -> _bool: ...
     @property
-    def layout(self) -> Any: ...
+    def layout(self) -> _layout: ...
     def module_load(self, other: Any, assign: Any = False) -> Tensor:
         """The tensor that `load_state_dict` stores for this parameter or buffer."""
     @overload
@@ -96,7 +96,7 @@ class Tensor:
         """As numod.empty, of this tensor's dtype and on its device."""
     def new_empty_strided(self, size: Sequence[_int], stride: Sequence[_int], *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
         """As numod.empty_strided, of this tensor's dtype and on its device."""
-    def new_full(self, size: Sequence[_int], fill_value: _float | complex, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+    def new_full(self, size: Sequence[_int], fill_value: _float | _complex, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
         """As numod.full, of this tensor's dtype and on its device."""
     def new_identity(self: Tensor, n: _int) -> Tensor:
         """The identity as a bool matrix on the tensor's device; for gradients."""
@@ -175,13 +175,13 @@ class Tensor:
 
     def is_shared(self) -> _bool:
         """Whether the memory is shared with forked processes; always True on CUDA."""
-    def item(self) -> _float | complex:
+    def item(self) -> Any:
         """The value of a tensor of one element, as a Python number."""
     def numpy(self, *, force: _bool = False) -> np.ndarray:
         """The memory as a NumPy array."""
     def share_memory_(self) -> Tensor:
         """Move the storage, with all views of it, into memory shared with processes forked later; nothing on CUDA."""
-    def tolist(self) -> Sequence[Any]:
+    def tolist(self) -> Any:
         """Nested lists of Python numbers."""
 
     # ---- defined in core/create/random.py
@@ -229,7 +229,7 @@ class Tensor:
         """A copy of input with the elements of as_strided(size, stride, storage_offset) replaced by src."""
     def diagonal_scatter(self, src: Tensor, offset: _int = 0, dim1: _int = 0, dim2: _int = 1) -> Tensor:
         """A copy of input with a diagonal replaced by src."""
-    def fill_diagonal_(self, fill_value: _float | complex, wrap: _bool = False) -> Tensor:
+    def fill_diagonal_(self, fill_value: _float | _complex, wrap: _bool = False) -> Tensor:
         """Write a number on the main diagonal; with `wrap` it restarts below the square part of a tall matrix."""
     def index_put(self, indices: Any, values: Tensor, accumulate: _bool = False) -> Tensor:
         """A copy of input with values written (or added) at indices."""
@@ -244,7 +244,7 @@ class Tensor:
     def nonzero_static(self, *, size: _int, fill_value: _int = -1) -> Tensor:
         """Indices of the first `size` nonzero elements, (size, ndim), padded with `fill_value`."""
     def put(self, index: Tensor, source: Tensor, accumulate: _bool = False) -> Tensor:
-        """A copy of `input` after put_."""
+        """A copy of `input` with the elements of `source` at the positions `index` of its elements in row-major order."""
     def put_(self, index: Tensor, source: Tensor, accumulate: _bool = False) -> Tensor:
         """Write (or add) the elements of source at indices of the flattened tensor."""
     def scatter_reduce(self, dim: _int, index: Tensor, src: Tensor, reduce: str, *, include_self: _bool = True) -> Tensor:
@@ -272,17 +272,17 @@ class Tensor:
         """Elements in reverse order along dimensions; a copy that keeps the memory order of a transposed tensor."""
     def gather(self, dim: _int, index: Tensor, *, sparse_grad: _bool = False) -> Tensor:
         """out[i][j] = input[index[i][j]][j] for dim 0, and so on: shaped like `index`, which may not exceed input in other dimensions."""
-    def index_add(self, dim: _int, index: Tensor, source: Tensor, *, alpha: _float | complex = 1) -> Tensor:
-        """A copy of `input` after index_add_."""
-    def index_add_(self, dim: _int, index: Tensor, source: Tensor, *, alpha: _float | complex = 1) -> Tensor:
+    def index_add(self, dim: _int, index: Tensor, source: Tensor, *, alpha: _float | _complex = 1) -> Tensor:
+        """A copy of `input` with `alpha * source` added to the slices `index` of dimension `dim`."""
+    def index_add_(self, dim: _int, index: Tensor, source: Tensor, *, alpha: _float | _complex = 1) -> Tensor:
         """self[index[k]] += alpha * source[k] along a dimension, in order."""
     def index_copy(self, dim: _int, index: Tensor, source: Tensor) -> Tensor:
-        """A copy of `input` after index_copy_."""
+        """A copy of `input` whose slices `index` of dimension `dim` are those of `source`."""
     def index_copy_(self, dim: _int, index: Tensor, source: Tensor) -> Tensor:
         """self[index[k]] = source[k] along a dimension, in order."""
-    def index_fill(self, dim: _int, index: Tensor, value: Tensor | _float | complex) -> Tensor:
-        """A copy of `input` after index_fill_."""
-    def index_fill_(self, dim: _int, index: Tensor, value: Tensor | _float | complex) -> Tensor:
+    def index_fill(self, dim: _int, index: Tensor, value: Tensor | _float | _complex) -> Tensor:
+        """A copy of `input` with `value` in the slices `index` of dimension `dim`."""
+    def index_fill_(self, dim: _int, index: Tensor, value: Tensor | _float | _complex) -> Tensor:
         """self[index[k]] = value along a dimension."""
     def index_select(self, dim: _int, index: Tensor) -> Tensor:
         """The slices of a dimension selected by a vector of indices."""
@@ -294,16 +294,16 @@ class Tensor:
         """Elements shifted cyclically along dimensions; without dims, along the flattened tensor."""
     @overload
     def scatter(self, dim: _int, index: Tensor, src: Tensor) -> Tensor:
-        """A copy of `input` after scatter_."""
+        """A copy of `input` with the elements of `src`, or a number, at the positions `index` along `dim`."""
     @overload
     def scatter(self, dim: _int, index: Tensor, src: Tensor, *, reduce: str) -> Tensor:
-        """A copy of `input` after scatter_."""
+        """A copy of `input` with the elements of `src`, or a number, at the positions `index` along `dim`."""
     @overload
-    def scatter(self, dim: _int, index: Tensor, value: _float | complex, *, reduce: str) -> Tensor:
-        """A copy of `input` after scatter_."""
+    def scatter(self, dim: _int, index: Tensor, value: _float | _complex, *, reduce: str) -> Tensor:
+        """A copy of `input` with the elements of `src`, or a number, at the positions `index` along `dim`."""
     @overload
-    def scatter(self, dim: _int, index: Tensor, value: _float | complex) -> Tensor:
-        """A copy of `input` after scatter_."""
+    def scatter(self, dim: _int, index: Tensor, value: _float | _complex) -> Tensor:
+        """A copy of `input` with the elements of `src`, or a number, at the positions `index` along `dim`."""
     @overload
     def scatter_(self, dim: _int, index: Tensor, src: Tensor) -> Tensor:
         """self[index[i][j]][j] = src[i][j] for dim 0, and so on; `reduce` "add" or "multiply" combines."""
@@ -311,33 +311,33 @@ class Tensor:
     def scatter_(self, dim: _int, index: Tensor, src: Tensor, *, reduce: str) -> Tensor:
         """self[index[i][j]][j] = src[i][j] for dim 0, and so on; `reduce` "add" or "multiply" combines."""
     @overload
-    def scatter_(self, dim: _int, index: Tensor, value: _float | complex, *, reduce: str) -> Tensor:
+    def scatter_(self, dim: _int, index: Tensor, value: _float | _complex, *, reduce: str) -> Tensor:
         """self[index[i][j]][j] = src[i][j] for dim 0, and so on; `reduce` "add" or "multiply" combines."""
     @overload
-    def scatter_(self, dim: _int, index: Tensor, value: _float | complex) -> Tensor:
+    def scatter_(self, dim: _int, index: Tensor, value: _float | _complex) -> Tensor:
         """self[index[i][j]][j] = src[i][j] for dim 0, and so on; `reduce` "add" or "multiply" combines."""
     def scatter_add(self, dim: _int, index: Tensor, src: Tensor) -> Tensor:
-        """A copy of `input` after scatter_add_."""
+        """A copy of `input` with the elements of `src` added at the positions `index` along `dim`."""
     def scatter_add_(self, dim: _int, index: Tensor, src: Tensor) -> Tensor:
         """self[index[i][j]][j] += src[i][j] for dim 0, and so on, in order."""
 
     # ---- defined in core/linalg/contractions.py
 
-    def addbmm(self, batch1: Tensor, batch2: Tensor, *, beta: _float | complex = 1, alpha: _float | complex = 1) -> Tensor:
+    def addbmm(self, batch1: Tensor, batch2: Tensor, *, beta: _float | _complex = 1, alpha: _float | _complex = 1) -> Tensor:
         """beta * input + alpha * the sum of batch1 @ batch2 over the batch."""
-    def addbmm_(self, batch1: Tensor, batch2: Tensor, *, beta: _float | complex = 1, alpha: _float | complex = 1) -> Tensor:
+    def addbmm_(self, batch1: Tensor, batch2: Tensor, *, beta: _float | _complex = 1, alpha: _float | _complex = 1) -> Tensor:
         """In-place addbmm."""
-    def addmv(self, mat: Tensor, vec: Tensor, *, beta: _float | complex = 1, alpha: _float | complex = 1) -> Tensor:
+    def addmv(self, mat: Tensor, vec: Tensor, *, beta: _float | _complex = 1, alpha: _float | _complex = 1) -> Tensor:
         """beta * input + alpha * mat @ vec."""
-    def addmv_(self, mat: Tensor, vec: Tensor, *, beta: _float | complex = 1, alpha: _float | complex = 1) -> Tensor:
+    def addmv_(self, mat: Tensor, vec: Tensor, *, beta: _float | _complex = 1, alpha: _float | _complex = 1) -> Tensor:
         """In-place addmv."""
-    def addr(self, vec1: Tensor, vec2: Tensor, *, beta: _float | complex = 1, alpha: _float | complex = 1) -> Tensor:
+    def addr(self, vec1: Tensor, vec2: Tensor, *, beta: _float | _complex = 1, alpha: _float | _complex = 1) -> Tensor:
         """beta * input + alpha * (the outer product of two vectors)."""
-    def addr_(self, vec1: Tensor, vec2: Tensor, *, beta: _float | complex = 1, alpha: _float | complex = 1) -> Tensor:
+    def addr_(self, vec1: Tensor, vec2: Tensor, *, beta: _float | _complex = 1, alpha: _float | _complex = 1) -> Tensor:
         """In-place addr."""
-    def baddbmm(self, batch1: Tensor, batch2: Tensor, *, beta: _float | complex = 1, alpha: _float | complex = 1) -> Tensor:
+    def baddbmm(self, batch1: Tensor, batch2: Tensor, *, beta: _float | _complex = 1, alpha: _float | _complex = 1) -> Tensor:
         """beta * input + alpha * batch1 @ batch2, batches of matrices."""
-    def baddbmm_(self, batch1: Tensor, batch2: Tensor, *, beta: _float | complex = 1, alpha: _float | complex = 1) -> Tensor:
+    def baddbmm_(self, batch1: Tensor, batch2: Tensor, *, beta: _float | _complex = 1, alpha: _float | _complex = 1) -> Tensor:
         """In-place baddbmm."""
     def cross(self, other: Tensor, dim: _int | None = None) -> Tensor:
         """The cross product along a dimension of size 3; by default the first such."""
@@ -390,9 +390,9 @@ class Tensor:
 
     # ---- defined in core/linalg/products.py
 
-    def addmm(self, mat1: Tensor, mat2: Tensor, *, beta: _float | complex = 1, alpha: _float | complex = 1) -> Tensor:
+    def addmm(self, mat1: Tensor, mat2: Tensor, *, beta: _float | _complex = 1, alpha: _float | _complex = 1) -> Tensor:
         """beta * input + alpha * mat1 @ mat2."""
-    def addmm_(self, mat1: Tensor, mat2: Tensor, *, beta: _float | complex = 1, alpha: _float | complex = 1) -> Tensor:
+    def addmm_(self, mat1: Tensor, mat2: Tensor, *, beta: _float | _complex = 1, alpha: _float | _complex = 1) -> Tensor:
         """In-place addmm."""
     def bmm(self, mat2: Tensor) -> Tensor:
         """Products of matrices in equal batches, (B, M, K) @ (B, K, N)."""
@@ -415,9 +415,9 @@ class Tensor:
 
     # ---- defined in core/math/arithmetic.py
 
-    def float_power(self, exponent: Tensor | _float | complex) -> Tensor:
+    def float_power(self, exponent: Tensor | _float | _complex) -> Tensor:
         """input ** exponent in float64, or complex128."""
-    def float_power_(self, exponent: Tensor | _float | complex) -> Tensor:
+    def float_power_(self, exponent: Tensor | _float | _complex) -> Tensor:
         """In-place float_power, of a tensor that has the result's dtype: float64 or complex128."""
     def frexp(self) -> return_types.frexp:
         """(mantissa, exponent) with input = mantissa * 2 ** exponent and 0.5 <= |mantissa| < 1; the exponent is int32."""
@@ -431,7 +431,7 @@ class Tensor:
         """In-place nextafter."""
     def positive(self) -> Tensor:
         """The tensor itself."""
-    def rsub(input: Tensor, other: _float | complex, alpha: _float | complex = 1) -> Tensor:
+    def rsub(input: Tensor, other: _float | _complex, alpha: _float | _complex = 1) -> Tensor:
         """other - alpha * input."""
 
     # ---- defined in core/math/complexes.py
@@ -448,10 +448,10 @@ class Tensor:
     def conj_physical_(self) -> Tensor:
         """In-place conj_physical."""
     @property
-    def imag(self) -> Any:
+    def imag(self) -> Tensor:
         """The imaginary parts, as a view."""
     @imag.setter
-    def imag(self, value: Any) -> None: ...
+    def imag(self, value: Tensor) -> None: ...
     def is_conj(self) -> _bool:
         """False: conjugates and negatives are computed at once here, never put off."""
     def is_neg(self) -> _bool:
@@ -497,7 +497,7 @@ class Tensor:
 
     # ---- defined in core/math/elementwise.py
 
-    def add(self, other: Tensor | _float | complex, *, alpha: _float | complex | None = 1, out: Tensor | None = None) -> Tensor:
+    def add(self, other: Tensor | _float | _complex, *, alpha: _float | _complex | None = 1, out: Tensor | None = None) -> Tensor:
         """input + alpha * other. Of masks the union, or with alpha = 0 the input."""
     def allclose(self, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> _bool:
         """Whether all elements are close."""
@@ -505,9 +505,9 @@ class Tensor:
         """Bits inverted; of a bool, the opposite."""
     def bitwise_not_(self) -> Tensor:
         """In-place bitwise_not."""
-    def clamp(self, min: Tensor | None | _float | complex = None, max: Tensor | None | _float | complex = None) -> Tensor:
+    def clamp(self, min: Tensor | None | _float | _complex = None, max: Tensor | None | _float | _complex = None) -> Tensor:
         """Elements limited to [min, max]; either bound may be None, a number or a tensor."""
-    def clip(self, min: Tensor | None | _float | complex = None, max: Tensor | None | _float | complex = None) -> Tensor:
+    def clip(self, min: Tensor | None | _float | _complex = None, max: Tensor | None | _float | _complex = None) -> Tensor:
         """Elements limited to [min, max]; either bound may be None, a number or a tensor."""
     def clone(self, *, memory_format: _memory_format | None = None) -> Tensor:
         """A copy with memory of its own."""
@@ -515,19 +515,19 @@ class Tensor:
         """The tensor itself if it is dense in row-major order (or in `memory_format`), else a dense copy."""
     def copy_(self, other: Tensor, non_blocking: _bool = False) -> Tensor:
         """Fill with `other`, which broadcasts and is converted; returns self."""
-    def div(self, other: Tensor | _float | complex, *, rounding_mode: str | None = None) -> Tensor:
+    def div(self, other: Tensor | _float | _complex, *, rounding_mode: str | None = None) -> Tensor:
         """input / other; `rounding_mode` "floor" or "trunc" rounds the quotient."""
     @overload
-    def divide(self, other: Tensor | _float | complex) -> Tensor:
+    def divide(self, other: Tensor | _float | _complex) -> Tensor:
         """input / other; `rounding_mode` "floor" or "trunc" rounds the quotient."""
     @overload
-    def divide(self, other: Tensor | _float | complex, *, rounding_mode: str | None) -> Tensor:
+    def divide(self, other: Tensor | _float | _complex, *, rounding_mode: str | None) -> Tensor:
         """input / other; `rounding_mode` "floor" or "trunc" rounds the quotient."""
     def equal(self, other: Tensor) -> _bool:
         """Whether shapes and all elements agree."""
-    def floor_divide(self, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
+    def floor_divide(self, other: Tensor | _float | _complex, *, out: Tensor | None = None) -> Tensor:
         """Quotient rounded towards minus infinity."""
-    def fmod(self, other: Tensor | _float | complex) -> Tensor:
+    def fmod(self, other: Tensor | _float | _complex) -> Tensor:
         """Remainder with the sign of `input`."""
     def isclose(self, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> Tensor:
         """|input - other| <= atol + rtol * |other|, or equal infinities, or both NaN where `equal_nan`."""
@@ -535,17 +535,17 @@ class Tensor:
         """log(x / (1 - x)), x kept within [eps, 1 - eps] where eps is given."""
     def logit_(self, eps: _float | None = None) -> Tensor:
         """In-place logit."""
-    def masked_fill(self, mask: Tensor, value: Tensor | _float | complex) -> Tensor:
+    def masked_fill(self, mask: Tensor, value: Tensor | _float | _complex) -> Tensor:
         """`value` where mask is true, else `input`, in the dtype of input. The result is row-major, as PyTorch's."""
     def nan_to_num(self, nan: _float | None = None, posinf: _float | None = None, neginf: _float | None = None) -> Tensor:
         """NaN and infinities replaced, in both parts of complex numbers; by default by 0 and the greatest and least finite numbers."""
     def nan_to_num_(self, nan: _float | None = None, posinf: _float | None = None, neginf: _float | None = None) -> Tensor:
         """In-place nan_to_num."""
-    def pow(self, exponent: Tensor | _float | complex) -> Tensor:
+    def pow(self, exponent: Tensor | _float | _complex) -> Tensor:
         """input ** exponent. Raises RuntimeError for an integer to a negative integer number."""
-    def pow_(self, exponent: Tensor | _float | complex) -> Tensor:
+    def pow_(self, exponent: Tensor | _float | _complex) -> Tensor:
         """In-place pow."""
-    def remainder(self, other: Tensor | _float | complex) -> Tensor:
+    def remainder(self, other: Tensor | _float | _complex) -> Tensor:
         """Remainder with the sign of `other`."""
     @overload
     def round(self) -> Tensor:
@@ -553,9 +553,9 @@ class Tensor:
     @overload
     def round(self, *, decimals: _int) -> Tensor:
         """Nearest integer (or multiple of 10^-decimals), halves to even."""
-    def sub(self, other: Tensor | _float | complex, *, alpha: _float | complex | None = 1, out: Tensor | None = None) -> Tensor:
+    def sub(self, other: Tensor | _float | _complex, *, alpha: _float | _complex | None = 1, out: Tensor | None = None) -> Tensor:
         """input - alpha * other."""
-    def subtract(self, other: _float | complex, alpha: _float | complex = 1) -> Tensor:
+    def subtract(self, other: _float | _complex, alpha: _float | _complex = 1) -> Tensor:
         """input - alpha * other."""
     @overload
     def to(self, dtype: _dtype, non_blocking: _bool = False, copy: _bool = False, *, memory_format: _memory_format | None = None) -> Tensor:
@@ -566,44 +566,44 @@ class Tensor:
     @overload
     def to(self, other: Tensor, non_blocking: _bool = False, copy: _bool = False, *, memory_format: _memory_format | None = None) -> Tensor:
         """In another dtype and on another device: to(dtype), to(device), to(device, dtype), to(other)."""
-    def true_divide(self, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
+    def true_divide(self, other: Tensor | _float | _complex, *, out: Tensor | None = None) -> Tensor:
         """input / other; `rounding_mode` "floor" or "trunc" rounds the quotient."""
-    def where(self, condition: Tensor, other: Tensor | _float | complex) -> Tensor:
+    def where(self, condition: Tensor, other: Tensor | _float | _complex) -> Tensor:
         """The tensor where condition is true, else `other`."""
 
     # ---- defined in core/math/in_place.py
 
-    def add_(self, other: Tensor | _float | complex, *, alpha: _float | complex | None = 1) -> Tensor:
+    def add_(self, other: Tensor | _float | _complex, *, alpha: _float | _complex | None = 1) -> Tensor:
         """In-place add."""
-    def addcdiv(self, tensor1: Tensor, tensor2: Tensor, *, value: _float | complex = 1) -> Tensor:
+    def addcdiv(self, tensor1: Tensor, tensor2: Tensor, *, value: _float | _complex = 1) -> Tensor:
         """`input + value * tensor1 / tensor2`."""
-    def addcdiv_(self, tensor1: Tensor, tensor2: Tensor, *, value: _float | complex = 1) -> Tensor:
-        """In-place addcdiv."""
-    def addcmul(self, tensor1: Tensor, tensor2: Tensor, *, value: _float | complex = 1) -> Tensor:
+    def addcdiv_(self, tensor1: Tensor, tensor2: Tensor, *, value: _float | _complex = 1) -> Tensor:
+        """In-place `addcdiv`: overwrites the tensor and returns it. `input + value * tensor1 / tensor2`."""
+    def addcmul(self, tensor1: Tensor, tensor2: Tensor, *, value: _float | _complex = 1) -> Tensor:
         """`input + value * tensor1 * tensor2`."""
-    def addcmul_(self, tensor1: Tensor, tensor2: Tensor, *, value: _float | complex = 1) -> Tensor:
-        """In-place addcmul."""
-    def clamp_(self, min: Tensor | None | _float | complex = None, max: Tensor | None | _float | complex = None) -> Tensor:
+    def addcmul_(self, tensor1: Tensor, tensor2: Tensor, *, value: _float | _complex = 1) -> Tensor:
+        """In-place `addcmul`: overwrites the tensor and returns it. `input + value * tensor1 * tensor2`."""
+    def clamp_(self, min: Tensor | None | _float | _complex = None, max: Tensor | None | _float | _complex = None) -> Tensor:
         """Limit to [min, max]; either bound may be None, a number or a tensor. Raises RuntimeError where both are None."""
-    def clip_(self, min: Tensor | None | _float | complex = None, max: Tensor | None | _float | complex = None) -> Tensor:
+    def clip_(self, min: Tensor | None | _float | _complex = None, max: Tensor | None | _float | _complex = None) -> Tensor:
         """Limit to [min, max]; either bound may be None, a number or a tensor. Raises RuntimeError where both are None."""
-    def div_(self, other: Tensor | _float | complex, *, rounding_mode: str | None = None) -> Tensor:
+    def div_(self, other: Tensor | _float | _complex, *, rounding_mode: str | None = None) -> Tensor:
         """Divide by `other`; `rounding_mode` "floor" or "trunc" rounds the quotient."""
     @overload
-    def divide_(self, other: Tensor | _float | complex) -> Tensor:
+    def divide_(self, other: Tensor | _float | _complex) -> Tensor:
         """Divide by `other`; `rounding_mode` "floor" or "trunc" rounds the quotient."""
     @overload
-    def divide_(self, other: Tensor | _float | complex, *, rounding_mode: str | None) -> Tensor:
+    def divide_(self, other: Tensor | _float | _complex, *, rounding_mode: str | None) -> Tensor:
         """Divide by `other`; `rounding_mode` "floor" or "trunc" rounds the quotient."""
-    def fill_(self, value: Tensor | _float | complex) -> Tensor:
+    def fill_(self, value: Tensor | _float | _complex) -> Tensor:
         """Fill with `value`. Raises RuntimeError for a number that the dtype does not hold."""
-    def floor_divide_(self, other: Tensor | _float | complex) -> Tensor:
+    def floor_divide_(self, other: Tensor | _float | _complex) -> Tensor:
         """Divide by `other`, rounded towards minus infinity. Raises RuntimeError for an integer division by zero."""
-    def fmod_(self, other: Tensor | _float | complex) -> Tensor:
+    def fmod_(self, other: Tensor | _float | _complex) -> Tensor:
         """The same with the sign of `self`."""
-    def masked_fill_(self, mask: Tensor, value: Tensor | _float | complex) -> Tensor:
+    def masked_fill_(self, mask: Tensor, value: Tensor | _float | _complex) -> Tensor:
         """Write `value` where mask is true."""
-    def remainder_(self, other: Tensor | _float | complex) -> Tensor:
+    def remainder_(self, other: Tensor | _float | _complex) -> Tensor:
         """Replace by the remainder of a division by `other`, with the sign of `other`."""
     @overload
     def round_(self) -> Tensor:
@@ -611,11 +611,11 @@ class Tensor:
     @overload
     def round_(self, *, decimals: _int) -> Tensor:
         """Round to the nearest integer (or multiple of 10^-decimals), halves to even."""
-    def sub_(self, other: Tensor | _float | complex, *, alpha: _float | complex | None = 1) -> Tensor:
+    def sub_(self, other: Tensor | _float | _complex, *, alpha: _float | _complex | None = 1) -> Tensor:
         """In-place sub."""
-    def subtract_(self, other: _float | complex, alpha: _float | complex = 1) -> Tensor:
+    def subtract_(self, other: _float | _complex, alpha: _float | _complex = 1) -> Tensor:
         """In-place sub."""
-    def true_divide_(self, other: Tensor | _float | complex) -> Tensor:
+    def true_divide_(self, other: Tensor | _float | _complex) -> Tensor:
         """Divide by `other`; `rounding_mode` "floor" or "trunc" rounds the quotient."""
     def zero_(self) -> Tensor:
         """Fill with zeros."""
@@ -683,7 +683,7 @@ class Tensor:
     def std(self, dim: _int | Sequence[_int] | None, unbiased: _bool = True, keepdim: _bool = False) -> Tensor:
         """Square root of `var`, also of one beyond the dtype's range."""
     @overload
-    def std(self, dim: _int | Sequence[_int] | None = None, *, correction: _float | complex | None = None, keepdim: _bool = False) -> Tensor:
+    def std(self, dim: _int | Sequence[_int] | None = None, *, correction: _float | _complex | None = None, keepdim: _bool = False) -> Tensor:
         """Square root of `var`, also of one beyond the dtype's range."""
     @overload
     def std(self, unbiased: _bool = True) -> Tensor:
@@ -692,7 +692,7 @@ class Tensor:
     def std_mean(input: Tensor, dim: _int | Sequence[_int] | None, unbiased: _bool = True, keepdim: _bool = False) -> tuple[Tensor, Tensor]:
         """(standard deviation, mean) over dimensions."""
     @overload
-    def std_mean(input: Tensor, dim: _int | Sequence[_int] | None = None, *, correction: _float | complex | None = None, keepdim: _bool = False) -> tuple[Tensor, Tensor]:
+    def std_mean(input: Tensor, dim: _int | Sequence[_int] | None = None, *, correction: _float | _complex | None = None, keepdim: _bool = False) -> tuple[Tensor, Tensor]:
         """(standard deviation, mean) over dimensions."""
     @overload
     def std_mean(input: Tensor, unbiased: _bool = True) -> tuple[Tensor, Tensor]:
@@ -707,7 +707,7 @@ class Tensor:
     def var(self, dim: _int | Sequence[_int] | None, unbiased: _bool = True, keepdim: _bool = False) -> Tensor:
         """Variance over dimensions, divided by n - correction (1 by default)."""
     @overload
-    def var(self, dim: _int | Sequence[_int] | None = None, *, correction: _float | complex | None = None, keepdim: _bool = False) -> Tensor:
+    def var(self, dim: _int | Sequence[_int] | None = None, *, correction: _float | _complex | None = None, keepdim: _bool = False) -> Tensor:
         """Variance over dimensions, divided by n - correction (1 by default)."""
     @overload
     def var(self, unbiased: _bool = True) -> Tensor:
@@ -716,7 +716,7 @@ class Tensor:
     def var_mean(input: Tensor, dim: _int | Sequence[_int] | None, unbiased: _bool = True, keepdim: _bool = False) -> tuple[Tensor, Tensor]:
         """(variance, mean) over dimensions."""
     @overload
-    def var_mean(input: Tensor, dim: _int | Sequence[_int] | None = None, *, correction: _float | complex | None = None, keepdim: _bool = False) -> tuple[Tensor, Tensor]:
+    def var_mean(input: Tensor, dim: _int | Sequence[_int] | None = None, *, correction: _float | _complex | None = None, keepdim: _bool = False) -> tuple[Tensor, Tensor]:
         """(variance, mean) over dimensions."""
     @overload
     def var_mean(input: Tensor, unbiased: _bool = True) -> tuple[Tensor, Tensor]:
@@ -749,7 +749,7 @@ class Tensor:
         """Pearson correlation coefficients of variables (rows) by observations (columns)."""
     def cov(self, *, correction: _int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
         """Covariance matrix of variables (rows) by observations (columns), with whole-number and real weights of observations."""
-    def dist(self, other: Tensor, p: _float | complex = 2) -> Tensor:
+    def dist(self, other: Tensor, p: _float | _complex = 2) -> Tensor:
         """The p-norm of input - other."""
     def nanmean(self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> Tensor:
         """Mean over dimensions (all by default) of the elements that are not NaN."""
@@ -757,9 +757,9 @@ class Tensor:
         """`quantile` of the elements that are not NaN."""
     def quantile(self, q: Tensor | _float, dim: _int | None = None, keepdim: _bool = False, *, interpolation: str = 'linear') -> Tensor:
         """Quantiles `q` (in [0, 1]) along a dimension or of all elements, NaN if there is one; a vector q adds a first dimension."""
-    def renorm(self, p: _float | complex, dim: _int, maxnorm: _float | complex) -> Tensor:
+    def renorm(self, p: _float | _complex, dim: _int, maxnorm: _float | _complex) -> Tensor:
         """Slices of a dimension whose p-norm exceeds `maxnorm` scaled down to it."""
-    def renorm_(self, p: _float | complex, dim: _int, maxnorm: _float | complex) -> Tensor:
+    def renorm_(self, p: _float | _complex, dim: _int, maxnorm: _float | _complex) -> Tensor:
         """In-place renorm."""
 
     # ---- defined in core/overrides.py
@@ -782,7 +782,7 @@ class Tensor:
     @overload
     def hash_tensor(self, *dim: _int, keepdim: _bool = False, mode: _int = 0) -> Tensor:
         """The exclusive or of the bits of all elements, or along dimensions, as float64 or int64."""
-    def histc(self, bins: _int = 100, min: _float | complex = 0, max: _float | complex = 0) -> Tensor:
+    def histc(self, bins: _int = 100, min: _float | _complex = 0, max: _float | _complex = 0) -> Tensor:
         """Histogram of `bins` equal bins over [min, max], by default the data's range; elements outside are not counted."""
     def histogram(self, bins: _int = 100, *, range: Sequence[_float] | None = None, weight: Tensor | None = None, density: _bool = False) -> return_types.histogram:
         """(hist, bin_edges): counts, or sums of weights, between edges or in `bins` equal parts of `range`."""
@@ -857,7 +857,7 @@ class Tensor:
         """A copy of `length` elements of a dimension from `start` on."""
     def repeat_interleave(self, repeats: Tensor | _int, dim: _int | None = None, *, output_size: _int | None = None) -> Tensor:
         """Each element repeated `repeats` times (a number, or one per element) along a dimension, or flattened."""
-    def rot90(self, k: _int = 1, dims: Sequence[_int] = None) -> Tensor:
+    def rot90(self, k: _int = 1, dims: Sequence[_int] | None = None) -> Tensor:
         """Rotated k times by 90 degrees in the plane of two dimensions, from the first towards the second."""
     def split_with_sizes(self, split_sizes: Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
         """Parts of the given sizes along a dimension; views."""
@@ -1100,7 +1100,7 @@ class Tensor:
     @grad_dtype.setter
     def grad_dtype(self, value: _dtype | None) -> None: ...
     @property
-    def grad_fn(self) -> object | None:
+    def grad_fn(self) -> Any:
         """The node that computed this tensor, of a class such as `AddBackward0`; None for leaves."""
     def is_complex(self) -> _bool:
         """Whether the dtype is a complex one."""
@@ -1150,7 +1150,11 @@ class Tensor:
     @property
     def shape(self) -> _Size:
         """Sizes of the dimensions."""
-    def size(self, dim: None = None) -> _Size | _int:
+    @overload
+    def size(self, dim: None = None) -> _Size:
+        """All sizes, or the size of one dimension."""
+    @overload
+    def size(self, dim: _int) -> _int:
         """All sizes, or the size of one dimension."""
     def storage_offset(self) -> _int:
         """Offset of the first element in the storage, in elements."""
@@ -1165,277 +1169,277 @@ class Tensor:
     # ---- defined in ops/table.py
 
     def abs(self) -> Tensor:
-        """`numod.abs(self)`, elementwise."""
+        """Absolute value of each element; the magnitude of complex ones."""
     def abs_(self) -> Tensor:
-        """In-place `abs`: overwrites the tensor and returns it."""
+        """In-place `abs`: overwrites the tensor and returns it. Absolute value of each element; the magnitude of complex ones."""
     def absolute(self) -> Tensor:
-        """`numod.abs(self)`, elementwise."""
+        """Absolute value of each element; the magnitude of complex ones."""
     def absolute_(self) -> Tensor:
-        """In-place `abs`: overwrites the tensor and returns it."""
+        """In-place `abs`: overwrites the tensor and returns it. Absolute value of each element; the magnitude of complex ones."""
     def acos(self) -> Tensor:
-        """`numod.acos(self)`, elementwise."""
+        """Inverse cosine of each element, in radians; NaN outside [-1, 1]."""
     def acos_(self) -> Tensor:
-        """In-place `acos`: overwrites the tensor and returns it."""
+        """In-place `acos`: overwrites the tensor and returns it. Inverse cosine of each element, in radians; NaN outside [-1, 1]."""
     def acosh(self) -> Tensor:
-        """`numod.acosh(self)`, elementwise."""
+        """Inverse hyperbolic cosine of each element; NaN below 1."""
     def acosh_(self) -> Tensor:
-        """In-place `acosh`: overwrites the tensor and returns it."""
+        """In-place `acosh`: overwrites the tensor and returns it. Inverse hyperbolic cosine of each element; NaN below 1."""
     def angle(self) -> Tensor:
-        """`numod.angle(self)`, elementwise."""
+        """Angle of each element in radians: 0 or pi for real numbers, the argument for complex ones."""
     def angle_(self) -> Tensor:
-        """In-place `angle`: overwrites the tensor and returns it."""
+        """In-place `angle`: overwrites the tensor and returns it. Angle of each element in radians: 0 or pi for real numbers, the argument for complex ones."""
     def arccos(self) -> Tensor:
-        """`numod.acos(self)`, elementwise."""
+        """Inverse cosine of each element, in radians; NaN outside [-1, 1]."""
     def arccos_(self) -> Tensor:
-        """In-place `acos`: overwrites the tensor and returns it."""
+        """In-place `acos`: overwrites the tensor and returns it. Inverse cosine of each element, in radians; NaN outside [-1, 1]."""
     def arccosh(self) -> Tensor:
-        """`numod.acosh(self)`, elementwise."""
+        """Inverse hyperbolic cosine of each element; NaN below 1."""
     def arccosh_(self) -> Tensor:
-        """In-place `acosh`: overwrites the tensor and returns it."""
+        """In-place `acosh`: overwrites the tensor and returns it. Inverse hyperbolic cosine of each element; NaN below 1."""
     def arcsin(self) -> Tensor:
-        """`numod.asin(self)`, elementwise."""
+        """Inverse sine of each element, in radians; NaN outside [-1, 1]."""
     def arcsin_(self) -> Tensor:
-        """In-place `asin`: overwrites the tensor and returns it."""
+        """In-place `asin`: overwrites the tensor and returns it. Inverse sine of each element, in radians; NaN outside [-1, 1]."""
     def arcsinh(self) -> Tensor:
-        """`numod.asinh(self)`, elementwise."""
+        """Inverse hyperbolic sine of each element."""
     def arcsinh_(self) -> Tensor:
-        """In-place `asinh`: overwrites the tensor and returns it."""
+        """In-place `asinh`: overwrites the tensor and returns it. Inverse hyperbolic sine of each element."""
     def arctan(self) -> Tensor:
-        """`numod.atan(self)`, elementwise."""
+        """Inverse tangent of each element, in radians, in (-pi/2, pi/2)."""
     def arctan2(self, other: Tensor) -> Tensor:
         """Angle of the point (other, input) in radians, in (-pi, pi]."""
     def arctan2_(self, other: Tensor) -> Tensor:
-        """In-place `atan2`: overwrites the tensor and returns it."""
+        """In-place `atan2`: overwrites the tensor and returns it. Angle of the point (other, input) in radians, in (-pi, pi]."""
     def arctan_(self) -> Tensor:
-        """In-place `atan`: overwrites the tensor and returns it."""
+        """In-place `atan`: overwrites the tensor and returns it. Inverse tangent of each element, in radians, in (-pi/2, pi/2)."""
     def arctanh(self) -> Tensor:
-        """`numod.atanh(self)`, elementwise."""
+        """Inverse hyperbolic tangent of each element; infinite at -1 and 1."""
     def arctanh_(self) -> Tensor:
-        """In-place `atanh`: overwrites the tensor and returns it."""
+        """In-place `atanh`: overwrites the tensor and returns it. Inverse hyperbolic tangent of each element; infinite at -1 and 1."""
     def asin(self) -> Tensor:
-        """`numod.asin(self)`, elementwise."""
+        """Inverse sine of each element, in radians; NaN outside [-1, 1]."""
     def asin_(self) -> Tensor:
-        """In-place `asin`: overwrites the tensor and returns it."""
+        """In-place `asin`: overwrites the tensor and returns it. Inverse sine of each element, in radians; NaN outside [-1, 1]."""
     def asinh(self) -> Tensor:
-        """`numod.asinh(self)`, elementwise."""
+        """Inverse hyperbolic sine of each element."""
     def asinh_(self) -> Tensor:
-        """In-place `asinh`: overwrites the tensor and returns it."""
+        """In-place `asinh`: overwrites the tensor and returns it. Inverse hyperbolic sine of each element."""
     def atan(self) -> Tensor:
-        """`numod.atan(self)`, elementwise."""
+        """Inverse tangent of each element, in radians, in (-pi/2, pi/2)."""
     def atan2(self, other: Tensor) -> Tensor:
         """Angle of the point (other, input) in radians, in (-pi, pi]."""
     def atan2_(self, other: Tensor) -> Tensor:
-        """In-place `atan2`: overwrites the tensor and returns it."""
+        """In-place `atan2`: overwrites the tensor and returns it. Angle of the point (other, input) in radians, in (-pi, pi]."""
     def atan_(self) -> Tensor:
-        """In-place `atan`: overwrites the tensor and returns it."""
+        """In-place `atan`: overwrites the tensor and returns it. Inverse tangent of each element, in radians, in (-pi/2, pi/2)."""
     def atanh(self) -> Tensor:
-        """`numod.atanh(self)`, elementwise."""
+        """Inverse hyperbolic tangent of each element; infinite at -1 and 1."""
     def atanh_(self) -> Tensor:
-        """In-place `atanh`: overwrites the tensor and returns it."""
-    def bitwise_and(self, other: Tensor | _float | complex) -> Tensor:
+        """In-place `atanh`: overwrites the tensor and returns it. Inverse hyperbolic tangent of each element; infinite at -1 and 1."""
+    def bitwise_and(self, other: Tensor | _float | _complex) -> Tensor:
         """Bitwise and of integers; logical and of bool."""
-    def bitwise_and_(self, other: Tensor | _float | complex) -> Tensor:
-        """In-place `bitwise_and`: overwrites the tensor and returns it."""
-    def bitwise_left_shift(self, other: Tensor | _float | complex) -> Tensor:
+    def bitwise_and_(self, other: Tensor | _float | _complex) -> Tensor:
+        """In-place `bitwise_and`: overwrites the tensor and returns it. Bitwise and of integers; logical and of bool."""
+    def bitwise_left_shift(self, other: Tensor | _float | _complex) -> Tensor:
         """`input << other` for integers."""
-    def bitwise_left_shift_(self, other: Tensor | _float | complex) -> Tensor:
-        """In-place `bitwise_left_shift`: overwrites the tensor and returns it."""
-    def bitwise_or(self, other: Tensor | _float | complex) -> Tensor:
+    def bitwise_left_shift_(self, other: Tensor | _float | _complex) -> Tensor:
+        """In-place `bitwise_left_shift`: overwrites the tensor and returns it. `input << other` for integers."""
+    def bitwise_or(self, other: Tensor | _float | _complex) -> Tensor:
         """Bitwise or of integers; logical or of bool."""
-    def bitwise_or_(self, other: Tensor | _float | complex) -> Tensor:
-        """In-place `bitwise_or`: overwrites the tensor and returns it."""
-    def bitwise_right_shift(self, other: Tensor | _float | complex) -> Tensor:
+    def bitwise_or_(self, other: Tensor | _float | _complex) -> Tensor:
+        """In-place `bitwise_or`: overwrites the tensor and returns it. Bitwise or of integers; logical or of bool."""
+    def bitwise_right_shift(self, other: Tensor | _float | _complex) -> Tensor:
         """`input >> other` for integers; the sign is kept."""
-    def bitwise_right_shift_(self, other: Tensor | _float | complex) -> Tensor:
-        """In-place `bitwise_right_shift`: overwrites the tensor and returns it."""
-    def bitwise_xor(self, other: Tensor | _float | complex) -> Tensor:
+    def bitwise_right_shift_(self, other: Tensor | _float | _complex) -> Tensor:
+        """In-place `bitwise_right_shift`: overwrites the tensor and returns it. `input >> other` for integers; the sign is kept."""
+    def bitwise_xor(self, other: Tensor | _float | _complex) -> Tensor:
         """Bitwise exclusive or of integers; logical exclusive or of bool."""
-    def bitwise_xor_(self, other: Tensor | _float | complex) -> Tensor:
-        """In-place `bitwise_xor`: overwrites the tensor and returns it."""
+    def bitwise_xor_(self, other: Tensor | _float | _complex) -> Tensor:
+        """In-place `bitwise_xor`: overwrites the tensor and returns it. Bitwise exclusive or of integers; logical exclusive or of bool."""
     def ceil(self) -> Tensor:
-        """`numod.ceil(self)`, elementwise."""
+        """Smallest integer that is not less than each element."""
     def ceil_(self) -> Tensor:
-        """In-place `ceil`: overwrites the tensor and returns it."""
-    def celu_(input: Tensor, alpha: _float | complex = 1.0) -> Tensor:
+        """In-place `ceil`: overwrites the tensor and returns it. Smallest integer that is not less than each element."""
+    def celu_(input: Tensor, alpha: _float | _complex = 1.0) -> Tensor:
         """In-place `celu`: overwrites the tensor and returns it."""
-    def clamp_max(self, max: Tensor | _float | complex) -> Tensor:
+    def clamp_max(self, max: Tensor | _float | _complex) -> Tensor:
         """Minimum of each element and `max`."""
-    def clamp_max_(self, max: Tensor | _float | complex) -> Tensor:
-        """In-place `clamp_max`: overwrites the tensor and returns it."""
-    def clamp_min(self, min: Tensor | _float | complex) -> Tensor:
+    def clamp_max_(self, max: Tensor | _float | _complex) -> Tensor:
+        """In-place `clamp_max`: overwrites the tensor and returns it. Minimum of each element and `max`."""
+    def clamp_min(self, min: Tensor | _float | _complex) -> Tensor:
         """Maximum of each element and `min`."""
-    def clamp_min_(self, min: Tensor | _float | complex) -> Tensor:
-        """In-place `clamp_min`: overwrites the tensor and returns it."""
-    def copysign(self, other: Tensor | _float | complex) -> Tensor:
+    def clamp_min_(self, min: Tensor | _float | _complex) -> Tensor:
+        """In-place `clamp_min`: overwrites the tensor and returns it. Maximum of each element and `min`."""
+    def copysign(self, other: Tensor | _float | _complex) -> Tensor:
         """Magnitude of `input` with the sign of `other`."""
-    def copysign_(self, other: Tensor | _float | complex) -> Tensor:
-        """In-place `copysign`: overwrites the tensor and returns it."""
+    def copysign_(self, other: Tensor | _float | _complex) -> Tensor:
+        """In-place `copysign`: overwrites the tensor and returns it. Magnitude of `input` with the sign of `other`."""
     def cos(self) -> Tensor:
-        """`numod.cos(self)`, elementwise."""
+        """Cosine of each element, in radians."""
     def cos_(self) -> Tensor:
-        """In-place `cos`: overwrites the tensor and returns it."""
+        """In-place `cos`: overwrites the tensor and returns it. Cosine of each element, in radians."""
     def cosh(self) -> Tensor:
-        """`numod.cosh(self)`, elementwise."""
+        """Hyperbolic cosine of each element."""
     def cosh_(self) -> Tensor:
-        """In-place `cosh`: overwrites the tensor and returns it."""
+        """In-place `cosh`: overwrites the tensor and returns it. Hyperbolic cosine of each element."""
     def deg2rad(self) -> Tensor:
-        """`numod.deg2rad(self)`, elementwise."""
+        """Degrees to radians."""
     def deg2rad_(self) -> Tensor:
-        """In-place `deg2rad`: overwrites the tensor and returns it."""
+        """In-place `deg2rad`: overwrites the tensor and returns it. Degrees to radians."""
     def digamma(self) -> Tensor:
-        """`numod.digamma(self)`, elementwise."""
+        """Digamma function: the derivative of `lgamma`."""
     def digamma_(self) -> Tensor:
-        """In-place `digamma`: overwrites the tensor and returns it."""
-    def eq(self, other: Tensor | _float | complex) -> Tensor:
+        """In-place `digamma`: overwrites the tensor and returns it. Digamma function: the derivative of `lgamma`."""
+    def eq(self, other: Tensor | _float | _complex) -> Tensor:
         """Whether elements are equal: a bool tensor. NaN equals nothing."""
-    def eq_(self, other: Tensor | _float | complex) -> Tensor:
+    def eq_(self, other: Tensor | _float | _complex) -> Tensor:
         """In-place eq."""
     def erf(self) -> Tensor:
-        """`numod.erf(self)`, elementwise."""
+        """Error function, 2 / sqrt(pi) times the integral of exp(-t**2) from 0."""
     def erf_(self) -> Tensor:
-        """In-place `erf`: overwrites the tensor and returns it."""
+        """In-place `erf`: overwrites the tensor and returns it. Error function, 2 / sqrt(pi) times the integral of exp(-t**2) from 0."""
     def erfc(self) -> Tensor:
-        """`numod.erfc(self)`, elementwise."""
+        """Complementary error function, 1 - erf(input), accurate for large elements."""
     def erfc_(self) -> Tensor:
-        """In-place `erfc`: overwrites the tensor and returns it."""
+        """In-place `erfc`: overwrites the tensor and returns it. Complementary error function, 1 - erf(input), accurate for large elements."""
     def erfinv(self) -> Tensor:
-        """`numod.erfinv(self)`, elementwise."""
+        """Inverse of `erf` on (-1, 1); infinite at -1 and 1."""
     def erfinv_(self) -> Tensor:
-        """In-place `erfinv`: overwrites the tensor and returns it."""
+        """In-place `erfinv`: overwrites the tensor and returns it. Inverse of `erf` on (-1, 1); infinite at -1 and 1."""
     def exp(self) -> Tensor:
-        """`numod.exp(self)`, elementwise."""
+        """Exponential of each element, e ** input."""
     def exp2(self) -> Tensor:
-        """`numod.exp2(self)`, elementwise."""
+        """2 to the power of each element."""
     def exp2_(self) -> Tensor:
-        """In-place `exp2`: overwrites the tensor and returns it."""
+        """In-place `exp2`: overwrites the tensor and returns it. 2 to the power of each element."""
     def exp_(self) -> Tensor:
-        """In-place `exp`: overwrites the tensor and returns it."""
+        """In-place `exp`: overwrites the tensor and returns it. Exponential of each element, e ** input."""
     def expit(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """`numod.sigmoid(self)`, elementwise."""
+        """Logistic sigmoid, 1 / (1 + exp(-input))."""
     def expit_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """In-place `sigmoid`: overwrites the tensor and returns it."""
+        """In-place `sigmoid`: overwrites the tensor and returns it. Logistic sigmoid, 1 / (1 + exp(-input))."""
     def expm1(self) -> Tensor:
-        """`numod.expm1(self)`, elementwise."""
+        """exp(input) - 1, accurate near 0."""
     def expm1_(self) -> Tensor:
-        """In-place `expm1`: overwrites the tensor and returns it."""
+        """In-place `expm1`: overwrites the tensor and returns it. exp(input) - 1, accurate near 0."""
     def fix(self) -> Tensor:
-        """`numod.trunc(self)`, elementwise."""
+        """Each element rounded towards 0."""
     def fix_(self) -> Tensor:
-        """In-place `trunc`: overwrites the tensor and returns it."""
+        """In-place `trunc`: overwrites the tensor and returns it. Each element rounded towards 0."""
     def floor(self) -> Tensor:
-        """`numod.floor(self)`, elementwise."""
+        """Greatest integer that is not greater than each element."""
     def floor_(self) -> Tensor:
-        """In-place `floor`: overwrites the tensor and returns it."""
+        """In-place `floor`: overwrites the tensor and returns it. Greatest integer that is not greater than each element."""
     def fmax(self, other: Tensor) -> Tensor:
         """Larger of two elements; the number where the other one is NaN."""
     def fmax_(self, other: Tensor) -> Tensor:
-        """In-place `fmax`: overwrites the tensor and returns it."""
+        """In-place `fmax`: overwrites the tensor and returns it. Larger of two elements; the number where the other one is NaN."""
     def fmin(self, other: Tensor) -> Tensor:
         """Smaller of two elements; the number where the other one is NaN."""
     def fmin_(self, other: Tensor) -> Tensor:
-        """In-place `fmin`: overwrites the tensor and returns it."""
+        """In-place `fmin`: overwrites the tensor and returns it. Smaller of two elements; the number where the other one is NaN."""
     def frac(self) -> Tensor:
-        """`numod.frac(self)`, elementwise."""
+        """Fractional part of each element, with its sign."""
     def frac_(self) -> Tensor:
-        """In-place `frac`: overwrites the tensor and returns it."""
+        """In-place `frac`: overwrites the tensor and returns it. Fractional part of each element, with its sign."""
     def gcd(self, other: Tensor) -> Tensor:
         """Greatest common divisor of integers."""
     def gcd_(self, other: Tensor) -> Tensor:
-        """In-place `gcd`: overwrites the tensor and returns it."""
-    def ge(self, other: Tensor | _float | complex) -> Tensor:
+        """In-place `gcd`: overwrites the tensor and returns it. Greatest common divisor of integers."""
+    def ge(self, other: Tensor | _float | _complex) -> Tensor:
         """Whether `input >= other`: a bool tensor."""
-    def ge_(self, other: Tensor | _float | complex) -> Tensor:
+    def ge_(self, other: Tensor | _float | _complex) -> Tensor:
         """In-place ge."""
-    def greater(self, other: Tensor | _float | complex) -> Tensor:
+    def greater(self, other: Tensor | _float | _complex) -> Tensor:
         """Whether `input > other`: a bool tensor."""
-    def greater_(self, other: Tensor | _float | complex) -> Tensor:
+    def greater_(self, other: Tensor | _float | _complex) -> Tensor:
         """In-place greater."""
-    def greater_equal(self, other: Tensor | _float | complex) -> Tensor:
+    def greater_equal(self, other: Tensor | _float | _complex) -> Tensor:
         """Whether `input >= other`: a bool tensor."""
-    def greater_equal_(self, other: Tensor | _float | complex) -> Tensor:
+    def greater_equal_(self, other: Tensor | _float | _complex) -> Tensor:
         """In-place greater_equal."""
-    def gt(self, other: Tensor | _float | complex) -> Tensor:
+    def gt(self, other: Tensor | _float | _complex) -> Tensor:
         """Whether `input > other`: a bool tensor."""
-    def gt_(self, other: Tensor | _float | complex) -> Tensor:
+    def gt_(self, other: Tensor | _float | _complex) -> Tensor:
         """In-place gt."""
-    def hardshrink(self, lambd: _float | complex = 0.5) -> Tensor:
+    def hardshrink(self, lambd: _float | _complex = 0.5) -> Tensor:
         """`x` where abs(x) > lambd, else 0."""
     def heaviside(self, values: Tensor) -> Tensor:
         """Step function: 0 below 0, 1 above, `values` at 0."""
     def heaviside_(self, values: Tensor) -> Tensor:
-        """In-place `heaviside`: overwrites the tensor and returns it."""
+        """In-place `heaviside`: overwrites the tensor and returns it. Step function: 0 below 0, 1 above, `values` at 0."""
     def hypot(self, other: Tensor) -> Tensor:
         """sqrt(input**2 + other**2), without overflow."""
     def hypot_(self, other: Tensor) -> Tensor:
-        """In-place `hypot`: overwrites the tensor and returns it."""
+        """In-place `hypot`: overwrites the tensor and returns it. sqrt(input**2 + other**2), without overflow."""
     def i0(self) -> Tensor:
-        """`numod.i0(self)`, elementwise."""
+        """Modified Bessel function of the first kind, order 0."""
     def i0_(self) -> Tensor:
-        """In-place `i0`: overwrites the tensor and returns it."""
+        """In-place `i0`: overwrites the tensor and returns it. Modified Bessel function of the first kind, order 0."""
     def isfinite(self) -> Tensor:
-        """`numod.isfinite(self)`, elementwise."""
+        """Whether elements are neither infinite nor NaN: a bool tensor."""
     def isinf(self) -> Tensor:
-        """`numod.isinf(self)`, elementwise."""
+        """Whether elements are infinite: a bool tensor."""
     def isnan(self) -> Tensor:
-        """`numod.isnan(self)`, elementwise."""
+        """Whether elements are NaN: a bool tensor."""
     def isneginf(self) -> Tensor:
-        """`numod.isneginf(self)`, elementwise."""
+        """Whether elements are minus infinity: a bool tensor."""
     def isposinf(self) -> Tensor:
-        """`numod.isposinf(self)`, elementwise."""
+        """Whether elements are plus infinity: a bool tensor."""
     def lcm(self, other: Tensor) -> Tensor:
         """Least common multiple of integers."""
     def lcm_(self, other: Tensor) -> Tensor:
-        """In-place `lcm`: overwrites the tensor and returns it."""
-    def le(self, other: Tensor | _float | complex) -> Tensor:
+        """In-place `lcm`: overwrites the tensor and returns it. Least common multiple of integers."""
+    def le(self, other: Tensor | _float | _complex) -> Tensor:
         """Whether `input <= other`: a bool tensor."""
-    def le_(self, other: Tensor | _float | complex) -> Tensor:
+    def le_(self, other: Tensor | _float | _complex) -> Tensor:
         """In-place le."""
-    def lerp(self, end: Tensor, weight: Tensor | _float | complex) -> Tensor:
+    def lerp(self, end: Tensor, weight: Tensor | _float | _complex) -> Tensor:
         """Linear interpolation, `input + weight * (end - input)`."""
-    def lerp_(self, end: Tensor, weight: Tensor | _float | complex) -> Tensor:
-        """In-place `lerp`: overwrites the tensor and returns it."""
-    def less(self, other: Tensor | _float | complex) -> Tensor:
+    def lerp_(self, end: Tensor, weight: Tensor | _float | _complex) -> Tensor:
+        """In-place `lerp`: overwrites the tensor and returns it. Linear interpolation, `input + weight * (end - input)`."""
+    def less(self, other: Tensor | _float | _complex) -> Tensor:
         """Whether `input < other`: a bool tensor."""
-    def less_(self, other: Tensor | _float | complex) -> Tensor:
+    def less_(self, other: Tensor | _float | _complex) -> Tensor:
         """In-place less."""
-    def less_equal(self, other: Tensor | _float | complex) -> Tensor:
+    def less_equal(self, other: Tensor | _float | _complex) -> Tensor:
         """Whether `input <= other`: a bool tensor."""
-    def less_equal_(self, other: Tensor | _float | complex) -> Tensor:
+    def less_equal_(self, other: Tensor | _float | _complex) -> Tensor:
         """In-place less_equal."""
     def lgamma(self) -> Tensor:
-        """`numod.lgamma(self)`, elementwise."""
+        """Logarithm of the absolute value of the gamma function."""
     def lgamma_(self) -> Tensor:
-        """In-place `lgamma`: overwrites the tensor and returns it."""
+        """In-place `lgamma`: overwrites the tensor and returns it. Logarithm of the absolute value of the gamma function."""
     def log(self) -> Tensor:
-        """`numod.log(self)`, elementwise."""
+        """Natural logarithm of each element; NaN below 0, minus infinity at 0."""
     def log10(self) -> Tensor:
-        """`numod.log10(self)`, elementwise."""
+        """Logarithm to base 10 of each element."""
     def log10_(self) -> Tensor:
-        """In-place `log10`: overwrites the tensor and returns it."""
+        """In-place `log10`: overwrites the tensor and returns it. Logarithm to base 10 of each element."""
     def log1p(self) -> Tensor:
-        """`numod.log1p(self)`, elementwise."""
+        """log(1 + input), accurate near 0."""
     def log1p_(self) -> Tensor:
-        """In-place `log1p`: overwrites the tensor and returns it."""
+        """In-place `log1p`: overwrites the tensor and returns it. log(1 + input), accurate near 0."""
     def log2(self) -> Tensor:
-        """`numod.log2(self)`, elementwise."""
+        """Logarithm to base 2 of each element."""
     def log2_(self) -> Tensor:
-        """In-place `log2`: overwrites the tensor and returns it."""
+        """In-place `log2`: overwrites the tensor and returns it. Logarithm to base 2 of each element."""
     def log_(self) -> Tensor:
-        """In-place `log`: overwrites the tensor and returns it."""
+        """In-place `log`: overwrites the tensor and returns it. Natural logarithm of each element; NaN below 0, minus infinity at 0."""
     def logaddexp(self, other: Tensor) -> Tensor:
         """log(exp(input) + exp(other)), without overflow."""
     def logaddexp2(self, other: Tensor) -> Tensor:
         """log2(2**input + 2**other), without overflow."""
     def logaddexp2_(self, other: Tensor) -> Tensor:
-        """In-place `logaddexp2`: overwrites the tensor and returns it."""
+        """In-place `logaddexp2`: overwrites the tensor and returns it. log2(2**input + 2**other), without overflow."""
     def logaddexp_(self, other: Tensor) -> Tensor:
-        """In-place `logaddexp`: overwrites the tensor and returns it."""
+        """In-place `logaddexp`: overwrites the tensor and returns it. log(exp(input) + exp(other)), without overflow."""
     def logical_and(self, other: Tensor) -> Tensor:
         """Whether both elements are nonzero: a bool tensor."""
     def logical_and_(self, other: Tensor) -> Tensor:
         """In-place logical_and."""
     def logical_not(self) -> Tensor:
-        """`numod.logical_not(self)`, elementwise."""
+        """Whether elements are zero: a bool tensor."""
     def logical_not_(self) -> Tensor:
         """In-place logical_not."""
     def logical_or(self, other: Tensor) -> Tensor:
@@ -1446,106 +1450,106 @@ class Tensor:
         """Whether exactly one of two elements is nonzero: a bool tensor."""
     def logical_xor_(self, other: Tensor) -> Tensor:
         """In-place logical_xor."""
-    def lt(self, other: Tensor | _float | complex) -> Tensor:
+    def lt(self, other: Tensor | _float | _complex) -> Tensor:
         """Whether `input < other`: a bool tensor."""
-    def lt_(self, other: Tensor | _float | complex) -> Tensor:
+    def lt_(self, other: Tensor | _float | _complex) -> Tensor:
         """In-place lt."""
     def maximum(self, other: Tensor) -> Tensor:
         """Larger of two elements; NaN if one is NaN."""
     def maximum_(self, other: Tensor) -> Tensor:
-        """In-place `maximum`: overwrites the tensor and returns it."""
+        """In-place `maximum`: overwrites the tensor and returns it. Larger of two elements; NaN if one is NaN."""
     def minimum(self, other: Tensor) -> Tensor:
         """Smaller of two elements; NaN if one is NaN."""
     def minimum_(self, other: Tensor) -> Tensor:
-        """In-place `minimum`: overwrites the tensor and returns it."""
-    def mul(self, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
+        """In-place `minimum`: overwrites the tensor and returns it. Smaller of two elements; NaN if one is NaN."""
+    def mul(self, other: Tensor | _float | _complex, *, out: Tensor | None = None) -> Tensor:
         """Product of two tensors, or of a tensor and a number."""
-    def mul_(self, other: Tensor | _float | complex) -> Tensor:
-        """In-place `mul`: overwrites the tensor and returns it."""
-    def multiply(self, other: Tensor | _float | complex) -> Tensor:
+    def mul_(self, other: Tensor | _float | _complex) -> Tensor:
+        """In-place `mul`: overwrites the tensor and returns it. Product of two tensors, or of a tensor and a number."""
+    def multiply(self, other: Tensor | _float | _complex) -> Tensor:
         """Product of two tensors, or of a tensor and a number."""
-    def multiply_(self, other: Tensor | _float | complex) -> Tensor:
-        """In-place `mul`: overwrites the tensor and returns it."""
-    def ne(self, other: Tensor | _float | complex) -> Tensor:
+    def multiply_(self, other: Tensor | _float | _complex) -> Tensor:
+        """In-place `mul`: overwrites the tensor and returns it. Product of two tensors, or of a tensor and a number."""
+    def ne(self, other: Tensor | _float | _complex) -> Tensor:
         """Whether elements differ: a bool tensor. NaN differs from everything."""
-    def ne_(self, other: Tensor | _float | complex) -> Tensor:
+    def ne_(self, other: Tensor | _float | _complex) -> Tensor:
         """In-place ne."""
     def neg(self) -> Tensor:
-        """`numod.neg(self)`, elementwise."""
+        """Negative of each element."""
     def neg_(self) -> Tensor:
-        """In-place `neg`: overwrites the tensor and returns it."""
+        """In-place `neg`: overwrites the tensor and returns it. Negative of each element."""
     def negative(self) -> Tensor:
-        """`numod.neg(self)`, elementwise."""
+        """Negative of each element."""
     def negative_(self) -> Tensor:
-        """In-place `neg`: overwrites the tensor and returns it."""
-    def not_equal(self, other: Tensor | _float | complex) -> Tensor:
+        """In-place `neg`: overwrites the tensor and returns it. Negative of each element."""
+    def not_equal(self, other: Tensor | _float | _complex) -> Tensor:
         """Whether elements differ: a bool tensor. NaN differs from everything."""
-    def not_equal_(self, other: Tensor | _float | complex) -> Tensor:
+    def not_equal_(self, other: Tensor | _float | _complex) -> Tensor:
         """In-place not_equal."""
     def rad2deg(self) -> Tensor:
-        """`numod.rad2deg(self)`, elementwise."""
+        """Radians to degrees."""
     def rad2deg_(self) -> Tensor:
-        """In-place `rad2deg`: overwrites the tensor and returns it."""
+        """In-place `rad2deg`: overwrites the tensor and returns it. Radians to degrees."""
     def reciprocal(self) -> Tensor:
-        """`numod.reciprocal(self)`, elementwise."""
+        """1 / input."""
     def reciprocal_(self) -> Tensor:
-        """In-place `reciprocal`: overwrites the tensor and returns it."""
+        """In-place `reciprocal`: overwrites the tensor and returns it. 1 / input."""
     def relu(self) -> Tensor:
-        """`numod.relu(self)`, elementwise."""
+        """Each element, or 0 if it is negative."""
     def relu_(self) -> Tensor:
-        """In-place `relu`: overwrites the tensor and returns it."""
+        """In-place `relu`: overwrites the tensor and returns it. Each element, or 0 if it is negative."""
     def rsqrt(self) -> Tensor:
-        """`numod.rsqrt(self)`, elementwise."""
+        """1 / sqrt(input); infinite at 0, NaN below."""
     def rsqrt_(self) -> Tensor:
-        """In-place `rsqrt`: overwrites the tensor and returns it."""
+        """In-place `rsqrt`: overwrites the tensor and returns it. 1 / sqrt(input); infinite at 0, NaN below."""
     def selu_(input: Tensor) -> Tensor:
-        """In-place `selu`: overwrites the tensor and returns it."""
+        """In-place `selu`: overwrites the tensor and returns it. scale * (max(0, x) + min(0, alpha * (exp(x) - 1))), alpha = 1.6733, scale = 1.0507. Klambauer et al., 2017."""
     def sigmoid(self) -> Tensor:
-        """`numod.sigmoid(self)`, elementwise."""
+        """Logistic sigmoid, 1 / (1 + exp(-input))."""
     def sigmoid_(self) -> Tensor:
-        """In-place `sigmoid`: overwrites the tensor and returns it."""
+        """In-place `sigmoid`: overwrites the tensor and returns it. Logistic sigmoid, 1 / (1 + exp(-input))."""
     def sign(self) -> Tensor:
-        """`numod.sign(self)`, elementwise."""
+        """Sign of each element: -1, 0 or 1."""
     def sign_(self) -> Tensor:
-        """In-place `sign`: overwrites the tensor and returns it."""
+        """In-place `sign`: overwrites the tensor and returns it. Sign of each element: -1, 0 or 1."""
     def signbit(self) -> Tensor:
-        """`numod.signbit(self)`, elementwise."""
+        """Whether the sign bit is set, also of -0.0: a bool tensor."""
     def sin(self) -> Tensor:
-        """`numod.sin(self)`, elementwise."""
+        """Sine of each element, in radians."""
     def sin_(self) -> Tensor:
-        """In-place `sin`: overwrites the tensor and returns it."""
+        """In-place `sin`: overwrites the tensor and returns it. Sine of each element, in radians."""
     def sinc(self) -> Tensor:
-        """`numod.sinc(self)`, elementwise."""
+        """sin(pi x) / (pi x), and 1 at 0."""
     def sinc_(self) -> Tensor:
-        """In-place `sinc`: overwrites the tensor and returns it."""
+        """In-place `sinc`: overwrites the tensor and returns it. sin(pi x) / (pi x), and 1 at 0."""
     def sinh(self) -> Tensor:
-        """`numod.sinh(self)`, elementwise."""
+        """Hyperbolic sine of each element."""
     def sinh_(self) -> Tensor:
-        """In-place `sinh`: overwrites the tensor and returns it."""
+        """In-place `sinh`: overwrites the tensor and returns it. Hyperbolic sine of each element."""
     def sqrt(self) -> Tensor:
-        """`numod.sqrt(self)`, elementwise."""
+        """Square root of each element; NaN below 0."""
     def sqrt_(self) -> Tensor:
-        """In-place `sqrt`: overwrites the tensor and returns it."""
+        """In-place `sqrt`: overwrites the tensor and returns it. Square root of each element; NaN below 0."""
     def square(self) -> Tensor:
-        """`numod.square(self)`, elementwise."""
+        """Square of each element."""
     def square_(self) -> Tensor:
-        """In-place `square`: overwrites the tensor and returns it."""
+        """In-place `square`: overwrites the tensor and returns it. Square of each element."""
     def tan(self) -> Tensor:
-        """`numod.tan(self)`, elementwise."""
+        """Tangent of each element, in radians."""
     def tan_(self) -> Tensor:
-        """In-place `tan`: overwrites the tensor and returns it."""
+        """In-place `tan`: overwrites the tensor and returns it. Tangent of each element, in radians."""
     def tanh(self) -> Tensor:
-        """`numod.tanh(self)`, elementwise."""
+        """Hyperbolic tangent of each element."""
     def tanh_(self) -> Tensor:
-        """In-place `tanh`: overwrites the tensor and returns it."""
+        """In-place `tanh`: overwrites the tensor and returns it. Hyperbolic tangent of each element."""
     def trunc(self) -> Tensor:
-        """`numod.trunc(self)`, elementwise."""
+        """Each element rounded towards 0."""
     def trunc_(self) -> Tensor:
-        """In-place `trunc`: overwrites the tensor and returns it."""
-    def xlogy(self, other: Tensor | _float | complex) -> Tensor:
+        """In-place `trunc`: overwrites the tensor and returns it. Each element rounded towards 0."""
+    def xlogy(self, other: Tensor | _float | _complex) -> Tensor:
         """input * log(other), and 0 where `input` is 0."""
-    def xlogy_(self, other: Tensor | _float | complex) -> Tensor:
-        """In-place `xlogy`: overwrites the tensor and returns it."""
+    def xlogy_(self, other: Tensor | _float | _complex) -> Tensor:
+        """In-place `xlogy`: overwrites the tensor and returns it. input * log(other), and 0 where `input` is 0."""
 
     # ---- operators, defined in core/operators.py
 
@@ -1581,18 +1585,18 @@ class Tensor:
     def __rshift__(self, other: Any) -> Tensor: ...
     def __rlshift__(self, other: Any) -> Tensor: ...
     def __rrshift__(self, other: Any) -> Tensor: ...
-    def __iadd__(self, other: Any) -> Tensor: ...
-    def __isub__(self, other: Any) -> Tensor: ...
-    def __imul__(self, other: Any) -> Tensor: ...
-    def __itruediv__(self, other: Any) -> Tensor: ...
-    def __ifloordiv__(self, other: Any) -> Tensor: ...
-    def __imod__(self, other: Any) -> Tensor: ...
-    def __ipow__(self, other: Any) -> Tensor: ...
-    def __iand__(self, other: Any) -> Tensor: ...
-    def __ior__(self, other: Any) -> Tensor: ...
-    def __ixor__(self, other: Any) -> Tensor: ...
-    def __ilshift__(self, other: Any) -> Tensor: ...
-    def __irshift__(self, other: Any) -> Tensor: ...
+    def __iadd__(self, other: Any) -> Self: ...
+    def __isub__(self, other: Any) -> Self: ...
+    def __imul__(self, other: Any) -> Self: ...
+    def __itruediv__(self, other: Any) -> Self: ...
+    def __ifloordiv__(self, other: Any) -> Self: ...
+    def __imod__(self, other: Any) -> Self: ...
+    def __ipow__(self, other: Any) -> Self: ...
+    def __iand__(self, other: Any) -> Self: ...
+    def __ior__(self, other: Any) -> Self: ...
+    def __ixor__(self, other: Any) -> Self: ...
+    def __ilshift__(self, other: Any) -> Self: ...
+    def __irshift__(self, other: Any) -> Self: ...
     def __neg__(self) -> Tensor: ...
     def __abs__(self) -> Tensor: ...
     def __pos__(self) -> Tensor: ...

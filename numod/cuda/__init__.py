@@ -49,11 +49,11 @@ def set_device(device: Device | str | int) -> None:
 
 
 def _checked(device: Any) -> Device:
-    found = Device("cuda" if device is None else device)
-    if found.type != "cuda":
-        raise ValueError(f"Expected a cuda device, but got: {found}")
-    found.backend  # noqa: B018  there is none of another GPU
-    return found
+    cuda_device = Device("cuda" if device is None else device)
+    if cuda_device.type != "cuda":
+        raise ValueError(f"Expected a cuda device, but got: {cuda_device}")
+    cuda_device.backend  # noqa: B018  there is none of another GPU
+    return cuda_device
 
 
 class device:
@@ -100,9 +100,9 @@ def get_device_properties(device: Device | str | int | None = None) -> SimpleNam
     """Name, `major` and `minor` of the capability, `total_memory` in bytes, `multi_processor_count`, `warp_size`, and
     on a GPU its caches and registers.
     """
-    found = _checked(device).backend.properties()
-    major, minor = found.pop("capability")
-    return SimpleNamespace(**found, major=major, minor=minor)
+    properties = _checked(device).backend.properties()
+    major, minor = properties.pop("capability")
+    return SimpleNamespace(**properties, major=major, minor=minor)
 
 
 def get_arch_list() -> list[str]:
@@ -115,7 +115,7 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
     return is_available()
 
 
-def _seeding(name: str) -> Callable:
+def _seeding(name: str) -> Callable[..., Any]:
     """A function on the random stream, which all devices share. Without a device nothing is seeded, as in PyTorch."""
 
     def seed_it(*arguments: Any) -> Any:

@@ -101,7 +101,7 @@ def memory_stats(device: Any = None) -> dict[str, int]:
         "reserved_bytes.all.current": "reserved", "reserved_bytes.all.peak": "reserved peak",
         "allocation.all.allocated": "taken", "num_alloc_retries": "retries", "num_ooms": "failures",
     }  # fmt: skip
-    return {name: _number(own) for name, own in names.items()}
+    return {name: _number(statistic) for name, statistic in names.items()}
 
 
 def memory_summary(device: Any = None, abbreviated: bool = False) -> str:

@@ -59,7 +59,7 @@ class CSV(TensorDataset):
         if column.dtype.kind in "iufb":
             values = column.to_numpy(np.float64)
             return np.where(np.isnan(values), np.nanmean(values), values) if np.isnan(values).any() else values
-        texts = ["" if absent else str(each) for each, absent in zip(column, column.isna())]
+        texts = ["" if absent else str(number) for number, absent in zip(column, column.isna())]
         known = self.categories[name] = sorted(set(texts))
         return np.array([known.index(text) for text in texts], dtype=np.float64)
 

@@ -69,7 +69,7 @@ class RandomCrop:
             raise ValueError(
                 f"Required crop size {self.size} is larger than (padded) input image size {(height, width)}."
             )
-        top, left = _place(height - rows), _place(width - columns)
+        top, left = _random_offset(height - rows), _random_offset(width - columns)
         return image[..., top : top + rows, left : left + columns]
 
 
@@ -111,7 +111,7 @@ class RandomAffine:
         fill: float = 0.0,
     ) -> None:
         self.degrees, self.shear = _range(degrees), None if shear is None else _range(shear)
-        if translate is not None and not all(0 <= each <= 1 for each in translate):
+        if translate is not None and not all(0 <= fraction <= 1 for fraction in translate):
             raise ValueError("translation values should be between 0 and 1")
         if scale is not None and min(scale) <= 0:
             raise ValueError("scale values should be positive")
@@ -120,7 +120,7 @@ class RandomAffine:
     def __call__(self, image: Tensor) -> Tensor:
         height, width = image.shape[-2:]
         angle = _between(*self.degrees)
-        across, down = [_between(-each, each) for each in self.translate or (0.0, 0.0)]
+        across, down = [_between(-limit, limit) for limit in self.translate or (0.0, 0.0)]
         factor = 1.0 if self.scale is None else _between(*self.scale)
         shear = 0.0 if self.shear is None else _between(*self.shear)
         return affine(
@@ -176,7 +176,7 @@ class RandomErasing:
             aspect = math.exp(_between(math.log(self.ratio[0]), math.log(self.ratio[1])))
             rows, columns = round(math.sqrt(area * aspect)), round(math.sqrt(area / aspect))
             if 0 < rows < height and 0 < columns < width:
-                top, left = _place(height - rows), _place(width - columns)
+                top, left = _random_offset(height - rows), _random_offset(width - columns)
                 erased = image.clone()
                 erased[..., top : top + rows, left : left + columns] = self.value
                 return erased
@@ -211,5 +211,5 @@ def _between(low: float, high: float) -> float:
     return low + (high - low) * rand(()).item()
 
 
-def _place(room: int) -> int:
+def _random_offset(room: int) -> int:
     return int(randint(0, room + 1, ()).item())

@@ -125,7 +125,13 @@ _CPU = Device("cpu")
 
 
 def default_device() -> Device:
-    """Where tensors are made when no device is named."""
+    """Where tensors are made when no device is named.
+
+    Example:
+
+        >>> torch.get_default_device()
+        device(type='cpu')
+    """
     return _defaults.stack[-1] if _defaults.stack else _CPU
 
 
@@ -133,6 +139,10 @@ def set_default_device(device: Device | str | int | None) -> None:
     """Make new tensors on `device` where none is named, on this thread; None: on the CPU again.
 
     An active `with device:` takes precedence.
+
+    Example:
+
+        >>> torch.set_default_device("cpu")
     """
     _make_here(() if device is None else (Device(device),))
 

@@ -320,44 +320,44 @@ def undefined_symbols(code: bytes) -> set[str]:
 
 def _undefined_in_wasm(code: bytes) -> set[str]:
     """The functions in the section of imports."""
-    place, found = 8, set()
+    position, names = 8, set()
 
     def number() -> int:
-        nonlocal place
+        nonlocal position
         value = shift = 0
         while True:
-            byte = code[place]
-            place += 1
+            byte = code[position]
+            position += 1
             value |= (byte & 127) << shift
             shift += 7
             if byte < 128:
                 return value
 
     def text() -> str:
-        nonlocal place
+        nonlocal position
         length = number()
-        place += length
-        return code[place - length : place].decode()
+        position += length
+        return code[position - length : position].decode()
 
-    while place < len(code):
+    while position < len(code):
         section, length = number(), number()
         if section != 2:
-            place += length
+            position += length
             continue
         for _ in range(number()):
             _, name, kind = text(), text(), number()
             if kind == 0:
-                found.add(name)
+                names.add(name)
                 number()
             elif kind == 3:  # a global: type and mutability
-                place += 2
+                position += 2
             else:  # a table, whose type comes first, or a memory: limits
-                place += kind == 1
+                position += kind == 1
                 number_of_limits = 2 if number() & 1 else 1
                 for _ in range(number_of_limits):
                     number()
         break
-    return found
+    return names
 
 
 def _undefined_in_coff(code: bytes) -> set[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import prod
 from operator import index
+from typing import SupportsIndex, overload
 
 from ..dtypes import dtype as DType
 from .device import Device
@@ -16,8 +17,14 @@ _LIMIT = 1 << 14  # number of interned layouts beyond which the table is cleared
 _interned: dict[tuple, Layout] = {}
 
 
-class Size(tuple):
-    """The shape of a tensor: a tuple of ints that prints as PyTorch's."""
+class Size(tuple[int, ...]):
+    """The shape of a tensor: a tuple of ints that prints as PyTorch's.
+
+    Example:
+
+        >>> torch.Size([2, 3]).numel()
+        6
+    """
 
     __slots__ = ()
 
@@ -49,7 +56,11 @@ class Size(tuple):
 
     __rmul__ = __mul__
 
-    def __getitem__(self, item: int | slice) -> int | Size:
+    @overload
+    def __getitem__(self, item: SupportsIndex) -> int: ...
+    @overload
+    def __getitem__(self, item: slice) -> Size: ...
+    def __getitem__(self, item: SupportsIndex | slice) -> int | Size:
         sizes = tuple.__getitem__(self, item)
         return Size(sizes) if isinstance(item, slice) else sizes
 
@@ -160,6 +171,12 @@ def _checked(shape: tuple[int, ...]) -> Size:
 def same(a: Layout, b: Layout) -> bool:
     """Whether two layouts are equal: usually one object, unless the table was cleared between them."""
     return a is b or (a.shape, a.strides, a.dtype, a.device) == (b.shape, b.strides, b.dtype, b.device)
+
+
+def same_elements(a: Layout, b: Layout) -> bool:
+    """Whether two layouts have the same elements at the same places: strides of sizes of 1 do not matter."""
+    same_kind = (a.shape, a.dtype, a.device) == (b.shape, b.dtype, b.device)
+    return a is b or (same_kind and (not a.size or _same_walk(a.shape, a.strides, b.strides)))
 
 
 def _same_walk(shape: tuple, strides: tuple, expected: tuple) -> bool:

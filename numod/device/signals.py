@@ -28,12 +28,12 @@ def waiting() -> Iterator[None]:
         return
     handlers = [(signal, handler) for signal in _SIGNALS if callable(handler := _signal.getsignal(signal))]
     came: list[int] = []
-    for each, _ in handlers:
-        _signal.signal(each, lambda number, frame: came.append(number))
+    for signal_number, _ in handlers:
+        _signal.signal(signal_number, lambda number, frame: came.append(number))
     try:
         yield
     finally:
-        for each, handler in handlers:
-            _signal.signal(each, handler)
-        for each in came:
-            signal.raise_signal(each)
+        for signal_number, handler in handlers:
+            _signal.signal(signal_number, handler)
+        for pending in came:
+            signal.raise_signal(pending)

@@ -26,5 +26,9 @@ def _forgiving(function: Callable, name: str) -> Callable:
 
 
 globals().update(
-    {name: _forgiving(each, name) for name, each in vars(math).items() if callable(each) and not name.startswith("_")}
+    {
+        name: _forgiving(function, name)
+        for name, function in vars(math).items()
+        if callable(function) and not name.startswith("_")
+    }
 )

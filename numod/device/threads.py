@@ -22,12 +22,25 @@ _threads = config.num_threads()
 
 
 def get_num_threads() -> int:
-    """The number of threads that a parallel kernel uses."""
+    """The number of threads that a parallel kernel uses.
+
+    Example:
+
+        >>> torch.get_num_threads() >= 1
+        True
+    """
     return _threads
 
 
 def set_num_threads(count: int) -> None:
-    """Use `count` threads in parallel kernels, or as many as the system allows. 1 makes every kernel serial."""
+    """Use `count` threads in parallel kernels, or as many as the system allows. 1 makes every kernel serial.
+
+    Example:
+
+        >>> torch.set_num_threads(1)
+        >>> torch.get_num_threads()
+        1
+    """
     global _threads
     if not isinstance(count, int) or count < 1:
         raise RuntimeError(f"set_num_threads expects a positive integer, got {count!r}")

@@ -55,7 +55,8 @@ def member_group(group: ProcessGroup | int | None, name: str) -> ProcessGroup | 
     if is_member(group):
         return group
     warnings.warn(
-        f"Running {name} on global rank {default_group().own} which does not belong to the given group.", stacklevel=3
+        f"Running {name} on global rank {default_group().group_rank} which does not belong to the given group.",
+        stacklevel=3,
     )
     return None
 
@@ -83,7 +84,7 @@ def root_of(group: ProcessGroup, rank: int | None, group_rank: int | None, name:
 def other_rank(group: ProcessGroup, rank: int | None, group_rank: int | None, role: str) -> int:
     """Like `root_of` for the other end of a message. Raises ValueError for this process's own rank."""
     number = root_of(group, rank, group_rank, role, None)
-    if number == group.own:
+    if number == group.group_rank:
         raise ValueError(f"Invalid {role} rank: {role} rank should not be the same as the rank of the current process.")
     return number
 

@@ -1,6 +1,6 @@
-"""How many collectives each rank of this machine has begun, in shared memory: what a rank that waits in vain reads.
+"""How many collectives each rank of this machine has begun, in shared memory.
 
-It costs one store per collective, and tells which ranks did not arrive.
+A rank whose collective times out reads which ranks did not arrive. It costs one store per collective.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .engine import MpiCommunicator, load
 if TYPE_CHECKING:
     from .group import ProcessGroup
 
-SLOTS = 63  # groups share a counter beyond this number of them
+SLOTS = 63  # groups beyond this number share a counter
 
 
 class Board:
@@ -23,22 +23,22 @@ class Board:
 
     def __init__(self, communicator: object) -> None:
         self.rows = {0: np.zeros(SLOTS + 1, np.int64)}
-        self.own = 0
+        self.rank = 0
         if isinstance(communicator, MpiCommunicator):
             self._share(communicator.mpi)
-        self.counts = self.rows[self.own]
+        self.counts = self.rows[self.rank]
         self.counts[0] = os.getpid()
 
     def _share(self, communicator: object) -> None:
         """Make the rows in memory that the ranks of this machine share."""
-        MPI, self.own = load(), communicator.rank
+        MPI, self.rank = load(), communicator.rank
         machine = communicator.Split_type(MPI.COMM_TYPE_SHARED)
         ranks = machine.allgather(communicator.rank)
         self.window = MPI.Win.Allocate_shared(8 * (SLOTS + 1), 8, comm=machine)
         self.rows = {
             rank: np.frombuffer(self.window.Shared_query(number)[0], np.int64) for number, rank in enumerate(ranks)
         }
-        self.rows[self.own][...] = 0
+        self.rows[self.rank][...] = 0
         machine.Barrier()
 
     def missing(self, group: ProcessGroup) -> str:

@@ -21,7 +21,7 @@ def _all_reduce(group: ProcessGroup, sends: list, receives: list, dtype: str, op
 
 def _reduce(group: ProcessGroup, sends: list, receives: list, dtype: str, op: ReduceOp, root: int) -> Any:
     operation = mpi_operation(op, dtype, group.single)
-    send, receive = (group.in_place, receives[0]) if group.own == root else (receives[0], None)
+    send, receive = (group.in_place, receives[0]) if group.group_rank == root else (receives[0], None)
     return group.communicator.Ireduce(send, receive, operation, root)
 
 
@@ -39,11 +39,11 @@ def _reduce_scatter(group: ProcessGroup, sends: list, receives: list, dtype: str
 
 
 def _gather(group: ProcessGroup, sends: list, receives: list, dtype: str, root: int) -> Any:
-    return group.communicator.Igather((sends or receives)[0], receives[0] if group.own == root else None, root)
+    return group.communicator.Igather((sends or receives)[0], receives[0] if group.group_rank == root else None, root)
 
 
 def _scatter(group: ProcessGroup, sends: list, receives: list, dtype: str, root: int) -> Any:
-    return group.communicator.Iscatter(sends[0] if group.own == root else None, receives[0], root)
+    return group.communicator.Iscatter(sends[0] if group.group_rank == root else None, receives[0], root)
 
 
 def _all_to_all(group: ProcessGroup, sends: list, receives: list, dtype: str, sent: tuple, received: tuple) -> Any:

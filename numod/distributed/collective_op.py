@@ -1,7 +1,7 @@
-"""How a collective runs: at once on the tensors' memory, or, while something listens, as an op of the dispatch.
+"""Runs collectives: directly on the tensors' memory or, while a listener is active, as an op of the dispatch.
 
-A compiled function records that op, so a collective is a step of its program, and so is the wait for one that was begun
-with async_op=True. Which MPI function a collective calls is in `calls`.
+A compiled function records that op, so a collective is a step of its program, as is the wait for one begun with
+async_op=True. Which MPI function a collective calls is in `calls`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .fingerprint import compare, debugging
 from .group import ProcessGroup, current
 from .work import Work, complete
 
-_REMEMBERED = 1000  # calls that a group remembers; beyond it they are forgotten, which costs only time
+_REMEMBERED = 1000  # calls that a group caches; when it is full, the cache is cleared
 _tokens = itertools.count()
 _begun: dict[int, tuple] = {}  # requests of recorded collectives, between the step that begins and the one that waits
 
@@ -66,7 +66,7 @@ class Collective(Op):
         try:
             return self.start(group, sends, receives, layouts[-1].dtype.name if layouts else "", *details)
         except RuntimeError as error:  # mpi4py's exceptions are
-            raise DistBackendError(f"{self.name} on rank {group.ranks[group.own]} failed: {error}") from error
+            raise DistBackendError(f"{self.name} on rank {group.ranks[group.group_rank]} failed: {error}") from error
 
 
 class _Wait(Op):
@@ -126,7 +126,7 @@ def specification(tensor: Tensor, group: ProcessGroup) -> list:
 
 
 def remember(op: Collective, tensor: Tensor, details: object, group: ProcessGroup) -> None:
-    """Have `repeat` run this call next time, if the tensor's memory can be used as it is."""
+    """Cache this call for `repeat`, if the tensor's memory can be used directly."""
     layout = tensor._layout
     if layout.dense and layout.device.type == "cpu" and layout.batch is None and not debugging():
         if len(group.remembered) > _REMEMBERED:
@@ -150,9 +150,9 @@ def repeat(op: Collective, tensor: Tensor, details: object, group: ProcessGroup 
     try:
         request = op.start(group, (), ((data, datatype),), layout.dtype.name, details)
     except RuntimeError as error:  # mpi4py's exceptions are
-        raise DistBackendError(f"{op.name} on rank {group.ranks[group.own]} failed: {error}") from error
+        raise DistBackendError(f"{op.name} on rank {group.ranks[group.group_rank]} failed: {error}") from error
     complete(request, group, op.name)
-    (tensor._own or storage).version += 1
+    (tensor._version_counter or storage).version += 1
     return True
 
 
@@ -196,7 +196,7 @@ def _run_as_op(
     finish: Callable | None,
 ) -> Work | None:
     token = next(_tokens) if async_op else None
-    # an op needs a tensor that it writes, or it could be moved
+    # without a written tensor, passes could move the op
     sent, touched = (sent, targets) if targets else ((), sent or (empty(1),))
     with no_grad():
         dispatch.apply_into(op, (*sent, *touched), touched, (group, len(sent), token, details))
@@ -207,7 +207,7 @@ def _run_as_op(
 
 
 def _staged(tensor: Tensor, name: str) -> Tensor:
-    """The tensor itself if MPI can use its memory: dense, on the CPU. Else a copy that is so."""
+    """The tensor itself if MPI can use its memory (dense, on the CPU), else a dense copy on the CPU."""
     layout = tensor._layout
     if layout.dense and layout.device.type == "cpu" and layout.batch is None:
         return tensor
@@ -218,13 +218,13 @@ def _staged(tensor: Tensor, name: str) -> Tensor:
 
 
 def _end(targets: list | tuple, written: tuple, finish: Callable | None, counted: bool = False) -> None:
-    """Copy results back to tensors that MPI could not use, count the writes, and call `finish`."""
+    """Copy results back to tensors that MPI could not use, bump their versions, and call `finish`."""
     for target, tensor in zip(targets, written):
         if target is not tensor:
             with no_grad():
                 tensor.copy_(target)
         elif not counted:
-            (tensor._own or tensor._storage).version += 1
+            (tensor._version_counter or tensor._storage).version += 1
     if finish is not None:
         with no_grad():
             finish()

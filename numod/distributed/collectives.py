@@ -42,7 +42,7 @@ def all_reduce(
 
 
 def _averaging(op: ReduceOp, tensor: Tensor, group: ProcessGroup) -> Callable[[], object] | None:
-    """What divides a sum by the number of ranks, for ReduceOp.AVG. Averages of integers are rounded towards zero."""
+    """A function that divides a sum by the number of ranks, for ReduceOp.AVG. Integers are rounded towards zero."""
     if op is not AVG or tensor.dtype.kind == "b":
         return None
     return lambda: tensor.div_(group.size(), rounding_mode=None if tensor.dtype.differentiable else "trunc")
@@ -62,7 +62,7 @@ def reduce(
     if (group := member_group(group, "reduce")) is None:
         return None
     root = root_of(group, dst, group_dst, "reduce", None)
-    finish = _averaging(op, tensor, group) if group.own == root else None
+    finish = _averaging(op, tensor, group) if group.group_rank == root else None
     return run(REDUCE, (), (tensor,), group, (op, root), async_op, finish)
 
 
@@ -116,7 +116,7 @@ def _whole(tensor: Tensor, count: int) -> Tensor:
 
 
 def _dealer(whole: Tensor, tensors: Sequence[Tensor]) -> Callable[[], None]:
-    """What copies the rows of `whole` to the tensors."""
+    """A function that copies the rows of `whole` to the tensors."""
 
     def deal() -> None:
         for tensor, part in zip(tensors, whole.unbind()):
@@ -182,8 +182,8 @@ def gather(
     if (group := member_group(group, "gather")) is None:
         return None
     root = root_of(group, dst, group_dst, "gather")
-    _check_list(gather_list, group.own == root, "gather_list", "destination")
-    if group.own != root:
+    _check_list(gather_list, group.group_rank == root, "gather_list", "destination")
+    if group.group_rank != root:
         return run(GATHER, (tensor,), (), group, (root,), async_op)
     check_parts(gather_list, tensor, group.size(), "gather")
     whole = _whole(tensor, group.size())
@@ -212,8 +212,8 @@ def scatter(
     if (group := member_group(group, "scatter")) is None:
         return None
     root = root_of(group, src, group_src, "scatter")
-    _check_list(scatter_list, group.own == root, "scatter_list", "source")
-    if group.own != root:
+    _check_list(scatter_list, group.group_rank == root, "scatter_list", "source")
+    if group.group_rank != root:
         return run(SCATTER, (), (tensor,), group, (root,), async_op)
     check_parts(scatter_list, tensor, group.size(), "scatter")
     return run(SCATTER, (_joined(scatter_list),), (tensor,), group, (root,), async_op)

@@ -20,7 +20,7 @@ from .errors import INSTALL
 from .reduce_op import ReduceOp
 from .single import SingleCommunicator
 
-# the number of ranks, as launchers tell it: MPICH and Intel MPI, Open MPI, PMIx, Slurm
+# launchers' variables for the number of ranks: MPICH and Intel MPI, Open MPI, PMIx, Slurm
 _SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "PMIX_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS")
 _TYPES = {
     "bool": "UINT8_T", "uint8": "UINT8_T", "int8": "INT8_T", "int16": "INT16_T", "int32": "INT32_T",
@@ -91,7 +91,7 @@ def world() -> MpiCommunicator | SingleCommunicator:
 
 
 def in_place(communicator: object) -> object:
-    """What stands for a buffer that is sent and received."""
+    """MPI's marker for a buffer that is sent and received."""
     return None if isinstance(communicator, SingleCommunicator) else load().IN_PLACE
 
 

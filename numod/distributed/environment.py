@@ -14,7 +14,7 @@ _NAMES = (
 )
 
 
-def place() -> tuple[int, int, int, int]:
+def position_in_job() -> tuple[int, int, int, int]:
     """(rank, ranks, rank on this machine, ranks on this machine) of this process; (0, 1, 0, 1) without a launcher."""
     for rank, size, local, local_size in _NAMES:
         if rank in os.environ and size in os.environ:
@@ -26,7 +26,7 @@ def place() -> tuple[int, int, int, int]:
 
 def set_up() -> None:
     """Set torchrun's variables, unless they are set, and run on this rank's share of the machine's cores."""
-    rank, size, local, local_size = place()
+    rank, size, local, local_size = position_in_job()
     values = {
         "RANK": rank, "WORLD_SIZE": size, "LOCAL_RANK": local, "LOCAL_WORLD_SIZE": local_size,
         "GROUP_RANK": rank // local_size, "NODE_RANK": rank // local_size, "GROUP_WORLD_SIZE": -(-size // local_size),
@@ -44,8 +44,8 @@ def share_cores(number: int, count: int) -> None:
     if count > 1 and hasattr(os, "sched_setaffinity"):
         cores = sorted(os.sched_getaffinity(0))
         share = len(cores) // count
-        own = cores[number * share : (number + 1) * share] if share else [cores[number % len(cores)]]
-        os.sched_setaffinity(0, own)
-        os.environ.setdefault("OMP_NUM_THREADS", str(len(own)))
+        allotted = cores[number * share : (number + 1) * share] if share else [cores[number % len(cores)]]
+        os.sched_setaffinity(0, allotted)
+        os.environ.setdefault("OMP_NUM_THREADS", str(len(allotted)))
         if "NUMOD_NUM_THREADS" not in os.environ:
-            set_num_threads(len(own))
+            set_num_threads(len(allotted))

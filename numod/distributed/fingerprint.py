@@ -31,12 +31,14 @@ def compare(group: ProcessGroup, name: str, layouts: tuple, details: tuple) -> N
     shapes = [f"{x.dtype.name} {list(x.shape)}" for x in layouts] if not name.startswith(_OWN_SHAPES) else []
     numbers = [str(detail) for detail in details if not isinstance(detail, tuple)]
     call = f"{name}({', '.join([*shapes, *numbers])})"
-    own = np.zeros(_LENGTH, np.uint8)
+    fingerprint = np.zeros(_LENGTH, np.uint8)
     text = f"{call}\0{line()}".encode()[:_LENGTH]
-    own[: len(text)] = np.frombuffer(text, np.uint8)
+    fingerprint[: len(text)] = np.frombuffer(text, np.uint8)
     every, kind = np.empty((group.size(), _LENGTH), np.uint8), mpi_type("uint8", False)
-    complete(group.communicator.Iallgather([own, kind], [every, kind]), group, name)
+    complete(group.communicator.Iallgather([fingerprint, kind], [every, kind]), group, name)
     calls = [row.tobytes().rstrip(b"\0").decode(errors="replace").split("\0") for row in every]
     if len({call for call, *_ in calls}) > 1:
-        each = "; ".join(f"rank {rank} calls {call} at {''.join(at)}" for rank, (call, *at) in zip(group.ranks, calls))
-        raise DistBackendError(f"Detected mismatch between collectives on ranks: {each}")
+        described = "; ".join(
+            f"rank {rank} calls {call} at {''.join(at)}" for rank, (call, *at) in zip(group.ranks, calls)
+        )
+        raise DistBackendError(f"Detected mismatch between collectives on ranks: {described}")

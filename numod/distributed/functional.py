@@ -78,7 +78,7 @@ class _Broadcast(Function):
     @staticmethod
     def backward(ctx, g: Tensor) -> tuple:
         total = sum_over_ranks(g, ctx.group)
-        return (total if ctx.group.ranks[ctx.group.own] == ctx.src else total * 0), None, None
+        return (total if ctx.group.ranks[ctx.group.group_rank] == ctx.src else total * 0), None, None
 
 
 def broadcast(tensor: Tensor, src: int, group: ProcessGroup | None = None) -> Tensor:

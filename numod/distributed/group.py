@@ -32,15 +32,15 @@ class Backend(str):
 class ProcessGroup:
     """Some of the ranks, which call collectives together. `ranks` are their numbers among all.
 
-    `communicator` is MPI's, `own` this process's number in the group, `timeout` in seconds, `slot` the group's counter
-    on the board.
+    `communicator` is MPI's, `group_rank` this process's rank in the group, `timeout` in seconds, `slot` the group's
+    counter on the board.
     """
 
     def __init__(
         self, communicator: Any, ranks: list[int], timeout: timedelta, board: Board, name: str, backend: str, slot: int
     ) -> None:
         self.communicator, self.ranks, self.board, self._name = communicator, ranks, board, name
-        self.own, self.timeout, self.backend = communicator.rank, timeout.total_seconds(), backend
+        self.group_rank, self.timeout, self.backend = communicator.rank, timeout.total_seconds(), backend
         self.single = isinstance(communicator, engine.SingleCommunicator)
         self.in_place = engine.in_place(communicator)
         self.slot = 1 + min(slot, SLOTS - 1)
@@ -49,7 +49,7 @@ class ProcessGroup:
 
     def rank(self) -> int:
         """This process's rank in the group."""
-        return self.own
+        return self.group_rank
 
     def size(self) -> int:
         """The number of ranks."""
@@ -161,10 +161,13 @@ def init_process_group(
             + ("" if engine.is_installed() else f"; {INSTALL}")
         )
     communicator = engine.world()
-    for what, asked, found in (("world_size", asked_size, communicator.size), ("rank", asked_rank, communicator.rank)):
-        if asked not in (-1, found):
+    for argument, requested, actual in (
+        ("world_size", asked_size, communicator.size),
+        ("rank", asked_rank, communicator.rank),
+    ):
+        if requested not in (-1, actual):
             raise ValueError(
-                f"init_process_group: {what} is {asked}, but MPI's is {found}; leave it out, or {_COMMAND}"
+                f"init_process_group: {argument} is {requested}, but MPI's is {actual}; leave it out, or {_COMMAND}"
             )
     if backend != "mpi" and communicator.rank == 0:
         warnings.warn(f"init_process_group: the backend is MPI, in the place of {str(backend)!r}", stacklevel=2)
@@ -185,7 +188,7 @@ def _checked_timeout(timeout: timedelta | None) -> timedelta:
 
 def _checked_backend(backend: str | None) -> str:
     """The name that `get_backend` returns. Raises ValueError for one that PyTorch does not have either."""
-    names = [each.partition(":")[2] or each for each in Backend(backend or "mpi").split(",")]
+    names = [entry.partition(":")[2] or entry for entry in Backend(backend or "mpi").split(",")]
     for name in names:
         if name not in Backend.backend_list[1:]:
             raise ValueError(f"Unknown backend type {name}; numod has 'mpi'")
@@ -199,13 +202,13 @@ def _asked(init_method: str | None, rank: int, world_size: int) -> tuple[int, in
         raise RuntimeError(f"No rendezvous handler for {url.scheme}://; use env://, tcp:// or file://")
     query = {name: int(values[0]) for name, values in parse_qs(url.query).items()}
     return tuple(
-        query.get(name, given) if given in (-1, None) and name in query else _from_environment(given, name)
-        for name, given in (("rank", rank), ("world_size", world_size))
+        query.get(name, argument) if argument in (-1, None) and name in query else _from_environment(argument, name)
+        for name, argument in (("rank", rank), ("world_size", world_size))
     )
 
 
-def _from_environment(given: int, name: str) -> int:
-    return int(os.environ.get(name.upper(), -1)) if given in (-1, None) else int(given)
+def _from_environment(argument: int, name: str) -> int:
+    return int(os.environ.get(name.upper(), -1)) if argument in (-1, None) else int(argument)
 
 
 def destroy_process_group(group: ProcessGroup | None = None) -> None:
@@ -217,9 +220,9 @@ def destroy_process_group(group: ProcessGroup | None = None) -> None:
     removed = list(current.groups) if group is None or group is current.world else [group]
     if removed[0] not in current.groups:
         raise RuntimeError("Invalid process group specified")
-    for each in removed:
-        each.communicator.Free() if each.single else each.communicator.mpi.Free()
-        current.groups.remove(each)
+    for removed_group in removed:
+        removed_group.communicator.Free() if removed_group.single else removed_group.communicator.mpi.Free()
+        current.groups.remove(removed_group)
     if group is None or group is current.world:
         current.world = None
 
@@ -249,7 +252,7 @@ def new_group(
         if not 0 <= rank < world.size():
             raise ValueError("The new group's rank should be within the world_size set by init_process_group")
     number, current.made = current.made, current.made + 1
-    if world.own not in ranks:
+    if world.group_rank not in ranks:
         return GroupMember.NON_GROUP_MEMBER
     communicator = world.communicator.split(ranks)
     name = group_desc or str(number)
@@ -268,10 +271,10 @@ def default_group(group: ProcessGroup | int | None = None) -> ProcessGroup | int
 
 
 def _group_of(ranks: tuple[int, ...]) -> ProcessGroup:
-    found = next((each for each in current.groups if tuple(each.ranks) == ranks), None)
-    if found is None:
+    existing = next((group for group in current.groups if tuple(group.ranks) == ranks), None)
+    if existing is None:
         raise RuntimeError(f"a process group of the ranks {list(ranks)} was pickled, and none exists here")
-    return found
+    return existing
 
 
 def is_member(group: ProcessGroup | int | None) -> bool:
@@ -282,7 +285,7 @@ def is_member(group: ProcessGroup | int | None) -> bool:
 def get_rank(group: ProcessGroup | None = None) -> int:
     """This process's rank in the group; -1 outside it."""
     group = default_group(group)
-    return group.own if is_member(group) else -1
+    return group.group_rank if is_member(group) else -1
 
 
 def get_world_size(group: ProcessGroup | None = None) -> int:

@@ -19,10 +19,10 @@ _SET_PARENT_DEATH_SIGNAL = 1  # Linux's PR_SET_PDEATHSIG
 def find() -> str:
     """The path of mpiexec: the wheel's, beside this Python, or the first in PATH. Raises RuntimeError without one."""
     beside = os.path.join(sys.prefix, "bin")
-    found = shutil.which("mpiexec", path=os.pathsep.join([beside, os.environ.get("PATH", "")]))
-    if found is None:
+    command = shutil.which("mpiexec", path=os.pathsep.join([beside, os.environ.get("PATH", "")]))
+    if command is None:
         raise RuntimeError(f"numod.distributed.run: there is no mpiexec here; {INSTALL}")
-    return found
+    return command
 
 
 @cache

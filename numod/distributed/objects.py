@@ -74,14 +74,14 @@ def gather_object(
     if (group := member_group(group, "gather_object")) is None:
         return
     root = root_of(group, dst, group_dst, "gather_object")
-    if group.own == root:
+    if group.group_rank == root:
         if not object_gather_list:
             raise ValueError("Argument ``gather_list`` must be specified on destination rank.")
         _check_length(object_gather_list, group, "gather_object")
     elif object_gather_list:
         raise ValueError("Argument ``gather_list`` must NOT be specified on non-destination ranks.")
     received = _exchanged([obj if rank == root else _NOTHING for rank in range(group.size())], group)
-    if group.own == root:
+    if group.group_rank == root:
         object_gather_list[:] = received
 
 
@@ -99,7 +99,7 @@ def scatter_object_list(
         raise ValueError("Expected argument scatter_object_output_list to be a list of size at least 1.")
     root = root_of(group, src, group_src, "scatter_object_list")
     values = [_NOTHING] * group.size()
-    if group.own == root:
+    if group.group_rank == root:
         _check_length(scatter_object_input_list, group, "scatter_object_list")
         values = scatter_object_input_list
     scatter_object_output_list[0] = _exchanged(values, group)[root]
@@ -118,11 +118,11 @@ def broadcast_object_list(
     if (group := member_group(group, "broadcast_object_list")) is None:
         return
     root = root_of(group, src, group_src, "broadcast_object_list")
-    packed = _packed(object_list) if group.own == root else empty(0, dtype=uint8)
+    packed = _packed(object_list) if group.group_rank == root else empty(0, dtype=uint8)
     length = _lengths(packed.numel(), group)[root]
-    packed = packed if group.own == root else empty(length, dtype=uint8)
+    packed = packed if group.group_rank == root else empty(length, dtype=uint8)
     broadcast(packed, group=group, group_src=root)
-    if group.own != root:
+    if group.group_rank != root:
         received = _unpacked(packed)
         if len(received) != len(object_list):
             raise RuntimeError(

@@ -86,7 +86,7 @@ class Reducer:
         if late is not None and late.began and any(late.waiting):
             missing = sorted(index for waiting in late.waiting for index in waiting)
             raise RuntimeError(
-                _UNFINISHED + f"Parameter indices which did not receive grad for rank {self.group.own}: "
+                _UNFINISHED + f"Parameter indices which did not receive grad for rank {self.group.group_rank}: "
                 f"{' '.join(map(str, missing))} ({', '.join(self.names[index] for index in missing)})"
             )
 
@@ -104,7 +104,7 @@ class Reducer:
 
     def _unused(self, outputs: Any) -> frozenset[int]:
         """The parameters that no output depends on."""
-        stack, seen = [edge_to(each)[0] for each in tensors_in(outputs) if each.requires_grad], set()
+        stack, seen = [edge_to(output)[0] for output in tensors_in(outputs) if output.requires_grad], set()
         while stack:
             target = stack.pop()
             if target not in seen:
@@ -222,4 +222,4 @@ def tensors_in(value: Any) -> list[Tensor]:
         value = list(value.values())
     elif not isinstance(value, (tuple, list)):
         value = list(getattr(value, "__dict__", {}).values())
-    return [tensor for each in value for tensor in tensors_in(each)]
+    return [tensor for part in value for tensor in tensors_in(part)]

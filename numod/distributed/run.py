@@ -59,8 +59,8 @@ def main(arguments: list[str] | None = None) -> int:
     worker = [sys.executable, "-m", "numod.distributed.worker", *kind]
     program = [*worker, options.training_script, *options.training_script_args]
     environment = dict(os.environ)
-    given = {"MASTER_ADDR": options.master_addr, "MASTER_PORT": options.master_port}
-    environment.update({name: value for name, value in given.items() if value})
+    address = {"MASTER_ADDR": options.master_addr, "MASTER_PORT": options.master_port}
+    environment.update({name: value for name, value in address.items() if value})
     try:
         command = mpiexec.command(program, per_node * nodes, per_node, options.hostfile, not options.no_prefix)
     except RuntimeError as error:

@@ -19,7 +19,7 @@ class Done:
         return True
 
 
-def _copy(self: object, send: object, receive: object, *others: object, **named: object) -> type[Done]:
+def _copy(self: object, send: object, receive: object, *others: object, **kwargs: object) -> type[Done]:
     """What one rank sends itself: `send` is copied to `receive`, unless they are one buffer."""
     source, target = (_array(buffer) for buffer in (send, receive))
     if source is not None and target is not None:
@@ -27,7 +27,7 @@ def _copy(self: object, send: object, receive: object, *others: object, **named:
     return Done
 
 
-def _nothing(self: object, *arguments: object, **named: object) -> type[Done]:
+def _nothing(self: object, *arguments: object, **kwargs: object) -> type[Done]:
     """A broadcast or barrier of one rank."""
     return Done
 
@@ -57,7 +57,7 @@ class SingleCommunicator:
     def Free(self) -> None:
         """There is nothing to free."""
 
-    def Isend(self, *arguments: object, **named: object) -> type[Done]:
+    def Isend(self, *arguments: object, **kwargs: object) -> type[Done]:
         """Raises RuntimeError: there is no other rank."""
         raise RuntimeError("send: the process group has one rank, which cannot send to itself")
 

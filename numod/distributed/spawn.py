@@ -20,8 +20,14 @@ def needs_ranks(function: Callable) -> bool:
     """Whether a function calls `init_process_group`, itself or by functions and classes that it names."""
     seen, pending = set(), [function]
     while pending:
-        each = pending.pop()
-        functions = [each] if isinstance(each, FunctionType) else vars(each).values() if isinstance(each, type) else ()
+        candidate = pending.pop()
+        functions = (
+            [candidate]
+            if isinstance(candidate, FunctionType)
+            else vars(candidate).values()
+            if isinstance(candidate, type)
+            else ()
+        )
         for part in functions:
             if isinstance(part, FunctionType) and part not in seen and not part.__module__.startswith("numod."):
                 seen.add(part)

@@ -39,13 +39,13 @@ def complete(request: Any, group: ProcessGroup, name: str, where: str = "", time
         if isinstance(error, DistBackendError):
             raise
         raise DistBackendError(
-            f"{name} on rank {group.ranks[group.own]} at {where or line()} failed: {error}"
+            f"{name} on rank {group.ranks[group.group_rank]} at {where or line()} failed: {error}"
         ) from error
 
 
 def _late(group: ProcessGroup, name: str, where: str, waited: float) -> str:
     return (
-        f"{name} on rank {group.ranks[group.own]} of {group.ranks} timed out after {waited:.1f} s at {where}: "
+        f"{name} on rank {group.ranks[group.group_rank]} of {group.ranks} timed out after {waited:.1f} s at {where}: "
         f"{group.board.missing(group)}. init_process_group(timeout=...) sets the time"
     )
 

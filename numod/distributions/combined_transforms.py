@@ -14,7 +14,15 @@ from .utils import sum_rightmost
 
 
 class IndependentTransform(Transform):
-    """A transform with more dimensions on the right as parts of one event."""
+    """A transform with more dimensions on the right as parts of one event.
+
+    Example:
+
+        >>> from numod.distributions import transforms
+        >>> transform = transforms.IndependentTransform(transforms.ExpTransform(), 1)
+        >>> transform.log_abs_det_jacobian(torch.ones(3), torch.ones(3))
+        tensor(3.)
+    """
 
     def __init__(self, base_transform: Transform, reinterpreted_batch_ndims: int, cache_size: int = 0) -> None:
         super().__init__(cache_size)
@@ -57,7 +65,15 @@ class IndependentTransform(Transform):
 
 
 class ComposeTransform(Transform):
-    """Transforms applied one after the other."""
+    """Transforms applied one after the other.
+
+    Example:
+
+        >>> from numod.distributions import transforms
+        >>> transform = transforms.ComposeTransform([transforms.AffineTransform(1.0, 2.0), transforms.ExpTransform()])
+        >>> transform(torch.tensor([-0.5]))
+        tensor([1.])
+    """
 
     def __init__(self, parts: list[Transform], cache_size: int = 0) -> None:
         super().__init__(cache_size)
@@ -218,7 +234,15 @@ class _Parallel(Transform):
 
 
 class CatTransform(_Parallel):
-    """Transforms of consecutive parts of the given lengths along `dim`."""
+    """Transforms of consecutive parts of the given lengths along `dim`.
+
+    Example:
+
+        >>> from numod.distributions import transforms
+        >>> transform = transforms.CatTransform([transforms.ExpTransform(), transforms.identity_transform])
+        >>> transform(torch.tensor([0.0, 2.0]))
+        tensor([1., 2.])
+    """
 
     def __init__(
         self, tseq: Sequence[Transform], dim: int = 0, lengths: Sequence[int] | None = None, cache_size: int = 0
@@ -259,7 +283,15 @@ class CatTransform(_Parallel):
 
 
 class StackTransform(_Parallel):
-    """Transforms of the slices along `dim`."""
+    """Transforms of the slices along `dim`.
+
+    Example:
+
+        >>> from numod.distributions import transforms
+        >>> transform = transforms.StackTransform([transforms.ExpTransform(), transforms.identity_transform])
+        >>> transform(torch.tensor([0.0, 2.0]))
+        tensor([1., 2.])
+    """
 
     domain = property(lambda self: c.stack([transform.domain for transform in self.transforms], self.dim))
     codomain = property(lambda self: c.stack([transform.codomain for transform in self.transforms], self.dim))

@@ -17,6 +17,13 @@ class Distribution:
 
     Subclasses define `sample` or `rsample`, `log_prob`, and the other methods they support. Raises ValueError for
     parameters and values outside their constraints, unless `validate_args=False`.
+
+    Example:
+
+        >>> from numod.distributions import Normal
+        >>> normal = Normal(torch.zeros(2), torch.ones(2))
+        >>> normal.batch_shape, normal.log_prob(torch.zeros(2))
+        (numod.Size([2]), tensor([-0.9189, -0.9189]))
     """
 
     has_rsample = False

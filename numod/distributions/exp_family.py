@@ -12,6 +12,12 @@ class ExponentialFamily(Distribution):
 
     A subclass defines `_natural_params` theta, `_log_normalizer` F, and the mean of k. numod's own distributions have
     explicit formulas.
+
+    Example:
+
+        >>> from numod.distributions import Normal, ExponentialFamily
+        >>> isinstance(Normal(0.0, 1.0), ExponentialFamily)
+        False
     """
 
     @property

@@ -16,6 +16,12 @@ class GeneralizedPareto(Distribution):
     """P(x > loc + scale z) = (1 + concentration z)^(-1 / concentration).
 
     It is exponential for concentration 0, uniform for -1, and Pareto above 0.
+
+    Example:
+
+        >>> from numod.distributions import GeneralizedPareto
+        >>> GeneralizedPareto(torch.tensor(0.0), torch.tensor(1.0), torch.tensor(0.1)).mean
+        tensor(1.1111)
     """
 
     arg_constraints = {"loc": c.real, "scale": c.positive, "concentration": c.real}

@@ -10,7 +10,14 @@ from .transforms import StickBreakingTransform
 
 
 class LogisticNormal(TransformedDistribution):
-    """Normal vectors (..., K - 1), mapped to the simplex (..., K) by stick breaking."""
+    """Normal vectors (..., K - 1), mapped to the simplex (..., K) by stick breaking.
+
+    Example:
+
+        >>> from numod.distributions import LogisticNormal
+        >>> LogisticNormal(torch.zeros(3), torch.ones(3)).sample().shape
+        numod.Size([4])
+    """
 
     arg_constraints, support, has_rsample = {"loc": c.real, "scale": c.positive}, c.simplex, True
 

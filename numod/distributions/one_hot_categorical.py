@@ -59,7 +59,14 @@ class OneHotCategorical(Distribution):
 
 
 class OneHotCategoricalStraightThrough(OneHotCategorical):
-    """OneHotCategorical with the straight-through gradient estimator. Bengio, Leonard and Courville, 2013."""
+    """OneHotCategorical with the straight-through gradient estimator. Bengio, Leonard and Courville, 2013.
+
+    Example:
+
+        >>> from numod.distributions import OneHotCategoricalStraightThrough
+        >>> OneHotCategoricalStraightThrough(torch.tensor([0.5, 0.5])).rsample().sum()
+        tensor(1.)
+    """
 
     has_rsample = True
 

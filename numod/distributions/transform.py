@@ -16,6 +16,12 @@ class Transform:
     """`y = t(x)`, `x = t.inv(y)`, `t.log_abs_det_jacobian(x, y)`.
 
     With `cache_size=1` the last pair is cached, so that its inverse is free and exact.
+
+    Example:
+
+        >>> from numod.distributions import transforms
+        >>> transforms.AffineTransform(1.0, 2.0)(torch.tensor([0.5]))
+        tensor([2.])
     """
 
     bijective = False

@@ -238,7 +238,14 @@ class AffineTransform(Transform):
 
 
 class CumulativeDistributionTransform(Transform):
-    """The cdf of a distribution of numbers."""
+    """The cdf of a distribution of numbers.
+
+    Example:
+
+        >>> from numod.distributions import Normal, transforms
+        >>> transforms.CumulativeDistributionTransform(Normal(0.0, 1.0))(torch.tensor([0.0]))
+        tensor([0.5000])
+    """
 
     bijective, codomain, sign = True, c.unit_interval, 1
 

@@ -97,7 +97,15 @@ class LowerCholeskyTransform(PlainTransform):
 
 
 class PositiveDefiniteTransform(PlainTransform):
-    """Square matrices to positive definite matrices, through their Cholesky factors."""
+    """Square matrices to positive definite matrices, through their Cholesky factors.
+
+    Example:
+
+        >>> from numod.distributions import transforms
+        >>> transforms.PositiveDefiniteTransform()(torch.zeros(2, 2))
+        tensor([[1., 0.],
+                [0., 1.]])
+    """
 
     domain, codomain = c.independent(c.real, 2), c.positive_definite
 
@@ -113,6 +121,14 @@ class CorrCholeskyTransform(PlainTransform):
     """n (n - 1) / 2 real numbers to the Cholesky factor of an n x n correlation matrix.
 
     tanh gives partial correlations, which divide up the length of each row.
+
+    Example:
+
+        >>> from numod.distributions import transforms
+        >>> transforms.CorrCholeskyTransform()(torch.zeros(3))
+        tensor([[1., 0., 0.],
+                [0., 1., 0.],
+                [0., 0., 1.]])
     """
 
     domain, codomain, bijective = c.real_vector, c.corr_cholesky, True

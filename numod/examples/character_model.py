@@ -26,8 +26,8 @@ class CharacterModel(nn.Module):
         self.output = nn.Linear(width, characters)
 
     def forward(self, text: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        x, state = self.recurrent(self.embedding(text), state)
-        return self.output(x), state
+        x, last_state = self.recurrent(self.embedding(text), state)
+        return self.output(x), last_state
 
 
 def zen() -> str:
@@ -56,6 +56,7 @@ def main(path: str | None = None, steps: int = 300, length: int = 64) -> float:
     torch.manual_seed(0)
     model = CharacterModel(len(alphabet))
     optimizer = optim.Adam(model.parameters(), lr=5e-3)
+    loss = torch.tensor(math.nan)
     for step in range(steps):
         starts = torch.randint(len(codes) - length - 1, (16, 1)) + torch.arange(length)
         optimizer.zero_grad()
@@ -70,4 +71,4 @@ def main(path: str | None = None, steps: int = 300, length: int = 64) -> float:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:2])
+    main(sys.argv[1] if len(sys.argv) > 1 else None)

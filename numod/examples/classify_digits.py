@@ -39,6 +39,7 @@ def main(epochs: int = 8) -> float:
     optimizer = optim.AdamW(network.parameters(), lr=5e-3)
     schedule = optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=epochs)
     test = Digits(train=False)
+    loss = torch.tensor(float("nan"))
     for epoch in range(epochs):
         network.train()
         for images, labels in DataLoader(Digits(train=True), batch_size=64, shuffle=True):

@@ -36,16 +36,18 @@ def main(rounds: int = 40) -> tuple[float, float]:
     torch.manual_seed(0)
     policy = nn.Sequential(nn.Linear(4, 32), nn.Tanh(), nn.Linear(32, 2))
     optimizer = optim.Adam(policy.parameters(), lr=2e-2)
-    lengths = []
+    lengths: list[float] = []
     for number in range(rounds):
-        carts, standing, log_probs, alive = Carts(seed=number), np.ones(CARTS, bool), [], []
-        while standing.any() and len(alive) < LIMIT:
+        carts, standing = Carts(seed=number), np.ones(CARTS, bool)
+        log_probs: list[torch.Tensor] = []
+        stood: list[np.ndarray] = []
+        while standing.any() and len(stood) < LIMIT:
             actions = Categorical(logits=policy(torch.tensor(carts.state, dtype=torch.float32)))
             action = actions.sample()
             log_probs.append(actions.log_prob(action))
-            alive.append(standing)
+            stood.append(standing)
             standing = standing & carts.step(action.numpy() == 1)
-        alive = torch.tensor(np.array(alive), dtype=torch.float32)
+        alive = torch.tensor(np.array(stood), dtype=torch.float32)
         returns = alive.flip(0).cumsum(0).flip(0) * alive  # the number of steps that a pole still stood
         advantage = (returns - returns.sum() / alive.sum()) * alive / returns.std()
         optimizer.zero_grad()

@@ -37,7 +37,7 @@ def main(path: str | None = None, epochs: int = 80) -> float:
 
     model = nn.Sequential(nn.Linear(table.shape[1] - 1, 32), nn.Tanh(), nn.Linear(32, 32), nn.Tanh(), nn.Linear(32, 1))
     optimizer = optim.Adam(model.parameters(), lr=5e-3)
-    best, best_state, patience = float("inf"), None, 0
+    best, best_state, patience = float("inf"), model.state_dict(), 0
     for epoch in range(epochs):
         for x, y in DataLoader(train, batch_size=32, shuffle=True):
             optimizer.zero_grad()
@@ -58,4 +58,4 @@ def main(path: str | None = None, epochs: int = 80) -> float:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:2])
+    main(sys.argv[1] if len(sys.argv) > 1 else None)

@@ -34,7 +34,7 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(text)
 
-    def log_message(self, *arguments: object) -> None:
+    def log_message(self, format: str, *arguments: object) -> None:
         """Write no log."""
 
 

@@ -1,7 +1,4 @@
-"""`aot_compile`: a program as native code in a folder.
-
-Each target is compiled by a process of its own, several at a time.
-"""
+"""`aot_compile`: compiles a program to native code in a folder. Targets are compiled in parallel, each in a process."""
 
 from __future__ import annotations
 
@@ -31,9 +28,9 @@ _GOALS = ("speed", "size")
 
 @dataclasses.dataclass(frozen=True)
 class Artifact:
-    """What `aot_compile` wrote.
+    """The output of `aot_compile`.
 
-    `files` are the names in `folder`; `notes` say what could not be written, and what to install for it.
+    `files` are the names in `folder`; `notes` list files that could not be written and what to install for them.
     """
 
     folder: Path
@@ -46,12 +43,12 @@ class Artifact:
     notes: tuple[str, ...]
 
     def path(self, target: str, library: bool = True) -> Path:
-        """The shared library of a target, or its object file. Raises FileNotFoundError where it was not written."""
+        """The shared library of a target, or its object file. Raises FileNotFoundError if it was not written."""
         row = targets.target(target)
-        found = self.folder / f"{self.name}-{target}{row.library if library else row.object}"
-        if found.name not in self.files:
-            raise FileNotFoundError(f"{found.name} was not written{': ' if self.notes else ''}{'; '.join(self.notes)}")
-        return found
+        file = self.folder / f"{self.name}-{target}{row.library if library else row.object}"
+        if file.name not in self.files:
+            raise FileNotFoundError(f"{file.name} was not written{': ' if self.notes else ''}{'; '.join(self.notes)}")
+        return file
 
 
 def aot_compile(
@@ -63,28 +60,30 @@ def aot_compile(
     weights: str = "embedded",
     optimize: str = "speed",
 ) -> Artifact:
-    """Write a program as native code that needs no Python: for each target an object file and, where a linker is at
-    hand, a shared library.
+    """Compile a program to native code that needs no Python: for each target an object file and, if a linker is
+    installed, a shared library.
 
     `program` comes from `export`, or `numod.jit.trace`. `NAME.h` declares the functions, `NAME.json` describes them,
     `example.c` calls them.
 
     A dict of programs, `{"encode": a, "step": b}`, makes one library with NAME_encode_run, NAME_step_run and so on.
-    The programs share the weights: tensors with the same memory are there once.
+    The programs share the weights: tensors with the same memory are stored once.
 
     - `targets`: names of `numod.export.targets`, such as "native", "x86-64-v3", "aarch64", "cortex-m4", "wasm".
     - `weights`: "embedded" in the code, or in a "file" NAME.safetensors, whose data the caller passes in. Their layout
       is the same for all targets.
     - `optimize`: for "speed" or "size".
 
-    Raises ExportError, before anything is written, with a list of all that cannot be exported.
+    Raises ExportError, before anything is written, with a list of everything that cannot be exported.
     """
     rows = _checked(program, name, targets, weights, optimize)
-    programs = {entry: prepared(getattr(each, "_exported", each)) for entry, each in _programs(program).items()}
+    programs = {
+        entry: prepared(getattr(exported, "_exported", exported)) for entry, exported in _programs(program).items()
+    }
     wrong = [
         f"{entry}: {line}" if entry else line
-        for entry, each in programs.items()
-        for line in [*problems(each.program), *unbounded(each.dynamic)]
+        for entry, exported in programs.items()
+        for line in [*problems(exported.program), *unbounded(exported.dynamic)]
     ]
     if wrong:
         raise ExportError(wrong)
@@ -98,17 +97,17 @@ def aot_compile(
 
 
 def _programs(program: Any) -> dict[str, Any]:
-    """The programs by the names of their entry points; the name of the only one is ""."""
+    """The programs by entry point; a single program has the name ""."""
     return dict(program) if isinstance(program, Mapping) else {"": program}
 
 
 def _checked(program: Any, name: str, names: Sequence[str], weights: str, optimize: str) -> list[Target]:
-    """The targets. Raises TypeError or ValueError for arguments that are none."""
+    """The targets. Raises TypeError or ValueError for invalid arguments."""
     programs = _programs(program)
-    for each in programs.values():
-        if not isinstance(getattr(each, "_exported", each), ExportedProgram):
+    for exported in programs.values():
+        if not isinstance(getattr(exported, "_exported", exported), ExportedProgram):
             raise TypeError(
-                f"aot_compile: expected an ExportedProgram, got {type(each).__name__}; make one with "
+                f"aot_compile: expected an ExportedProgram, got {type(exported).__name__}; make one with "
                 "numod.export.export(module, (example,))"
             )
     wrong = [entry for entry in programs if entry and not re.fullmatch(r"[A-Za-z]\w*", entry, re.A)]
@@ -130,7 +129,7 @@ def _written(home: Path, job: Job, rows: list[Target], made: list[tuple[list[Are
     """Write all files, and link."""
     library, files, notes, parts = job.interface, [], [], job.parts
     name = library.name
-    needs = [  # of each part, on any target
+    needs = [  # bytes of arena for each part, on any target
         max(arenas[k].most(part.interface) for arenas, _ in made) for k, part in enumerate(parts)
     ]
     samples = [
@@ -177,13 +176,13 @@ def _written(home: Path, job: Job, rows: list[Target], made: list[tuple[list[Are
 
 
 def _about(job: Job, rows: list[Target], arenas: list[list[Arena]], needs: list[int], flops: list[int]) -> dict:
-    """The content of NAME.json. Of several entry points, `entries` has the inputs and outputs of each."""
+    """The content of NAME.json. `entries` has the inputs and outputs of each entry point, if there are several."""
     library, parts = job.interface, job.parts
     entries = {
-        part.entry: {"inputs": each["inputs"], "outputs": each["outputs"], "sizes": each["sizes"],
+        part.entry: {"inputs": ports["inputs"], "outputs": ports["outputs"], "sizes": ports["sizes"],
             "arena_bytes": need, "flops": count}
         for part, need, count in zip(parts, needs, flops)
-        for each in [dataclasses.asdict(part.interface)]
+        for ports in [dataclasses.asdict(part.interface)]
     }  # fmt: skip
     one = entries.get("", {})
     fields = dataclasses.asdict(library)
@@ -194,6 +193,6 @@ def _about(job: Job, rows: list[Target], arenas: list[list[Arena]], needs: list[
         "entries": {} if one else entries,
         **{key: fields[key] for key in ("weights", "checks", "embedded", "stateful")},
         "targets": {row.name: {"triple": row.machine.triple, "cpu": row.machine.processor,
-            "arena_bytes": max(each.most(part.interface) for part, each in zip(parts, of_parts)),
+            "arena_bytes": max(arena.most(part.interface) for part, arena in zip(parts, of_parts)),
             **loader.where_it_runs(row)} for row, of_parts in zip(rows, arenas)},
     }  # fmt: skip

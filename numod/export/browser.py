@@ -1,5 +1,5 @@
-"""The files for a browser, beside a network exported for WebAssembly: NAME.wasm, NAME.js, an ES module that loads it,
-and NAME.html, a page that shows the network at work and holds all it needs.
+"""Browser files for a network exported for WebAssembly: NAME.wasm; NAME.js, an ES module that loads it; and NAME.html,
+a self-contained page that runs the network.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ _PARTS = Path(__file__).parent / "page"
 
 
 def write(folder: Path, about: dict) -> list[str]:
-    """Write the files for the network that `about` (NAME.json) describes, and return their names; none where there is
-    no linked module.
+    """Write the files for the network described by `about` (NAME.json) and return their names.
+
+    Returns [] without a linked module.
     """
     name = about["name"]
     linked = [folder / f"{name}-{target}.wasm" for target in ("wasm", "wasm-scalar")]
@@ -24,21 +25,21 @@ def write(folder: Path, about: dict) -> list[str]:
         return []
     (folder / f"{name}.wasm").write_bytes(code)
     (folder / f"{name}.js").write_text(module(about), encoding="utf-8", newline="\n")
-    if about["entries"]:  # what a page would show is not known
+    if about["entries"]:  # a page can only show a network with one entry point
         return [f"{name}.wasm", f"{name}.js"]
     (folder / f"{name}.html").write_text(page(folder, about), encoding="utf-8", newline="\n")
     return [f"{name}.wasm", f"{name}.js", f"{name}.html"]
 
 
 def _made(folder: Path, about: dict) -> list[str]:
-    """The linked modules of this export: an older one's may lie in the folder."""
+    """The linked modules of this export; the folder may contain modules of an older one."""
     names = [f"{about['name']}-{target}.wasm" for target in about["targets"]]
     return [name for name in names if (folder / name).exists()]
 
 
 def module(about: dict) -> str:
     """NAME.js."""
-    kept = (
+    fields = (
         "name",
         "abi",
         "arena_bytes",
@@ -50,7 +51,7 @@ def module(about: dict) -> str:
         "sizes",
         "entries",
     )
-    text = json.dumps({key: about[key] for key in kept if key in about}, separators=(",", ":"))
+    text = json.dumps({key: about[key] for key in fields if key in about}, separators=(",", ":"))
     source = _read("network.js").replace("NAME.", f"{about['name']}.")
     return source.replace("const DESCRIPTION = null;", f"const DESCRIPTION = {text};")
 
@@ -58,10 +59,10 @@ def module(about: dict) -> str:
 def page(
     folder: Path, about: dict, title: str = "", prompt: str | None = None, labels: Sequence[str] = (), fit: bool = False
 ) -> str:
-    """NAME.html: the module, its code and its weights, and elements for inputs and outputs. It needs no server.
+    """NAME.html: the module, its code and weights, and elements for inputs and outputs. It needs no server.
 
     - `labels`: names of an output's elements; the greatest is shown as the answer.
-    - `fit`: whether what is drawn on an image input is made as large as the image.
+    - `fit`: whether a drawing on an image input is scaled to fill the image.
     """
     name = about["name"]
     weights = folder / f"{name}.safetensors"
@@ -74,7 +75,7 @@ def page(
 
 
 def _literal(value: object) -> str:
-    """A constant of JavaScript that may stand in a page."""
+    """A JavaScript literal, safe inside a script element."""
     return json.dumps(value).replace("</", "<\\/")
 
 

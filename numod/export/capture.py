@@ -1,6 +1,4 @@
-"""`numod.export.export`: what a module or function did for example inputs, as a program that no longer needs its Python
-code.
-"""
+"""`numod.export.export`: captures a module or function, run on example inputs, as a program without Python code."""
 
 from __future__ import annotations
 
@@ -35,18 +33,18 @@ def export(
     strict: bool = False,
     preserve_module_call_signature: tuple = (),
 ) -> ExportedProgram:
-    """Run `mod(*args, **kwargs)` once and give the program of what it did.
+    """Run `mod(*args, **kwargs)` and return the captured program.
 
-    Tensors among the arguments, also in tuples, lists and dicts, are the program's inputs; numbers and texts are
-    constants. A module is run without gradients. Its state is as it was before.
+    Tensors among the arguments, also in tuples, lists and dicts, become the program's inputs; numbers and strings
+    become constants. A module runs without gradients. The state of modules and optimizers is restored afterwards.
 
-    - `dynamic_shapes`: which sizes may vary, as PyTorch's: a dict by argument name, or a tuple like the arguments, of
+    - `dynamic_shapes`: which sizes may vary, as in PyTorch: a dict by argument name, or a tuple like the arguments, of
       dicts by dimension, tuples or None; a dimension is a `Dim`, `Dim.AUTO`, `Dim.DYNAMIC`, or None. The function is
-      run at several sizes, with the examples' elements.
-    - `strict`, `preserve_module_call_signature`: taken for PyTorch's sake; the capture is the same.
+      run at several sizes, with elements of the examples.
+      - `strict`, `preserve_module_call_signature`: accepted for compatibility with PyTorch; they change nothing.
 
-    Raises TypeError for arguments that are no tuple, RuntimeError with the line of user code for what a program cannot
-    repeat, such as a branch on a value, and for a dimension that the function does not treat as dynamic.
+      Raises TypeError if `args` is not a tuple, and RuntimeError, with the line of user code, for code that cannot be
+      captured, such as a branch on a tensor's value or a dimension that the function does not treat as dynamic.
     """
     if not isinstance(args, tuple):
         raise TypeError(f"Expecting `args` to be a tuple of example positional inputs, got {type(args)}")
@@ -58,14 +56,14 @@ def export(
     examples = [tensor.detach().contiguous().clone() for tensor in tensors]
     recording = _Recording(mod, state_of(mod), spec)
     extents = (
-        [] if dynamic_shapes is None else dimensions.read(dynamic_shapes, *arguments, _argument_names(mod, *arguments))
+        [] if dynamic_shapes is None else dimensions.read(dynamic_shapes, *arguments, argument_names(mod, *arguments))
     )
     dynamic, program = _dynamic(recording.record, examples, extents)
     names, parameters = recording.names(program)
     return ExportedProgram(
         program,
         spec,
-        _input_names(mod, arguments),
+        input_names_of(mod, arguments),
         names,
         parameters,
         tuple(examples),
@@ -78,12 +76,14 @@ def export(
 def _dynamic(
     record: Callable, examples: list[Tensor], extents: list[dict[int, dimensions.Extent]]
 ) -> tuple[Dynamic | None, Program]:
-    """(the program for all sizes, None if there is one size, and the program of the examples).
+    """(the program for all sizes, or None without dynamic dimensions; the program for the examples).
 
-    Dimensions that are `Dim.AUTO` are equal where their examples are, if the function can be recorded so. Those that it
-    does not treat as dynamic are static.
+    `Dim.AUTO` dimensions of equal example size share a symbol, if the function can be captured that way. Those that
+    the function does not treat as dynamic become static.
     """
-    automatic = dict.fromkeys(e.symbol for each in extents for e in each.values() if e.symbol.hint == "AUTO")
+    automatic = dict.fromkeys(
+        e.symbol for by_dimension in extents for e in by_dimension.values() if e.symbol.hint == "AUTO"
+    )
     if not any(extents):
         return None, record(examples)
     try:
@@ -92,61 +92,66 @@ def _dynamic(
         if not automatic:
             raise
     for symbol in automatic:
-        alone = [{k: extent for k, extent in each.items() if extent.symbol is symbol} for each in extents]
+        alone = [
+            {k: extent for k, extent in by_dimension.items() if extent.symbol is symbol} for by_dimension in extents
+        ]
         try:
             generalised(record, examples, alone)
         except Violation:
-            extents = [{k: extent for k, extent in each.items() if extent.symbol is not symbol} for each in extents]
+            extents = [
+                {k: extent for k, extent in by_dimension.items() if extent.symbol is not symbol}
+                for by_dimension in extents
+            ]
     return generalised(record, examples, extents) if any(extents) else (None, record(examples))
 
 
 def _joined(extents: list[dict[int, dimensions.Extent]]) -> list[dict[int, dimensions.Extent]]:
-    """The extents, where automatic dimensions with equal examples have one symbol."""
+    """The extents, with one symbol for all automatic dimensions of the same example size."""
     first: dict[int, dimensions.Symbol] = {}
     return [
         {
             index: dataclasses.replace(extent, symbol=first.setdefault(extent.symbol.size, extent.symbol))
             if extent.symbol.hint == "AUTO"
             else extent
-            for index, extent in each.items()
+            for index, extent in by_dimension.items()
         }
-        for each in extents
+        for by_dimension in extents
     ]
 
 
-def _spec(each: Any, tensors: list[Tensor], where: str) -> Any:
-    """The structure with the number of a value instead of each tensor, which are appended to `tensors`."""
-    if isinstance(each, Tensor):
-        tensors.append(each)
+def _spec(argument: Any, tensors: list[Tensor], where: str) -> Any:
+    """The structure with a numbered Value in place of each tensor; the tensors are appended to `tensors`."""
+    if isinstance(argument, Tensor):
+        tensors.append(argument)
         return Value(len(tensors) - 1)
-    if type(each) in (tuple, list):
-        return type(each)([_spec(part, tensors, f"{where}[{k}]") for k, part in enumerate(each)])
-    if type(each) is dict and all(isinstance(key, str) for key in each):
-        return {key: _spec(part, tensors, f"{where}[{key!r}]") for key, part in each.items()}
-    if is_simple(each):
-        return each
+    if type(argument) in (tuple, list):
+        return type(argument)([_spec(part, tensors, f"{where}[{k}]") for k, part in enumerate(argument)])
+    if type(argument) is dict and all(isinstance(key, str) for key in argument):
+        return {key: _spec(part, tensors, f"{where}[{key!r}]") for key, part in argument.items()}
+    if is_simple(argument):
+        return argument
     raise TypeError(
-        f"export: {where} is a {type(each).__name__}; arguments can be tensors, numbers, texts, and tuples, lists and "
-        "dicts of them"
+        f"export: {where} is a {type(argument).__name__}; arguments can be tensors, numbers, strings, and "
+        "tuples, lists and dicts of them"
     )
 
 
 def filled(spec: Any, tensors: Sequence[Tensor]) -> Any:
-    """The structure with tensors instead of values."""
+    """The structure with tensors in place of its Values."""
     if isinstance(spec, Value):
         return tensors[spec.number]
     if type(spec) in (tuple, list):
-        return type(spec)([filled(each, tensors) for each in spec])
-    return {key: filled(each, tensors) for key, each in spec.items()} if type(spec) is dict else spec
+        return type(spec)([filled(part, tensors) for part in spec])
+    return {key: filled(part, tensors) for key, part in spec.items()} if type(spec) is dict else spec
 
 
 class _Recording:
-    """Records a function, any number of times, and leaves its state as it was."""
+    """Records a function any number of times and restores its state after each run."""
 
     def __init__(self, mod: Callable, state: State, spec: Any) -> None:
         self.mod, self.state, self.spec = mod, state, spec
-        self.known: dict[int, str] = {}  # names of tensors that the last program holds, by their ids
-        self.about: dict[str, Any] = {}  # what `state_file` must know
+        self.known: dict[int, str] = {}  # names of the last program's held tensors, by id
+        self.about: dict[str, Any] = {}  # the description of the state, for `state_file`
 
     def run(self, *tensors: Tensor) -> Any:
         """Call the function."""
@@ -154,19 +159,19 @@ class _Recording:
         return self.mod(*args, **kwargs)
 
     def record(self, examples: list[Tensor]) -> Program:
-        """The program of a call, whose outputs have memory of their own. State that the call writes is restored."""
+        """The program of a call. Its outputs have separate memory. State that the call writes is restored."""
         inputs, state = [example.clone() for example in examples], self.state
         fixed = problems.of_optimizers(state.optimizers)
         if fixed:
             raise ExportError(fixed, "export")
-        with state.kept() as rewind:
+        with state.restoring() as rewind:
             with no_grad() if isinstance(self.mod, Module) else nullcontext():
-                if state.optimizers:  # their state begins with a step, and gradients must be there
-                    for each in state.parameters:
-                        each._grad = None
+                if state.optimizers:  # a first step creates their state and the gradients
+                    for parameter in state.parameters:
+                        parameter._grad = None
                     self.run(*[example.clone() for example in examples])
                     rewind()
-                gradients = {id(each._grad) for each in state.parameters if each._grad is not None}
+                gradients = {id(parameter._grad) for parameter in state.parameters if parameter._grad is not None}
                 program = trace(self.run, *inputs)
             if state.optimizers:
                 program.gradients = {}
@@ -179,17 +184,17 @@ class _Recording:
             return with_own_outputs(with_numbers(program, state, self.known))
 
     def names(self, program: Program) -> tuple[dict[Value, str], tuple[str, ...]]:
-        """(the names of the tensors that a program holds, those of them that are parameters).
+        """(names of a program's held tensors, the names among them that belong to parameters).
 
-        Tensors that no module and no optimizer names are constants, which have none.
+        Tensors that belong to no module and no optimizer are constants without a name.
         """
         known = self.known
         names = {value: known[id(tensor)] for value, tensor in program.held.items() if id(tensor) in known}
-        parameters = {known[id(each)]: None for each in self.state.parameters if id(each) in known}
+        parameters = {known[id(tensor)]: None for tensor in self.state.parameters if id(tensor) in known}
         return names, tuple(parameter for parameter in parameters if parameter in names.values())
 
 
-def _argument_names(mod: Any, args: tuple, kwargs: dict[str, Any]) -> list[str]:
+def argument_names(mod: Any, args: tuple, kwargs: dict[str, Any]) -> list[str]:
     """The names of positional arguments."""
     function = mod.forward if isinstance(mod, Module) else mod
     try:
@@ -200,29 +205,29 @@ def _argument_names(mod: Any, args: tuple, kwargs: dict[str, Any]) -> list[str]:
     return names[: len(args)] if len(names) >= len(args) else [f"args_{k}" for k in range(len(args))]
 
 
-def _input_names(mod: Any, arguments: list) -> tuple[str, ...]:
-    """A name for each input: of its argument where that is one tensor, with numbers where it has several."""
+def input_names_of(mod: Any, arguments: list) -> tuple[str, ...]:
+    """A name for each input: its argument's name, with a suffix if the argument contains several tensors."""
     args, kwargs = arguments
     function = mod.forward if isinstance(mod, Module) else mod
     try:
-        named = inspect.signature(function).bind(*args, **kwargs).arguments
+        arguments_by_name = inspect.signature(function).bind(*args, **kwargs).arguments
     except (TypeError, ValueError):
-        named = {f"input{k}": arg for k, arg in enumerate(args)} | kwargs
-    found: list[str] = []
+        arguments_by_name = {f"input{k}": arg for k, arg in enumerate(args)} | kwargs
+    input_names: list[str] = []
 
-    def note(name: str, each: Any) -> None:
-        if isinstance(each, Tensor):
-            found.append(name)
-        elif isinstance(each, (tuple, list)):
-            for k, part in enumerate(each):
+    def note(name: str, argument: Any) -> None:
+        if isinstance(argument, Tensor):
+            input_names.append(name)
+        elif isinstance(argument, (tuple, list)):
+            for k, part in enumerate(argument):
                 note(f"{name}_{k}", part)
-        elif isinstance(each, dict):
-            for key, part in each.items():
+        elif isinstance(argument, dict):
+            for key, part in argument.items():
                 note(key if name == "kwargs" else f"{name}_{key}", part)
 
-    for name, each in named.items():
-        note(name, each)
-    return tuple(found)
+    for name, argument in arguments_by_name.items():
+        note(name, argument)
+    return tuple(input_names)
 
 
 def _title(mod: Any) -> str:

@@ -1,4 +1,4 @@
-"""The command `export`: a captured program's file to native code."""
+"""The command `export`: compiles the file of a captured program to native code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Dim` and `dynamic_shapes`, with PyTorch's meaning: which sizes of the inputs may differ from call to call."""
+"""`Dim` and `dynamic_shapes`, as in PyTorch: which sizes of the inputs may vary between calls."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from ..core.tensor import Tensor
 
 
 class DimHint:
-    """`Dim.AUTO`, `Dim.DYNAMIC` or `Dim.STATIC`: how a dimension without a name of its own may vary.
+    """`Dim.AUTO`, `Dim.DYNAMIC` or `Dim.STATIC`: how a dimension without a name may vary.
 
-    Called, it gives a hint with a range: `Dim.DYNAMIC(min=1, max=8)`.
+    Call it to set a range: `Dim.DYNAMIC(min=1, max=8)`.
     """
 
     def __init__(self, kind: str, min: int | None = None, max: int | None = None) -> None:
@@ -27,10 +27,10 @@ class DimHint:
 
 
 class Dim:
-    """A dimension whose size may vary from `min` to `max` (None: without an end). Equal names are equal sizes.
+    """A dimension whose size may vary from `min` to `max` (None: unbounded). Equal names mean equal sizes.
 
-    `2 * batch`, `batch + 1` and `batch - 1` are dimensions that depend on it. Raises AssertionError, as PyTorch does,
-    for a name that is no identifier and for an empty range.
+    `2 * batch`, `batch + 1` and `batch - 1` are derived dimensions. Raises AssertionError, as PyTorch does, for a name
+    that is not an identifier and for an empty range.
     """
 
     AUTO, DYNAMIC, STATIC = DimHint("AUTO"), DimHint("DYNAMIC"), DimHint("STATIC")
@@ -90,20 +90,20 @@ def dims(names: str, *, min: int | None = None, max: int | None = None) -> tuple
 
 @dataclass
 class Extent:
-    """A dynamic dimension of an input: `factor * symbol + offset`, where the example has the given size.
+    """A dynamic dimension of an input: `factor * symbol + offset`.
 
-    `place`: what the argument is called in messages, `x.size()[0]`.
+    `label`: the dimension's name in messages, such as `x.size()[0]`.
     """
 
     symbol: Symbol
     factor: int
     offset: int
-    place: str
+    label: str
 
 
 @dataclass(eq=False)
 class Symbol:
-    """A size that may vary. `hint`: the kind of a dimension without a name, else ""."""
+    """A size that may vary. `hint`: the kind of an unnamed dimension, else ""."""
 
     name: str
     low: int
@@ -113,28 +113,28 @@ class Symbol:
 
 
 def read(shapes: Any, args: tuple, kwargs: Mapping[str, Any], names: Sequence[str]) -> list[dict[int, Extent]]:
-    """For each tensor among the arguments, its dynamic dimensions. `names`: those of the arguments.
+    """The dynamic dimensions of each tensor among the arguments. `names`: the arguments' names.
 
-    Raises RuntimeError, in PyTorch's words, for shapes that do not fit the arguments.
+    Raises RuntimeError, with PyTorch's messages, for shapes that do not fit the arguments.
     """
-    found = _Reading()
-    given = {**dict(zip(names, args)), **kwargs}
+    reading = _Reading()
+    arguments = {**dict(zip(names, args)), **kwargs}
     if isinstance(shapes, Mapping):
-        if set(shapes) != set(given):
+        if set(shapes) != set(arguments):
             raise RuntimeError(
                 "When `dynamic_shapes` is specified as a dict, its top-level keys must be the arg names "
-                f"{list(given)} of `inputs`, but here they are {list(shapes)}. Alternatively, you could also ignore "
-                "arg names entirely and specify `dynamic_shapes` as a list/tuple matching `inputs`."
+                f"{list(arguments)} of `inputs`, but here they are {list(shapes)}. Alternatively, you could also "
+                "ignore arg names entirely and specify `dynamic_shapes` as a list/tuple matching `inputs`."
             )
-        for name, each in given.items():
-            found.read(shapes[name], each, name, f"dynamic_shapes[{name!r}]")
+        for name, argument in arguments.items():
+            reading.read(shapes[name], argument, name, f"dynamic_shapes[{name!r}]")
     elif isinstance(shapes, (tuple, list)):
-        found.read(tuple(shapes), tuple(given.values()), tuple(given), "dynamic_shapes")
+        reading.read(tuple(shapes), tuple(arguments.values()), tuple(arguments), "dynamic_shapes")
     else:
         raise RuntimeError(
             f"Expecting `dynamic_shapes` to be a dict of argument names, a list or a tuple, got {shapes!r}"
         )
-    return found.tensors
+    return reading.tensors
 
 
 class _Reading:
@@ -143,28 +143,30 @@ class _Reading:
         self.symbols: dict[str, Symbol] = {}
         self.dims: dict[str, Dim] = {}
 
-    def read(self, shapes: Any, given: Any, name: Any, where: str) -> None:
+    def read(self, shapes: Any, argument: Any, name: Any, where: str) -> None:
         """Read the shapes of one argument, which may be a structure of tensors."""
-        if isinstance(given, Tensor):
-            self.tensors.append(self._of_tensor(shapes, given, name, where))
-        elif isinstance(given, (tuple, list)):
-            self._check_form(shapes, (tuple, list), given, where)
-            for k, each in enumerate(given):
+        if isinstance(argument, Tensor):
+            self.tensors.append(self._of_tensor(shapes, argument, name, where))
+        elif isinstance(argument, (tuple, list)):
+            self._check_form(shapes, (tuple, list), argument, where)
+            for k, part in enumerate(argument):
                 inner = name[k] if isinstance(name, tuple) else f"{name}[{k}]"
-                self.read(None if shapes is None else shapes[k], each, inner, f"{where}[{k}]")
-        elif isinstance(given, dict):
-            self._check_form(shapes, Mapping, given, where)
-            for key, each in given.items():
-                self.read(None if shapes is None else shapes[key], each, f"{name}[{key!r}]", f"{where}[{key!r}]")
+                self.read(None if shapes is None else shapes[k], part, inner, f"{where}[{k}]")
+        elif isinstance(argument, dict):
+            self._check_form(shapes, Mapping, argument, where)
+            for key, part in argument.items():
+                self.read(None if shapes is None else shapes[key], part, f"{name}[{key!r}]", f"{where}[{key!r}]")
         elif shapes is not None:
             raise RuntimeError(
-                f"Cannot associate shape {shapes!r} at `{where}` to non-tensor {given!r} (expected None)"
+                f"Cannot associate shape {shapes!r} at `{where}` to non-tensor {argument!r} (expected None)"
             )
 
-    def _check_form(self, shapes: Any, kind: Any, given: Any, where: str) -> None:
-        if shapes is None or (isinstance(shapes, kind) and len(shapes) == len(given)):
+    def _check_form(self, shapes: Any, kind: Any, argument: Any, where: str) -> None:
+        if shapes is None or (isinstance(shapes, kind) and len(shapes) == len(argument)):
             return
-        counts = f"{len(given)} elements, but `{where}` has {len(shapes) if isinstance(shapes, kind) else repr(shapes)}"
+        counts = (
+            f"{len(argument)} elements, but `{where}` has {len(shapes) if isinstance(shapes, kind) else repr(shapes)}"
+        )
         raise RuntimeError(
             f"Detected mismatch between the structure of `inputs` and `dynamic_shapes`: `inputs` has {counts}"
         )
@@ -185,57 +187,55 @@ class _Reading:
                 "dimensions, or a dict mapping indices to dimensions, where each dimension is an int, a Dim, Dim.AUTO, "
                 "Dim.STATIC, or Dim.DYNAMIC)"
             )
-        found = {}
-        for index, each in shapes.items():
+        by_dimension = {}
+        for index, dim in shapes.items():
             if type(index) is not int or not -tensor.ndim <= index < tensor.ndim:
                 raise IndexError(f"{where}: there is no dimension {index!r} in a tensor of shape {tuple(tensor.shape)}")
             index %= tensor.ndim
-            extent = self._extent(each, tensor.shape[index], f"{name}.size()[{index}]", index, shapes, where)
-            found |= {} if extent is None else {index: extent}
-        return found
+            extent = self._extent(dim, tensor.shape[index], f"{name}.size()[{index}]", index, shapes, where)
+            by_dimension |= {} if extent is None else {index: extent}
+        return by_dimension
 
-    def _extent(self, each: Any, size: int, place: str, index: int, shapes: Any, where: str) -> Extent | None:
-        if each is None or (isinstance(each, DimHint) and each.kind == "STATIC"):
+    def _extent(self, dim: Any, size: int, label: str, index: int, shapes: Any, where: str) -> Extent | None:
+        if dim is None or (isinstance(dim, DimHint) and dim.kind == "STATIC"):
             return None
-        if type(each) is int:
-            if each != size:
-                raise RuntimeError(
-                    f"Static shape constraint of {each} does not match input size of {size}, for {place}"
-                )
+        if type(dim) is int:
+            if dim != size:
+                raise RuntimeError(f"Static shape constraint of {dim} does not match input size of {size}, for {label}")
             return None
-        if isinstance(each, DimHint):
+        if isinstance(dim, DimHint):
             name = f"size{len(self.symbols)}"
-            made = self.symbols[name] = Symbol(name, each.min or 0, each.max, size, each.kind)
-            return Extent(made, 1, 0, place)
-        if isinstance(each, Dim):
-            each = DerivedDim(each, 1, 0)
-        if not isinstance(each, DerivedDim):
+            symbol = self.symbols[name] = Symbol(name, dim.min or 0, dim.max, size, dim.kind)
+            return Extent(symbol, 1, 0, label)
+        if isinstance(dim, Dim):
+            dim = DerivedDim(dim, 1, 0)
+        if not isinstance(dim, DerivedDim):
             raise RuntimeError(
                 f"Unexpected dimension mapped to index {index} in input tensor shape {shapes} specified at `{where}` "
-                f"(expected None, an int, a Dim, Dim.AUTO, Dim.STATIC, or Dim.DYNAMIC,  but got {each!r} instead)"
+                f"(expected None, an int, a Dim, Dim.AUTO, Dim.STATIC, or Dim.DYNAMIC,  but got {dim!r} instead)"
             )
-        return self._derived(each, size, place)
+        return self._derived(dim, size, label)
 
-    def _derived(self, each: DerivedDim, size: int, place: str) -> Extent:
-        root = each.root
+    def _derived(self, dim: DerivedDim, size: int, label: str) -> Extent:
+        root = dim.root
         known = self.dims.setdefault(root.name, root)
         if (known.min, known.max) != (root.min, root.max):
             raise RuntimeError(f"Found different definitions {known!r} and {root!r} for the same symbolic dimension")
-        of_root, rest = divmod(size - each.offset, each.factor)
-        if rest or of_root < 0:
+        root_size, rest = divmod(size - dim.offset, dim.factor)
+        if rest or root_size < 0:
             raise RuntimeError(
-                f"Expected {place} = {size} to be of the form {each.factor}*{root.name} + {each.offset}, for an "
+                f"Expected {label} = {size} to be of the form {dim.factor}*{root.name} + {dim.offset}, for an "
                 f"integer {root.name}"
             )
-        if of_root < root.min or (root.max is not None and of_root > root.max):
+        if root_size < root.min or (root.max is not None and root_size > root.max):
             raise RuntimeError(
-                f"Constraints violated ({root.name})! {of_root} not in range "
-                f"[{root.min}, {'inf' if root.max is None else root.max}], for {place}"
+                f"Constraints violated ({root.name})! {root_size} not in range "
+                f"[{root.min}, {'inf' if root.max is None else root.max}], for {label}"
             )
-        symbol = self.symbols.setdefault(root.name, Symbol(root.name, root.min, root.max, of_root))
-        if symbol.size != of_root:
+        symbol = self.symbols.setdefault(root.name, Symbol(root.name, root.min, root.max, root_size))
+        if symbol.size != root_size:
             raise RuntimeError(
-                f"Constraints violated ({root.name})! The sizes of {root.name} must be equal, but {place} gives "
-                f"{of_root} and another dimension {symbol.size}"
+                f"Constraints violated ({root.name})! The sizes of {root.name} must be equal, but {label} gives "
+                f"{root_size} and another dimension {symbol.size}"
             )
-        return Extent(symbol, each.factor, each.offset, place)
+        return Extent(symbol, dim.factor, dim.offset, label)

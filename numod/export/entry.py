@@ -1,8 +1,7 @@
-"""The functions that C calls, in LLVM's language: they check the arguments, and call the kernel with addresses.
+"""The functions that C calls, as LLVM IR: they check the arguments and call the kernel with addresses.
 
-Also the constants of the object file.
-
-Each function and each constant has a section of its own, so that a linker can leave out what a program does not call.
+Also the constants of the object file. Each function and each constant has its own section, so that a linker can drop
+those that a program does not use.
 """
 
 from __future__ import annotations
@@ -21,53 +20,51 @@ _TOLERANCE = {
     "complex64": 1e-3,
     "float64": 1e-8,
     "complex128": 1e-8,
-}  # of the self-test, relative to the largest value
-_HALF_STEPS = 64  # by how many steps float16 and bfloat16 may differ in the self-test
+}  # tolerance of the self-test, relative to the largest value
+_HALF_STEPS = 64  # units in the last place by which float16 and bfloat16 may differ in the self-test
 
 
 @dataclass(frozen=True)
 class Data:
-    """What the object file holds besides code: the block of weights if it is embedded, and a sample with its results
-    for the self-test.
-    """
+    """Data of the object file: the embedded block of weights, if any, and a sample for the self-test."""
 
     weights: bytes
     table: tuple[int, ...]
     inputs: tuple[bytes, ...]
     outputs: tuple[bytes, ...]
-    scales: tuple[float, ...]  # of each output of floats, its largest absolute value
+    scales: tuple[float, ...]  # the largest absolute value of each floating-point output
     abi: int
     header: bytes = b""  # of the state's safetensors file
 
 
 def _block(data: bytes) -> tuple[str, int]:
-    """(bytes as LLVM writes them, their alignment)."""
-    escaped = "".join(f"\\{each:02x}" for each in data or b"\0")
+    """(an LLVM byte-string literal, its alignment)."""
+    escaped = "".join(f"\\{byte:02x}" for byte in data or b"\0")
     return f'[{len(data) or 1} x i8] c"{escaped}"', 64 if len(data) >= 512 else ALIGNMENT
 
 
 def declared_once(texts: Sequence[str]) -> str:
-    """Texts as one, without declarations of what is declared before, or defined."""
+    """The texts joined, without repeated declarations and declarations of functions that are defined."""
     text = "\n".join(texts)
     defined = {
         *re.findall(r"^define .*?(@[\w.]+)\(", text, re.M),
         *re.findall(r"^(@[\w.]+) = (?!external)", text, re.M),
     }
-    kept, seen = [], set()
+    lines, seen = [], set()
     for line in text.split("\n"):
         if line.startswith("declare ") or " = external" in line:
             name = re.search(r"@[\w.]+", line)[0]
             if name in defined or name in seen:
                 continue
             seen.add(name)
-        kept.append(line)
-    return "\n".join(kept)
+        lines.append(line)
+    return "\n".join(lines)
 
 
 class Entry:
     """Writes the functions of an interface for a machine. `arena`: bytes of local memory that the kernel needs.
 
-    `kernel`: the name of its function; `entry`: that of the entry point, where there are several.
+    `kernel`: the kernel's function name; `entry`: the entry point's name, if there are several.
     """
 
     def __init__(
@@ -95,17 +92,19 @@ class Entry:
 
     @property
     def exported(self) -> list[str]:
-        """The names that are visible outside."""
+        """The exported symbols."""
         mark = ["_fltused"] if "windows" in self.machine.triple else []  # MSVC's mark of code with floats
-        return [*(f"{self.name}_{each}" for each in self.interface.functions), *mark]
+        return [*(f"{self.name}_{function}" for function in self.interface.functions), *mark]
 
     def text(self) -> str:
         """The module."""
-        return "\n".join([self._constants(), *(getattr(self, f"_{each}")() for each in self.interface.functions)])
+        return "\n".join(
+            [self._constants(), *(getattr(self, f"_{function}")() for function in self.interface.functions)]
+        )
 
     @property
     def declaration(self) -> str:
-        """That of the kernel."""
+        """The kernel's declaration."""
         kinds = ", ".join(["ptr", "ptr", *["i64"] * (2 + len(self.sizes) + len(self.ports))])
         return f"declare i32 @{self.kernel}({kinds})\n"
 
@@ -128,7 +127,7 @@ class Entry:
 
     def table(self) -> str:
         """The constant array that the kernel reads. It is visible until the modules are linked."""
-        numbers = ", ".join(f"i64 {each}" for each in self.data.table)
+        numbers = ", ".join(f"i64 {number}" for number in self.data.table)
         return self._array(CONSTANTS, f"[{len(self.data.table)} x i64] [{numbers}]", 8, "") if numbers else ""
 
     def _bytes(self, name: str, data: bytes) -> str:
@@ -147,24 +146,24 @@ class Entry:
     def _run(self) -> str:
         """net_run: NULL for weights means the embedded ones."""
         embedded, size = self.interface.embedded, self.size
-        pointers = [name for name, each in self.ports if each.count]
+        pointers = [name for name, port in self.ports if port.count]
         needed = [
             *pointers,
             *(["arena"] if self.arena != Arena(0) else []),
             *([] if not self.interface.weights or (embedded and not self.interface.stateful) else ["weights"]),
         ]
         lines = ["  %null0 = or i1 false, false"]
-        for k, each in enumerate(needed):
-            lines += [f"  %is_null{k} = icmp eq ptr %{each}, null", f"  %null{k + 1} = or i1 %null{k}, %is_null{k}"]
+        for k, pointer in enumerate(needed):
+            lines += [f"  %is_null{k} = icmp eq ptr %{pointer}, null", f"  %null{k + 1} = or i1 %null{k}, %is_null{k}"]
         lines += [f"  br i1 %null{len(needed)}, label %bad, label %there", "there:", f"  %odd0 = or {size} 0, 0"]
         alignments = {"arena": ALIGNMENT, "weights": ALIGNMENT} | {
-            name: min(each.itemsize, ALIGNMENT) for name, each in self.ports
+            name: min(port.itemsize, ALIGNMENT) for name, port in self.ports
         }
-        checked = [each for each in ("arena", "weights", *pointers) if alignments[each] > 1]
-        for k, each in enumerate(checked):
+        checked = [pointer for pointer in ("arena", "weights", *pointers) if alignments[pointer] > 1]
+        for k, pointer in enumerate(checked):
             lines += [
-                f"  %number{k} = ptrtoint ptr %{each} to {size}",
-                f"  %rest{k} = and {size} %number{k}, {alignments[each] - 1}",
+                f"  %number{k} = ptrtoint ptr %{pointer} to {size}",
+                f"  %rest{k} = and {size} %number{k}, {alignments[pointer] - 1}",
                 f"  %odd{k + 1} = or {size} %odd{k}, %rest{k}",
             ]
         last, out_of_range = ("fitting", f", [ {BATCH}, %aligned ]") if self.sizes else ("aligned", "")
@@ -187,7 +186,7 @@ class Entry:
         return self.declaration + self._define("run", "i32", arguments, "\n".join(lines))
 
     def _ranges(self) -> list[str]:
-        """Lines that check the sizes, and begin the block `fitting`."""
+        """Instructions that check the sizes and begin the block `fitting`."""
         if not self.sizes:
             return []
         lines = ["  %beyond0 = or i1 false, false"]
@@ -200,7 +199,7 @@ class Entry:
         return [*lines, f"  br i1 %beyond{len(self.sizes)}, label %bad, label %fitting", "fitting:"]
 
     def _needed(self) -> list[str]:
-        """Lines that compute the bytes of arena for the first size."""
+        """Instructions that compute the bytes of arena for the first size."""
         size, fixed = self.size, self.arena.fixed
         if not self.arena.unit:
             return [f"  %needed = add {size} {fixed}, 0"]
@@ -212,7 +211,7 @@ class Entry:
         ]
 
     def _call(self) -> list[str]:
-        """The call of the kernel, whose arguments are addresses of 64 bits."""
+        """The call of the kernel. Its arguments are 64-bit addresses."""
         alignment = self.machine.alignment
         weights = "%weights"
         lines = []
@@ -232,7 +231,7 @@ class Entry:
             "  %exception = alloca ptr",
             "  store i64 0, ptr %result",
         ]
-        given = ", ".join(
+        arguments = ", ".join(
             [
                 "ptr %result",
                 "ptr %exception",
@@ -242,7 +241,7 @@ class Entry:
                 *(f"i64 %{name}_at" for name, _ in self.ports),
             ]
         )
-        lines.append(f"  %status = call i32 @{self.kernel}({given})")
+        lines.append(f"  %status = call i32 @{self.kernel}({arguments})")
         if not self.interface.checks:
             return [*lines, f"  ret i32 {0}"]
         return [
@@ -256,9 +255,7 @@ class Entry:
         ]
 
     def _error(self) -> str:
-        """net_error: texts lie one after the other, so no table of pointers has to be filled in when the library is
-        loaded.
-        """
+        """net_error: messages lie one after the other, so that loading the library needs no relocated pointers."""
         messages = self.interface.messages()
         blob, places = b"", {}
         for code, text in [*messages.items(), (-1, UNKNOWN)]:
@@ -278,7 +275,7 @@ class Entry:
         return self._bytes("messages", blob) + "\n" + self._define("error", "ptr", ["i32 %code"], "\n".join(lines))
 
     def _arena_bytes(self) -> str:
-        """net_arena_bytes: a batch out of range is taken as the nearest one in it."""
+        """net_arena_bytes: a batch size out of range is clamped."""
         lines, arguments = [], ["i64 %batch"]
         if self.sizes:
             low, high = self.interface.sizes[0].low, self.interface.sizes[0].high
@@ -299,7 +296,7 @@ class Entry:
         return self._define("check", "i32", ["i32 %abi"], body)
 
     def _selftest(self) -> str:
-        """net_selftest: results go behind the arena."""
+        """net_selftest: results are written behind the arena."""
         size, embedded = self.size, self.interface.embedded
         lines = [
             "  %none = icmp eq ptr %arena, null",
@@ -310,27 +307,27 @@ class Entry:
         ]
         lines += [f"  %small = icmp ult {size} %arena_bytes, {self.sample_arena + self.interface.sample_bytes}"]
         lines += ["  br i1 %small, label %less, label %enough", "less:", f"  ret i32 {SMALL}", "enough:"]
-        place = self.sample_arena
+        offset = self.sample_arena
         for k, output in enumerate(self.interface.outputs):
-            lines.append(f"  %output{k} = getelementptr i8, ptr %arena, {size} {place}")
-            place += aligned(output.nbytes)
+            lines.append(f"  %output{k} = getelementptr i8, ptr %arena, {size} {offset}")
+            offset += aligned(output.nbytes)
         samples = []
-        for k, each in enumerate(self.interface.inputs):
+        for k, port in enumerate(self.interface.inputs):
             samples.append(f"@numod_{self.samples}input{k}")
-            if each.written:
-                lines += self._copied(f"input{k}", place, samples[-1], each.nbytes)
+            if port.written:
+                lines += self._copied(f"input{k}", offset, samples[-1], port.nbytes)
                 samples[-1] = f"%input{k}"
-                place += aligned(each.nbytes)
+                offset += aligned(port.nbytes)
         weights = "null" if embedded else "%weights"
         if self.interface.stateful:
             block = "@numod_weights" if embedded else "%weights"
-            lines += self._copied("state", place, block, self.interface.weights_bytes)
+            lines += self._copied("state", offset, block, self.interface.weights_bytes)
             weights = "%state"
-        given = [f"ptr {weights}", "ptr %arena", f"{size} {self.sample_arena}"]
-        given += [f"i64 {each.size}" for each in self.interface.sizes]
-        given += [f"ptr {sample}" for sample in samples]
-        given += [f"ptr %output{k}" for k in range(len(self.interface.outputs))]
-        lines += [f"  %code = call i32 @{self.name}_run({', '.join(given)})", "  %good = icmp eq i32 %code, 0"]
+        run_arguments = [f"ptr {weights}", "ptr %arena", f"{size} {self.sample_arena}"]
+        run_arguments += [f"i64 {dynamic_size.size}" for dynamic_size in self.interface.sizes]
+        run_arguments += [f"ptr {sample}" for sample in samples]
+        run_arguments += [f"ptr %output{k}" for k in range(len(self.interface.outputs))]
+        lines += [f"  %code = call i32 @{self.name}_run({', '.join(run_arguments)})", "  %good = icmp eq i32 %code, 0"]
         lines += [
             "  br i1 %good, label %compare0, label %failed",
             "failed:",
@@ -338,8 +335,8 @@ class Entry:
             "other:",
             f"  ret i32 {SELFTEST}",
         ]
-        for k, each in enumerate(self.interface.outputs):
-            lines += self._compare(k, each, self.data.scales[k])
+        for k, port in enumerate(self.interface.outputs):
+            lines += self._compare(k, port, self.data.scales[k])
         lines += [f"compare{len(self.interface.outputs)}:", "  ret i32 0"]
         arguments = (
             ["ptr %arena", f"{size} %arena_bytes"]
@@ -350,10 +347,10 @@ class Entry:
         declared += "declare float @llvm.fabs.f32(float)\ndeclare double @llvm.fabs.f64(double)\n"
         return declared + self._define("selftest", "i32", arguments, "\n".join(lines))
 
-    def _copied(self, name: str, place: int, source: str, count: int) -> list[str]:
-        """Lines that copy bytes to a place behind the arena."""
+    def _copied(self, name: str, offset: int, source: str, count: int) -> list[str]:
+        """Instructions that copy bytes to an offset behind the arena."""
         return [
-            f"  %{name} = getelementptr i8, ptr %arena, {self.size} {place}",
+            f"  %{name} = getelementptr i8, ptr %arena, {self.size} {offset}",
             f"  call void @llvm.memcpy.p0.p0.{self.size}(ptr %{name}, ptr {source}, {self.size} {count}, i1 false)",
         ]
 
@@ -372,7 +369,7 @@ class Entry:
         return self._define("state_init", "i32", ["ptr %state"], "\n".join(lines))
 
     def _state_header(self) -> str:
-        """net_state_header: what stands before the state in a safetensors file."""
+        """net_state_header: the header of the state's safetensors file."""
         lines = ["  %none = icmp eq ptr %bytes, null", "  br i1 %none, label %done, label %there", "there:"]
         lines += [f"  store {self.size} {len(self.data.header)}, ptr %bytes", "  br label %done", "done:"]
         lines.append("  ret ptr @numod_state_header")
@@ -380,7 +377,7 @@ class Entry:
         return header + "\n" + self._define("state_header", "ptr", ["ptr %bytes"], "\n".join(lines))
 
     def _compare(self, k: int, port: Port, scale: float) -> list[str]:
-        """Blocks that compare output k with the sample's; they end at `compare{k + 1}`, or at `other`."""
+        """Basic blocks that compare output k with the sample's; they continue at `compare{k + 1}` or `other`."""
         kind = {"float": "float", "double": "double"}.get(port.c_type, f"i{8 * port.itemsize}")
         after, inexact = f"compare{k + 1}", port.dtype.startswith(("float", "bfloat", "complex"))
         if not port.count:
@@ -399,8 +396,8 @@ class Entry:
         ]  # fmt: skip
 
     def _close(self, k: int, kind: str, port: Port, scale: float) -> list[str]:
-        """Whether two floats are close, or both NaN, or the same infinity."""
-        if kind.startswith("i"):  # halves, by their bits
+        """Instructions for: two floats are close, both NaN, or the same infinity."""
+        if kind.startswith("i"):  # 16-bit floats are compared by their bits
             return [
                 f"  %apart{k} = sub {kind} %got{k}, %want{k}", f"  %up{k} = add {kind} %apart{k}, {_HALF_STEPS}",
                 f"  %close{k} = icmp ule {kind} %up{k}, {2 * _HALF_STEPS}",

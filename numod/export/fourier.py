@@ -1,7 +1,7 @@
-"""Fourier transforms as products, for native code: NumPy, which does them in Python, cannot be exported.
+"""Fourier transforms as matrix products, for native code: NumPy's transforms, used in Python, cannot be exported.
 
-A transform of n = a b elements is transforms of a, factors, and transforms of b (Cooley and Tukey, 1965); one of a
-prime number of elements is a product with the matrix of roots of unity.
+A transform of n = a b elements is computed by transforms of size a, twiddle factors, and transforms of size b (Cooley
+and Tukey, 1965); a transform of prime size is a product with the DFT matrix.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from ..serialization.program import described
 from .program import ExportedProgram
 from .sizes import Dynamic, Template
 
-_LARGEST = 512  # elements of a transform that is one product
+_LARGEST = 512  # largest size of a transform computed as one product
 
 
 def prepared(exported: ExportedProgram) -> ExportedProgram:
-    """The exported program with products, also for all sizes of its dynamic dimensions."""
+    """The exported program with its Fourier transforms replaced by products, for all sizes of dynamic dimensions."""
     program = with_products(exported.program)
     if program is exported.program:
         return exported
@@ -45,7 +45,7 @@ def prepared(exported: ExportedProgram) -> ExportedProgram:
 
 
 def with_products(program: Program) -> Program:
-    """The program with products instead of Fourier transforms, but for lengths with a large prime factor."""
+    """The program with products instead of Fourier transforms, except for lengths with a large prime factor."""
     if not any(_replaced(program, step) for step in program.steps):
         return program
     result = copied(program, [])
@@ -57,17 +57,21 @@ def with_products(program: Program) -> Program:
             continue
         layout = program.layouts[step.inputs[0]]
         example = empty((layout.extent,), dtype=layout.dtype).as_strided(layout.shape, layout.strides)
-        _transformed(example, step.op, *step.attributes)  # makes the roots, which nothing may make in a recording
+        _transformed(
+            example, step.op, *step.attributes
+        )  # fills the cache of _roots, since a recording must not create them
         part = trace(lambda x, step=step: _transformed(x, step.op, *step.attributes), example)
         names = {part.inputs[0]: step.inputs[0], part.outputs: step.results[0]}
         for value in part.layouts:
             if value not in names:
                 names[value], number = Value(number), number + 1
                 result.layouts[names[value]] = part.layouts[value]
-        result.held |= {names[value]: held for value, held in part.held.items()}
+        result.held |= {names[inner_value]: tensor for inner_value, tensor in part.held.items()}
         for inner in part.steps:
-            inputs = tuple([names[each] if isinstance(each, Value) else each for each in inner.inputs])
-            results = tuple([names[each] for each in inner.results])
+            inputs = tuple(
+                [names[old_value] if isinstance(old_value, Value) else old_value for old_value in inner.inputs]
+            )
+            results = tuple([names[old_value] for old_value in inner.results])
             result.steps.append(Step(inner.op, inputs, inner.attributes, results, inner.in_place, step.location))
     return result
 
@@ -81,7 +85,7 @@ def _replaced(program: Program, step: object) -> bool:
 
 
 def _transformed(x: Tensor, op: Transform, dims: tuple, norm: str, *rest: int) -> Tensor:
-    """What the op computes, as a dense tensor."""
+    """The op's result, as a dense tensor."""
     inverse = bool(rest[0]) if op is complex_transform else op is from_half
     scale = 1.0
     if op is half_spectrum:
@@ -114,14 +118,14 @@ def _along_last(x: Tensor, inverse: bool) -> Tensor:
 
 @cache
 def _roots(n: int, rows: int, columns: int, inverse: bool, dtype: dtypes.dtype) -> Tensor:
-    """exp(-+2 pi i j k / n). One tensor, however often it is asked for."""
+    """exp(-+2 pi i j k / n). Cached, so that all transforms share one tensor."""
     turns = np.outer(np.arange(rows), np.arange(columns)) % n / n
     roots = np.exp((2j if inverse else -2j) * np.pi * turns)
     return tensor(roots.astype(dtype.name), dtype=dtype)
 
 
 def _first_factor(n: int) -> int:
-    """n, if one product is best, or the factor of it that is nearest to its root."""
+    """n, if one product is best, else the factor of n closest to its square root."""
     if n <= 16:
         return n
     return next((k for k in range(isqrt(n), 1, -1) if n % k == 0), n)

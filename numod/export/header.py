@@ -1,4 +1,4 @@
-"""The files beside the objects: the C header, an example, a README."""
+"""The files written beside the objects: the C header, an example, a README."""
 
 from __future__ import annotations
 
@@ -75,13 +75,13 @@ def _part(library: Interface, interface: Interface, arena: int, sample_arena: in
     parameters += "".join(
         f", {'' if array.written else 'const '}{array.c_type} *{array.name}" for array in interface.inputs
     ) + "".join(f", {array.c_type} *{array.name}" for array in interface.outputs)
-    given = "" if interface.embedded else f"const void *{block}, "
+    weights_parameter = "" if interface.embedded else f"const void *{block}, "
     return f"""\
 /* working memory of a call, aligned to {ALIGNMENT} bytes; its contents need not be kept */
 #define {upper}_ARENA_BYTES    {max(arena, ALIGNMENT)}
 #define {upper}_SELFTEST_BYTES {selftest_arena}  /* arena of {name}_selftest */
-{"".join(_range(upper, each) for each in interface.sizes)}\
-{"".join(_size(interface, each) for each in (*interface.inputs, *interface.outputs))}
+{"".join(_range(upper, size) for size in interface.sizes)}\
+{"".join(_size(interface, port) for port in (*interface.inputs, *interface.outputs))}
 /* Run the network once. Returns {library.name.upper()}_OK or a code.
    {block}: {weights}.
 {arrays}   Arrays are row-major, without gaps; they may not overlap. */
@@ -91,13 +91,13 @@ int {name}_run({const}void *{block}, void *arena, size_t arena_bytes{parameters}
 size_t {name}_arena_bytes(int64_t {interface.sizes[0].name if interface.sizes else "batch"});
 
 /* Run an embedded sample and compare with the results recorded at export. */
-int {name}_selftest({given}void *arena, size_t arena_bytes);
+int {name}_selftest({weights_parameter}void *arena, size_t arena_bytes);
 
 """
 
 
 def _weights(library: Interface) -> tuple[str, str, str]:
-    """(the name of the block of weights, its qualifier, what it is)."""
+    """(the parameter name of the block of weights, its qualifier, its description)."""
     name, upper = library.name, library.name.upper()
     if not library.stateful:
         other = f"the data of {name}.safetensors, {upper}_WEIGHTS_BYTES"
@@ -108,7 +108,7 @@ def _weights(library: Interface) -> tuple[str, str, str]:
 
 
 def _places(interface: Interface) -> str:
-    """The places of tensors in a state."""
+    """Macros for the offsets of tensors in the state."""
     if not interface.stateful:
         return ""
     upper = interface.name.upper()
@@ -141,7 +141,7 @@ const void *{name}_state_header(size_t *bytes);
 
 
 def _in_comment(text: str) -> str:
-    """A text that may come from a file, so that it does not end the comment."""
+    """Text that may come from a file, escaped so that it does not end a C comment."""
     return text.replace("*/", "* /")
 
 
@@ -162,11 +162,11 @@ def _what(interface: Interface) -> str:
 
 
 def _size(interface: Interface, port: Port) -> str:
-    """How many elements of the C type a port has: a macro of the sizes where it has dynamic dimensions."""
+    """A macro for the number of C elements of a port; it takes the sizes if the port has dynamic dimensions."""
     name = f"{interface.name.upper()}_{port.name.upper()}_COUNT"
     if not _is_dynamic(port):
         return f"#define {name} {port.c_count}\n"
-    factors = [f"({each})" if " " in each else each for each in _dims(port, _in_macro(interface)) if each != "1"]
+    factors = [f"({dim})" if " " in dim else dim for dim in _dims(port, _in_macro(interface)) if dim != "1"]
     factors += ["2"] if port.c_count != port.count else []
     return f"#define {name}({_names(interface)}) ({' * '.join(factors)})\n"
 
@@ -184,7 +184,7 @@ def _in_macro(interface: Interface) -> list[str]:
 
 
 def _dims(port: Port, names: Sequence[str]) -> list[str]:
-    """The sizes of a port as expressions of its dynamic dimensions."""
+    """A port's shape as C expressions of the dynamic dimensions."""
     if not port.dims:
         return [*map(str, port.shape)]
     return [polynomial.text(terms, names) for terms in port.dims]
@@ -197,7 +197,7 @@ def _described(interface: Interface, port: Port) -> str:
 
 
 def _most(interface: Interface, port: Port) -> str:
-    """The largest number of elements of a port, in C."""
+    """A C expression for the largest number of elements of a port."""
     upper = interface.name.upper()
     name = f"{upper}_{port.name.upper()}_COUNT"
     most = ", ".join(f"{upper}_{size.name.upper()}_MAX" for size in interface.sizes)
@@ -259,41 +259,41 @@ def _arena(library: Interface, part: Interface) -> str:
 
 
 def _example_call(library: Interface, part: Interface, weights: str) -> str:
-    """The statements of an example that test and call an entry point."""
+    """The example's statements that test and call an entry point."""
     name, arena = part.name, _arena(library, part)
     ports = [*part.inputs, *part.outputs]
-    given = "".join(f", {name.upper()}_{size.name.upper()}_MAX" for size in part.sizes)
-    given += "".join(f", {_variable(library, part, port)}" for port in ports)
-    shown = part.outputs[0] if part.outputs else None
-    show = (
+    arguments = "".join(f", {name.upper()}_{size.name.upper()}_MAX" for size in part.sizes)
+    arguments += "".join(f", {_variable(library, part, port)}" for port in ports)
+    printed = part.outputs[0] if part.outputs else None
+    print_statement = (
         ""
-        if shown is None
+        if printed is None
         else f"""\
-    for (size_t k = 0; k < {_most(part, shown)} && k < 10; k++)
-        printf("{shown.name}[%zu] = %g\\n", k, (double){_variable(library, part, shown)}[k]);
+    for (size_t k = 0; k < {_most(part, printed)} && k < 10; k++)
+        printf("{printed.name}[%zu] = %g\\n", k, (double){_variable(library, part, printed)}[k]);
 """
     )
     test = arena if library.embedded else f"weights, {arena}"
     return f"""\
     code = {name}_selftest({test}, sizeof {arena});
     if (code == {library.name.upper()}_OK)
-        code = {name}_run({weights}, {arena}, sizeof {arena}{given});
+        code = {name}_run({weights}, {arena}, sizeof {arena}{arguments});
     if (code != {library.name.upper()}_OK) {{
         fprintf(stderr, "{name}: %s\\n", {library.name}_error(code));
         return 1;
     }}
-{show}"""
+{print_statement}"""
 
 
 def readme(library: Interface, parts: Sequence[Interface], targets: Sequence[str], arena: int) -> str:
     """README."""
     name = library.name
-    kept = "embedded in the code" if library.embedded else f"in {name}.safetensors"
+    weights_place = "embedded in the code" if library.embedded else f"in {name}.safetensors"
     functions = ", ".join(f"{part.name}_run, {part.name}_selftest, {part.name}_arena_bytes" for part in parts)
     call = ".run(x)" if parts[0].name == name else f".{parts[0].name.removeprefix(name + '_')}(x)"
     return f"""\
 {name}: a network exported by numod for {", ".join(targets)}.
-It needs {arena} bytes of working memory and {library.weights_bytes} bytes of weights, {kept}.
+It needs {arena} bytes of working memory and {library.weights_bytes} bytes of weights, {weights_place}.
 
 {name}.h        the functions: {functions}, {name}_error, {name}_check
 {name}-TARGET.* an object file for each target, and a shared library where a linker was at hand

@@ -1,7 +1,4 @@
-"""The C interface of an exported program: what `net_run` takes and gives, its codes, and the block of weights.
-
-The same for every target.
-"""
+"""The C interface of an exported program, equal for all targets: arguments of `net_run`, error codes, the weights."""
 
 from __future__ import annotations
 
@@ -11,9 +8,9 @@ from math import prod
 
 from .polynomial import Terms
 
-STREAM = "generator"  # the entry of the state with seed and offset of random numbers
+STREAM = "generator"  # the state's tensor with the seed and offset of random numbers
 VERSION = 1  # of the interface and of the files beside it
-ALIGNMENT = 8  # bytes to which an arena and a block of weights must be aligned; code aligns what lies in them
+ALIGNMENT = 8  # of an arena and a block of weights in bytes; the code aligns the buffers within them
 OK, NULL, MISALIGNED, SMALL, BATCH, ABI, SELFTEST, CHECK = *range(7), 16
 CODES = {
     "OK": (OK, "no error"),
@@ -27,11 +24,14 @@ CODES = {
     "ERROR_ABI": (ABI, "the header belongs to another version of this library"),
     "ERROR_SELFTEST": (
         SELFTEST,
-        "the self-test found other results than those recorded: the library does not fit this processor",
+        "the self-test's results differ from the recorded ones: the library does not fit this processor",
     ),
 }
 UNKNOWN = "unknown code"
-NETWORK, LIBRARY = ("run", "arena_bytes", "selftest"), ("error", "check")  # functions of an entry point, and of all
+NETWORK, LIBRARY = (
+    ("run", "arena_bytes", "selftest"),
+    ("error", "check"),
+)  # functions of each entry point, and of the library
 STATE_FUNCTIONS = ("state_init", "state_header")
 _C_TYPES = {
     "float32": "float", "float64": "double", "int8": "int8_t", "int16": "int16_t", "int32": "int32_t",
@@ -44,7 +44,7 @@ _C_TYPES = {
 class Port:
     """An input or output.
 
-    `storage` is NumPy's name of its elements in memory: bool is uint8, float16 and bfloat16 are uint16.
+    `storage` is the NumPy dtype of its elements in memory: uint8 for bool, uint16 for float16 and bfloat16.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Port:
     storage: str
     itemsize: int
     written: bool = False  # whether a run writes to this input
-    dims: tuple[Terms, ...] = ()  # of one with dynamic dimensions, its sizes as polynomials of them
+    dims: tuple[Terms, ...] = ()  # the shape as polynomials, if it has dynamic dimensions
 
     @property
     def count(self) -> int:
@@ -78,9 +78,9 @@ class Port:
 
 @dataclass(frozen=True)
 class Size:
-    """A dynamic dimension: an argument of the functions. `size`: that of the sample, with which ports are described.
+    """A dynamic dimension, which is an argument of the functions. `size`: its size in the sample.
 
-    The dimension `index` of an input is `factor` times it plus `offset`.
+    Dimension `index` of input `input` is `factor` times it plus `offset`.
     """
 
     name: str
@@ -106,10 +106,10 @@ class Weight:
 
 @dataclass(frozen=True)
 class Interface:
-    """What all targets of one export have in common.
+    """The properties that all targets of one export share.
 
-    `checks` are the lines at which a run can find an index out of range, in the order of their codes. If it is
-    `stateful`, runs write to the block of weights: each caller has a block of its own, the state.
+    `checks` are the source lines at which a run can detect an index out of range, in the order of their codes. With
+    `stateful`, runs write to the block of weights, and each caller owns a block, the state.
     """
 
     name: str
@@ -120,8 +120,8 @@ class Interface:
     embedded: bool
     stateful: bool = False
     sizes: tuple[Size, ...] = ()
-    first_check: int = 0  # the number of its first check among those of all entry points
-    parts: tuple[str, ...] = NETWORK + LIBRARY  # the functions that it has
+    first_check: int = 0  # the index of its first check among the checks of all entry points
+    parts: tuple[str, ...] = NETWORK + LIBRARY  # its functions
 
     @property
     def weights_bytes(self) -> int:
@@ -130,36 +130,36 @@ class Interface:
 
     @property
     def functions(self) -> tuple[str, ...]:
-        """The functions of the library, without the name before them."""
+        """The functions of the library, without the name prefix."""
         return (*self.parts, *(STATE_FUNCTIONS if self.stateful and "check" in self.parts else ()))
 
     @property
     def sample_bytes(self) -> int:
-        """Bytes that the self-test needs behind the arena, for outputs, inputs that are written, and a state."""
-        copies = [each for each in (*self.outputs, *self.inputs) if each in self.outputs or each.written]
-        return sum(aligned(each.nbytes) for each in copies) + (aligned(self.weights_bytes) if self.stateful else 0)
+        """Bytes that the self-test needs behind the arena: for outputs, written inputs, and the state."""
+        copies = [port for port in (*self.outputs, *self.inputs) if port in self.outputs or port.written]
+        return sum(aligned(port.nbytes) for port in copies) + (aligned(self.weights_bytes) if self.stateful else 0)
 
     def messages(self) -> dict[int, str]:
         """The text of each code."""
-        found = dict(CODES.values())
-        return found | {
+        common = dict(CODES.values())
+        return common | {
             CHECK + k: f"an index is out of range ({check or 'unknown line'})" for k, check in enumerate(self.checks)
         }
 
 
 @dataclass(frozen=True)
 class Arena:
-    """Bytes of local memory: some for every call, and some for each unit of the first dynamic dimension."""
+    """Bytes of local memory: a fixed number, and a number per unit of the first dynamic dimension."""
 
     fixed: int
     unit: int = 0
 
     def bytes(self, sizes: Sequence[int] = ()) -> int:
-        """What a call with these sizes needs."""
+        """Bytes for a call with these sizes."""
         return self.fixed + self.unit * sizes[0] if self.unit else self.fixed
 
     def most(self, interface: Interface) -> int:
-        """What any call needs."""
+        """Bytes that suffice for any call."""
         return self.bytes([size.high for size in interface.sizes])
 
     def joined(self, other: Arena) -> Arena:

@@ -1,7 +1,7 @@
-"""What `aot_compile` has its workers do: entry points with the weights that they share, for a target after the other.
+"""The work of `aot_compile`: entry points with shared weights, compiled for each target by worker processes.
 
-A program is one entry point, whose functions are NAME_run and so on. Of several, each has functions NAME_ENTRY_run, and
-all have one block of weights: tensors with the same memory are in it once.
+A single program has functions NAME_run and so on. Several programs have functions NAME_ENTRY_run and share one block of
+weights; tensors with the same memory are stored once.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Part:
         self.home, self.entry, self.exported, self.names, self.stream = home, entry, exported, names, stream
         home.mkdir()
         save(exported, home / "program")
-        program = load_program(home / "program")  # what the workers read: it may have further checks and constants
+        program = load_program(home / "program")  # the workers read this file; loading may add checks and constants
         self.plan = planned(program, stream)
         self.weights = weights_of(self.plan, names, f"{entry}.constant" if entry else "constant")
         self.samples = tuple([bytes_of(example) for example in exported.examples]), tuple(self._results())
@@ -57,7 +57,7 @@ class Part:
                 (home / f"{kind}{k}").write_bytes(sample)
 
     def describe(self, library: Interface, first_check: int, abi: int, size: bool) -> None:
-        """Tell the workers about this part of a library."""
+        """Write the job description of this part for the workers."""
         name = f"{library.name}_{self.entry}" if self.entry else library.name
         self.interface = dataclasses.replace(
             interface_of(self.plan, self.exported, name),
@@ -77,7 +77,7 @@ class Part:
         (self.home / "job.json").write_text(json.dumps(job))
 
     def _results(self) -> list[bytes]:
-        """The outputs for the example inputs, of a program of its own: a run may write to what it holds."""
+        """The outputs for the example inputs, from a separate copy of the program: a run may write held tensors."""
         program = load_program(self.home / "program")
         stream = get_rng_state()
         default_generator._restart(*self.stream)
@@ -85,12 +85,12 @@ class Part:
             results = Executable(program, "sample")(*[example.clone() for example in self.exported.examples])
         finally:
             set_rng_state(stream)
-        found: list[Tensor] = []
-        replace(results, lambda each: found.append(each) if isinstance(each, Tensor) else None)
-        return [*map(bytes_of, found)]
+        tensors: list[Tensor] = []
+        replace(results, lambda leaf: tensors.append(leaf) if isinstance(leaf, Tensor) else None)
+        return [*map(bytes_of, tensors)]
 
     def worked(self, row: Target, kernel: str = "") -> tuple[Arena, bytes]:
-        """What a worker says of a target. `kernel`: the name of the function, if it is to be linked with others."""
+        """A worker's result for a target: (arena, code). `kernel`: the function name if it is linked with others."""
         root = str(Path(__file__).parents[2])
         code = f"import sys; sys.path.insert(0, {root!r}); from numod.export.worker import main; main(*sys.argv[1:])"
         command = [sys.executable, "-c", code, str(self.home), json.dumps(dataclasses.asdict(row.machine)), kernel]
@@ -106,7 +106,7 @@ class Part:
 
 
 class Job:
-    """All entry points, and what they have in common. `home`: a folder from which workers read."""
+    """All entry points and their shared interface. `home`: the folder from which workers read."""
 
     def __init__(
         self, home: Path, programs: Mapping[str, ExportedProgram], name: str, embedded: bool, size: bool
@@ -138,13 +138,13 @@ class Job:
 
     @property
     def symbols(self) -> list[str]:
-        """The functions that are visible outside."""
+        """The exported functions."""
         several = [self.interface] if self.parts[0].entry else []
         interfaces = [*(part.interface for part in self.parts), *several]
-        return [f"{each.name}_{function}" for each in interfaces for function in each.functions]
+        return [f"{interface.name}_{function}" for interface in interfaces for function in interface.functions]
 
     def compile(self, row: Target) -> tuple[list[Arena], bytes]:
-        """What each part needs of the arena on a target, and the object file."""
+        """(each part's arena on a target, the object file)."""
         if not row.levels and not self.parts[0].entry:
             arena, code = self.parts[0].worked(row)
             return [arena], code
@@ -173,11 +173,11 @@ class Job:
         return arenas, ahead.merged(codes, declared_once(texts), [*dict.fromkeys(exported)], machine)
 
     def _kernels(self, part: Part, row: Target, kernel: str) -> tuple[list[tuple[Arena, bytes]], str]:
-        """(what the workers made: a kernel, or one for each level; LLVM's text of the choice among levels)."""
+        """(the workers' results: a kernel, or one for each level; LLVM IR that chooses the level)."""
         if not row.levels:
             return [part.worked(row, kernel)], ""
-        names = [f"{kernel}_{each.replace('-', '_')}" for each in row.levels]
-        made = [part.worked(targets.target(each), name) for each, name in zip(row.levels, names)]
+        names = [f"{kernel}_{level.replace('-', '_')}" for level in row.levels]
+        made = [part.worked(targets.target(level), name) for level, name in zip(row.levels, names)]
         interface = part.interface
         ports = len(interface.sizes) + len(interface.inputs) + len(interface.outputs)
         return made, levels.dispatcher(kernel, names, ports)
@@ -189,19 +189,19 @@ class Job:
 
 
 def shared_names(programs: Mapping[str, ExportedProgram]) -> dict[str, dict[Value, str]]:
-    """For each program, the names of the tensors that it holds: equal where several hold the same memory."""
+    """Names of each program's held tensors. Tensors of several programs with the same memory have the same name."""
     known: dict[int, str] = {}
-    found: dict[str, dict[Value, str]] = {}
+    names_by_entry: dict[str, dict[Value, str]] = {}
     for entry, exported in programs.items():
-        found[entry] = {}
+        names_by_entry[entry] = {}
         for value, tensor in exported.program.held.items():
             storage = id(tensor._storage)
             name = exported.names.get(value)
             if storage not in known and name is not None:
                 known[storage] = f"{entry}.{name}" if name in known.values() else name
             if storage in known and (name is not None or len(programs) > 1):
-                found[entry][value] = known[storage]
-    return found
+                names_by_entry[entry][value] = known[storage]
+    return names_by_entry
 
 
 def interface_of(plan: Any, exported: ExportedProgram, name: str) -> Interface:
@@ -232,24 +232,24 @@ def interface_of(plan: Any, exported: ExportedProgram, name: str) -> Interface:
 
 
 def _placed(weights: dict[str, Tensor]) -> tuple[Weight, ...]:
-    """The block of weights, in the order of safetensors, in which all are aligned."""
+    """The layout of the block of weights, in safetensors order, which aligns all tensors."""
     placed, offset = [], 0
     for key in sorted(weights, key=lambda key: (-weights[key].dtype.itemsize, key)):
-        each = weights[key]
-        nbytes = each.numel() * each.dtype.itemsize
-        placed.append(Weight(key, each.dtype.name, tuple(each.shape), offset, nbytes))
+        tensor = weights[key]
+        nbytes = tensor.numel() * tensor.dtype.itemsize
+        placed.append(Weight(key, tensor.dtype.name, tuple(tensor.shape), offset, nbytes))
         offset += nbytes
     return tuple(placed)
 
 
 def _c_names(names: Sequence[str], fallback: str) -> list[str]:
-    """Names that C allows, all different."""
-    found: list[str] = []
-    for k, each in enumerate(names):
-        each = re.sub(r"\W", "_", each, flags=re.A)
-        valid = re.fullmatch(r"[A-Za-z]\w*", each) and each not in header.RESERVED
-        found.append(each if valid and each not in found else f"{fallback}{k}")
-    return found
+    """Distinct valid C identifiers."""
+    c_names: list[str] = []
+    for k, name in enumerate(names):
+        name = re.sub(r"\W", "_", name, flags=re.A)
+        valid = re.fullmatch(r"[A-Za-z]\w*", name) and name not in header.RESERVED
+        c_names.append(name if valid and name not in c_names else f"{fallback}{k}")
+    return c_names
 
 
 def _port(name: str, layout: Any, dims: Sequence[Terms] = ()) -> Port:
@@ -258,7 +258,7 @@ def _port(name: str, layout: Any, dims: Sequence[Terms] = ()) -> Port:
 
 
 def header_of(state: dict[str, Tensor], about: dict) -> bytes:
-    """What stands before the data in a safetensors file of the state."""
+    """The header of a safetensors file of the state."""
     file = io.BytesIO()
     save_file(state, file, {STATE: json.dumps(about)} if about else None)
     data = file.getvalue()

@@ -1,7 +1,7 @@
-"""One object for several levels of x86-64: the level is found once, by `cpuid`, and kept in the caller's arena.
+"""One object for several levels of x86-64: `cpuid` determines the level once; the caller's arena caches it.
 
-Its first bytes hold a mark and the level. An arena without the mark, since it is new or its contents were not kept, has
-the level found again.
+The arena begins with a mark and the level. Without the mark (a new arena, or one that was overwritten), the level is
+determined again.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from ..device import helpers
 
-ROOM = 64  # bytes of the arena before those of the kernel
+ROOM = 64  # bytes of the arena before the kernel's
 _MARK = 0x6E756D6F6400  # "numod", and a byte for the level
 _V3 = (1 << 12 | 1 << 22 | 1 << 27 | 1 << 28 | 1 << 29, 1 << 3 | 1 << 5 | 1 << 8, 1 << 5, 0x6)
 _V4 = (_V3[0], _V3[1] | 1 << 16 | 1 << 17 | 1 << 28 | 1 << 30 | 1 << 31, _V3[2], 0xE6)
@@ -20,7 +20,7 @@ _XGETBV = "31c9 0f01d0 c3"
 
 
 def dispatcher(kernel: str, names: Sequence[str], ports: int) -> str:
-    """LLVM's text of a kernel, which calls the kernel of the level that the processor has. `names`: of v2, v3, v4."""
+    """LLVM IR of a function that calls the kernel for the processor's level. `names`: the kernels for v2, v3, v4."""
     arguments = [
         "ptr %result",
         "ptr %exception",
@@ -28,11 +28,12 @@ def dispatcher(kernel: str, names: Sequence[str], ports: int) -> str:
         "i64 %arena",
         *(f"i64 %port{k}" for k in range(ports)),
     ]
-    given = ", ".join(each if "arena" not in each else "i64 %inner" for each in arguments)
-    kinds = ", ".join(each.split()[0] for each in arguments)
+    call_arguments = ", ".join(argument if "arena" not in argument else "i64 %inner" for argument in arguments)
+    kinds = ", ".join(argument.split()[0] for argument in arguments)
     declared = "\n".join(f"declare i32 @{name}({kinds})" for name in names)
     calls = "\n".join(
-        f"level{k}:\n  %code{k} = call i32 @{name}({given})\n  ret i32 %code{k}" for k, name in enumerate(names)
+        f"level{k}:\n  %code{k} = call i32 @{name}({call_arguments})\n  ret i32 %code{k}"
+        for k, name in enumerate(names)
     )
     cases = " ".join(f"i64 {_MARK + k}, label %level{k}" for k in range(1, len(names)))
     return f"""
@@ -59,7 +60,7 @@ declare i64 @numod_level()
 
 
 def level() -> str:
-    """LLVM's text of @numod_level: 0, 1 or 2 for v2, v3 and v4."""
+    """LLVM IR of @numod_level, which returns 0, 1 or 2 for v2, v3 and v4."""
 
     def asked(name: str, leaf: str) -> str:
         parts = "".join(
@@ -104,7 +105,7 @@ least:
 
 
 def instructions() -> str:
-    """LLVM's text of the functions that are machine code. LLVM must not optimise it: it does not know what they do."""
+    """LLVM IR of the functions written in machine code. LLVM cannot analyse them and must not optimise them."""
     return helpers.written_as_code("void", "numod_cpuid", "ptr, i32", _CPUID) + helpers.written_as_code(
         "i32", "numod_xgetbv", "", _XGETBV
     )

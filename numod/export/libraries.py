@@ -1,6 +1,4 @@
-"""Shared libraries of the object files, by the linker at hand: the compiler driver `cc` for this machine, a cross
-compiler, LLVM's `ld.lld` or `zig`.
-"""
+"""Links object files to shared libraries, with `cc`, a cross compiler, LLVM's `ld.lld` or `zig`."""
 
 from __future__ import annotations
 
@@ -43,7 +41,7 @@ def _wanted(row: Target) -> str:
 
 
 def _command(symbols: Sequence[str], row: Target) -> list[str] | None:
-    """The command that links, but for its files."""
+    """The link command without file names."""
     if row.library == ".wasm":
         return _for_wasm(symbols)
     here = row.name == "native" or (
@@ -70,7 +68,7 @@ def _for_wasm(symbols: Sequence[str]) -> list[str] | None:
 
 
 def _zig() -> list[str] | None:
-    """How to call zig."""
+    """The command that starts zig."""
     if shutil.which("zig"):
         return ["zig"]
     return [sys.executable, "-m", "ziglang"] if importlib.util.find_spec("ziglang") else None

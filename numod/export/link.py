@@ -1,8 +1,7 @@
-"""The main function of an exported program: its kernel calls over addresses that are arguments.
+"""The main function of an exported program: its kernel calls, with addresses passed as arguments.
 
-No table in memory that a caller would have to fill.
-
-Numbers that differ between the iterations of a loop are in a constant array of the object file.
+Numbers that differ between the iterations of a loop are in a constant array of the object file, so that the caller has
+no table to fill.
 """
 
 from __future__ import annotations
@@ -14,14 +13,12 @@ from ..graph.backend.link import Linker
 from ..graph.backend.lower import Buffer, Call, CheckCall, Integer, Number
 from ..kernel import bind
 
-_OFFSETS = (1 << 63) - 1  # a generator's offset wraps there
+_OFFSETS = (1 << 63) - 1  # a generator's offset wraps at 2 ** 63
 
 
 @dataclass(frozen=True)
 class Main:
-    """The text of a function `kernel(*names)` whose arguments are addresses, the numbers of its constant array, and the
-    functions that it calls.
-    """
+    """Source of a function `kernel(*names)` over addresses, its constant array, and the functions that it calls."""
 
     text: str
     names: tuple[str, ...]
@@ -31,11 +28,9 @@ class Main:
 
 @dataclass(frozen=True)
 class Stream:
-    """Random numbers: where in the state seed and offset are, how many numbers are drawn before each draw, and by a
-    run.
-    """
+    """Random numbers: the state's offset in the weights, how many are drawn before each draw, and how many per run."""
 
-    place: int
+    offset: int
     before: dict[int, int]
     count: int
 
@@ -50,29 +45,29 @@ def main_function(
 ) -> Main:
     """The function that runs the calls.
 
-    `places`: byte offsets of buffers in what they lie in; `names`: the argument that is the address of that.
+    `places`: byte offsets of buffers; `names`: the argument to which a buffer's offset is relative.
 
-    `order`: the arguments. The result is 0 or the number of a failed check. `apart`: what one kernel writes is not
-    known to be what another one reads, as in functions of `numod.compile`, so that both round alike.
+    `order`: the arguments. The result is 0 or the number of a failed check. `apart`: hide from LLVM which kernels
+    access the same memory, as `numod.compile` does, so that both round alike.
     """
     return MainLinker(places, names, stream, apart).main(calls, order)
 
 
 class MainLinker(Linker):
-    """Writes calls over addresses that are arguments."""
+    """Generates calls over addresses that are arguments."""
 
     first = 0
 
     def __init__(self, places: dict[Buffer, int], names: dict[Buffer, str], stream: Stream | None, apart: bool) -> None:
         super().__init__(places, (), dynamic=False)
         self.names, self.stream, self.apart = names, stream, apart
-        self.bases: dict[object, str] = {}  # of one call: names of addresses, by what they are the address of
+        self.bases: dict[object, str] = {}  # names of the current call's address variables, by what they point to
 
     def main(self, calls: Sequence[Call | CheckCall], order: Sequence[str]) -> Main:
         lines = self._lines(calls)
         head = f"    table = view_int64(constant_address(), {len(self.slots)})\n" if self.slots else ""
         if self.stream is not None:
-            head += f"    stream = view_int64(weights + {self.stream.place}, 2)\n"
+            head += f"    stream = view_int64(weights + {self.stream.offset}, 2)\n"
         lines += self._advance()
         backend = next(call.kernel.device.backend for call in calls if isinstance(call, Call))
         return Main(
@@ -83,13 +78,13 @@ class MainLinker(Linker):
         )
 
     def _advance(self) -> list[str]:
-        """The statement that counts the random numbers of a run."""
+        """The statement that advances the random offset after a run."""
         return [] if self.stream is None else [f"    stream[1] = (stream[1] + {self.stream.count}) & {_OFFSETS}"]
 
-    def _argument(self, each: object) -> str:
-        if not isinstance(each, (Number, Integer)):
-            return super()._argument(each)
-        return f"((stream[1] + {self.stream.before[each.source]}) & {_OFFSETS})" if each.index else "stream[0]"
+    def _argument(self, argument: object) -> str:
+        if not isinstance(argument, (Number, Integer)):
+            return super()._argument(argument)
+        return f"((stream[1] + {self.stream.before[argument.source]}) & {_OFFSETS})" if argument.index else "stream[0]"
 
     def _call(self, call: Call, arguments: list[str], indent: str) -> list[str]:
         return [*self._bases(indent), *super()._call(call, arguments, indent)]
@@ -114,10 +109,10 @@ class MainLinker(Linker):
         return self.bases.setdefault(key, f"base{len(self.bases)}")
 
     def _address_in_loop(self, turns: list[Buffer], cell: Callable[[list[int]], str]) -> str:
-        found = list(dict.fromkeys(self.names[each] for each in turns))
-        text = found[-1]
-        if len(found) > 1:
-            which = cell([found.index(self.names[each]) for each in turns])
-            for number, name in reversed([*enumerate(found[:-1])]):
-                text = f"({name} if {which} == {number} else {text})"
+        distinct = list(dict.fromkeys(self.names[buffer] for buffer in turns))
+        text = distinct[-1]
+        if len(distinct) > 1:
+            chosen = cell([distinct.index(self.names[buffer]) for buffer in turns])
+            for number, name in reversed([*enumerate(distinct[:-1])]):
+                text = f"({name} if {chosen} == {number} else {text})"
         return text

@@ -1,5 +1,6 @@
-"""NAME.py, which runs an exported network without numod, and `load_native`, which does the same in a process that has
-numod. Both are the module `native`.
+"""NAME.py, which runs an exported network without numod, and `load_native`, which runs it in a process with numod.
+
+Both use the code of `native`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from . import native
 from .targets import Target
 
 _SYSTEMS = {"linux": "linux", "windows": "win32", "apple": "darwin"}
-_LINUX_NAMES = {  # of features that LLVM names otherwise
+_LINUX_NAMES = {  # Linux's names of features that LLVM names differently
     "sse3": "pni", "sse4.1": "sse4_1", "sse4.2": "sse4_2", "sahf": "lahf_lm", "lzcnt": "abm", "bmi": "bmi1",
     "avx512vnni": "avx512_vnni", "avx512vbmi2": "avx512_vbmi2", "avx512bitalg": "avx512_bitalg",
     "avx512vpopcntdq": "avx512_vpopcntdq", "avx512bf16": "avx512_bf16", "avx512fp16": "avx512_fp16",
@@ -25,16 +26,17 @@ _INSTRUCTIONS = re.compile(r"s*se\d?|sse4\.\d|sahf|cx16|popcnt|avx|fma|f16c|bmi|
 def load_native(folder: str | os.PathLike, target: str | None = None) -> native.Network:
     """The network that `aot_compile` wrote to a folder, as native code: `load_native("build").run(x)`.
 
-    Takes NumPy arrays, buffers or nested lists, and gives the same. `target`: None means the one that suits this
-    machine best. NAME.py in the folder does the same without numod.
+    `run` accepts NumPy arrays, buffers or nested lists and returns the same kind. `target`: None selects the best one
+    for this machine. NAME.py in the folder does the same without numod.
     """
-    found = [*map(_description, sorted(Path(folder).glob("*.json")))]
-    found = [about for about in found if about]
-    if len(found) != 1:
+    descriptions = [*map(_description, sorted(Path(folder).glob("*.json")))]
+    descriptions = [about for about in descriptions if about]
+    if len(descriptions) != 1:
         raise FileNotFoundError(
-            f"load_native: expected a folder with the NAME.json of one exported network, got {len(found)} in {folder}"
+            "load_native: expected a folder with the NAME.json of one exported network, "
+            f"got {len(descriptions)} in {folder}"
         )
-    return native.Network(found[0], os.fspath(folder), target)
+    return native.Network(descriptions[0], os.fspath(folder), target)
 
 
 def _description(path: Path) -> dict | None:
@@ -53,11 +55,9 @@ def python_file(about: dict) -> str:
 
 
 def where_it_runs(row: Target) -> dict:
-    """What `native` reads of a target: operating system and processor, what that must be able to do, and the suffixes
-    of the files that it can load.
-    """
+    """A target's entry for `native`: operating system and processor, needed features, suffixes of loadable files."""
     triple = row.machine.triple
-    system = next((each for part, each in _SYSTEMS.items() if part in triple), "")
+    system = next((platform for vendor, platform in _SYSTEMS.items() if vendor in triple), "")
     processor = {"arm64": "aarch64", "armv7": "armv7l"}.get(triple.split("-")[0], triple.split("-")[0])
     suffixes = [row.library] if row.library else []
     if system == "linux" and processor in ("x86_64", "aarch64"):
@@ -69,8 +69,8 @@ def _needs(row: Target, system: str, processor: str) -> list[str]:
     """The abilities that the code may use, by the names in Linux's /proc/cpuinfo."""
     if processor != "x86_64":
         return sorted(native.abilities()) if row.name == "native" and system == "linux" else []
-    features = [each[1:] for each in row.machine.features.split(",") if each.startswith("+")]
-    names = {_LINUX_NAMES.get(each, each) for each in features if _INSTRUCTIONS.match(each)}
+    features = [feature[1:] for feature in row.machine.features.split(",") if feature.startswith("+")]
+    names = {_LINUX_NAMES.get(feature, feature) for feature in features if _INSTRUCTIONS.match(feature)}
     if system != "linux":
         return sorted(names & {"avx2"})
     return sorted(names & native.abilities() if row.name == "native" else names)

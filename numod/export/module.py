@@ -1,6 +1,4 @@
-"""A loaded program as an object file for one machine: optimised, lowered and planned for it, linked into one function,
-and compiled.
-"""
+"""Compiles a loaded program to an object file for one machine: optimise, lower, plan, link, compile."""
 
 from __future__ import annotations
 
@@ -32,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Planned:
-    """A lowered program whose outputs are buffers that the caller gives."""
+    """A lowered program whose output buffers are passed in by the caller."""
 
     program: Program
     lowered: Lowered
@@ -41,12 +39,12 @@ class Planned:
 
     @property
     def draws(self) -> dict[int, int]:
-        """For each draw, by its number among the sources, how many numbers are drawn before it."""
-        found, before = {}, 0
+        """How many random numbers are drawn before each draw, by the draw's index among the sources."""
+        drawn_before, before = {}, 0
         for number, source in enumerate(self.lowered.sources):
-            found[number] = before
+            drawn_before[number] = before
             before += source.count
-        return found
+        return drawn_before
 
     @property
     def drawn(self) -> int:
@@ -55,15 +53,15 @@ class Planned:
 
     @property
     def written(self) -> tuple[set[int], bool]:
-        """(the numbers of inputs that a run writes to, whether it writes to tensors that the program holds)."""
+        """(indices of inputs that a run writes, whether it writes held tensors)."""
         calls = [call for call in self.lowered.calls if isinstance(call, Call)]
         buffers = {buffer for call in calls for buffer in call.writes}
-        inputs = {each.number for each in buffers if each.kind == "input"}
-        return inputs, self.stream is not None or any(each.kind == "held" for each in buffers)
+        inputs = {written_buffer.number for written_buffer in buffers if written_buffer.kind == "input"}
+        return inputs, self.stream is not None or any(written_buffer.kind == "held" for written_buffer in buffers)
 
     @property
-    def held(self) -> list[Buffer]:
-        """The buffers of tensors that the program holds and its calls use."""
+    def held_buffers(self) -> list[Buffer]:
+        """The buffers of held tensors that the program's calls use."""
         spans = [call.span for call in self.lowered.calls if isinstance(call, CheckCall)]
         spans += [
             part
@@ -72,12 +70,14 @@ class Planned:
             for part in call.arguments
             if hasattr(part, "buffer")
         ]
-        found = [each for each in dict.fromkeys(span.buffer for span in spans) if each.kind == "held"]
-        return found if self.stream is None else [*found, self.stream]
+        buffers = [
+            buffer_used for buffer_used in dict.fromkeys(span.buffer for span in spans) if buffer_used.kind == "held"
+        ]
+        return buffers if self.stream is None else [*buffers, self.stream]
 
     @property
     def checks(self) -> list[str]:
-        """The lines of the checks, in the order of their codes."""
+        """The source lines of the checks, in the order of their codes."""
         return [call.location for call in self.lowered.calls if isinstance(call, CheckCall)]
 
     def flops(self) -> int:
@@ -96,7 +96,7 @@ def planned(program: Program, stream: tuple[int, int] = (0, 0)) -> Planned:
     for value in outputs_of(program):
         span = lowered.places[value]
         if span.offset or span.buffer.kind != "local" or not program.layouts[value].dense:
-            raise RuntimeError(f"aot_compile: output %{value.number} has no memory of its own")
+            raise RuntimeError(f"aot_compile: output %{value.number} does not have separate memory")
         span.buffer.kind = "result"
         outputs.append(span.buffer)
     return Planned(program, lowered, tuple(outputs), _stream(*stream) if lowered.sources else None)
@@ -108,22 +108,22 @@ def _stream(seed: int, offset: int) -> Buffer:
 
 
 def weights_of(plan: Planned, names: dict[Value, str], constant: str = "constant") -> dict[str, Tensor]:
-    """The tensors that the calls read, by name: of a storage that several values view, the flat whole.
+    """The tensors that the calls read, by name. If several values view one storage, it is the whole storage, flat.
 
-    Those without a name are called `constant`, with a number.
+    Unnamed tensors are called `constant` with a number.
     """
-    found: dict[str, Tensor] = {}
+    weights: dict[str, Tensor] = {}
     constants = (name for name in map(f"{constant}{{}}".format, count()) if name not in names.values())
-    for buffer in plan.held:
+    for buffer in plan.held_buffers:
         values = [value for value, tensor in plan.program.held.items() if tensor._storage is buffer.tensor._storage]
-        held = buffer.tensor
+        stored = buffer.tensor
         if buffer is plan.stream:
-            found[STREAM] = held
+            weights[STREAM] = stored
             continue
         name = next((names[value] for value in values if value in names), None) or next(constants)
-        plain = len(values) == 1 and held.numel() == buffer.size and held.is_contiguous()
-        found[name] = held if plain else _whole(held)
-    return found
+        plain = len(values) == 1 and stored.numel() == buffer.size and stored.is_contiguous()
+        weights[name] = stored if plain else _whole(stored)
+    return weights
 
 
 def _whole(tensor: Tensor) -> Tensor:
@@ -134,15 +134,18 @@ def _whole(tensor: Tensor) -> Tensor:
 
 
 def offsets_of(plan: Planned, interface: Interface, weights: dict[str, Tensor]) -> dict[Buffer, int]:
-    """Where in the block of weights each held buffer lies."""
+    """The offset of each held buffer in the block of weights."""
     offsets = {weight.name: weight.offset for weight in interface.weights}
     places = {id(weight._storage): offsets[name] for name, weight in weights.items()}
-    return {each: offsets[STREAM] if each is plan.stream else places[id(each.tensor._storage)] for each in plan.held}
+    return {
+        buffer: offsets[STREAM] if buffer is plan.stream else places[id(buffer.tensor._storage)]
+        for buffer in plan.held_buffers
+    }
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """An object file, and the bytes of arena that its code needs."""
+    """An object file and the arena that its code needs."""
 
     code: bytes
     arena: Arena
@@ -160,8 +163,8 @@ def compiled(
 ) -> Compiled:
     """The object file of a program that was planned for this machine.
 
-    `kernel`: its name among several, for which this is LLVM's text. `variants`: the plans of a program with dynamic
-    dimensions.
+    `kernel`: if given, return LLVM IR of a function with this name instead. `variants`: the plans of a program with
+    dynamic dimensions.
     """
     arguments = [
         "weights",
@@ -177,13 +180,15 @@ def compiled(
 
     if variants is None:
         places, fixed = memory_plan.plan(plan.lowered, alignment=machine.alignment)
-        arena, held = Arena(fixed), offsets(plan)
-        stream = None if plan.stream is None else Stream(held[plan.stream], plan.draws, plan.drawn)
-        main = main_function(plan.lowered.calls, places | held, _names(plan, places), arguments, stream, apart)
+        arena, weight_offsets = Arena(fixed), offsets(plan)
+        stream = None if plan.stream is None else Stream(weight_offsets[plan.stream], plan.draws, plan.drawn)
+        main = main_function(
+            plan.lowered.calls, places | weight_offsets, _names(plan, places), arguments, stream, apart
+        )
     else:
         arena, main = Arena(variants.fixed, variants.unit), variants.main(_names, offsets, arguments, apart)
     function = build.function(Device("cpu").backend, f"numod_{interface.name}", main.text)
-    # larger programs run kernel by kernel in Python, each for any sizes: same rounding
+    # larger programs run kernel by kernel in Python, with kernels for any size; use these for equal rounding
     alone = variants is None and (size or small(plan.lowered.calls))
     generic = () if alone else main.functions
     translated = ahead.translated(function, ", ".join(["int64"] * len(arguments)), build.FAST_POINTWISE, generic)
@@ -202,14 +207,16 @@ def compiled(
 
 
 def _names(plan: Planned, places: Iterable[Buffer]) -> dict[Buffer, str]:
-    """For each buffer, the argument in whose memory it lies."""
-    names = dict.fromkeys(places, "arena") | dict.fromkeys(plan.held, "weights")
+    """The name of the argument that contains each buffer."""
+    names = dict.fromkeys(places, "arena") | dict.fromkeys(plan.held_buffers, "weights")
     names |= {output: f"output{k}" for k, output in enumerate(plan.outputs)}
     return names | {input: f"input{input.number}" for input in _inputs(plan.lowered)}
 
 
 def _inputs(lowered: Lowered) -> list[Buffer]:
-    return [each for each in dict.fromkeys(span.buffer for span in lowered.places.values()) if each.kind == "input"]
+    return [
+        buffer for buffer in dict.fromkeys(span.buffer for span in lowered.places.values()) if buffer.kind == "input"
+    ]
 
 
 def _bytes(tensor: Tensor) -> bytes:

@@ -1,7 +1,8 @@
 """Runs a network that numod exported as native code. Needs only Python's standard library.
 
 network = load()
-y = network.run(x)  # NumPy arrays, buffers such as array.array, or nested lists; the outputs are of the same kind
+y = network.run(x)  # NumPy arrays, buffers such as array.array, or nested lists; the outputs are of the same kind.
+# Other arrays and tensors in the CPU's memory are read as NumPy arrays.
 """
 
 import ctypes
@@ -16,8 +17,8 @@ FORMATS = {"float16": "e", "bfloat16": "H", "bool": "?", "complex64": "f", "comp
     float32="f", float64="d", int8="b", int16="h", int32="i", int64="q", uint8="B", uint16="H", uint32="I", uint64="Q"
 )
 BUFFERS = {"bool": "?", "int": "bhilqn", "uint": "BHILQN", "bfloat": "H", "float": "fde", "complex": ("Zf", "Zd")}
-JUMPS = {62: "ff25020000009090", 183: "5000005800021fd6"}  # to the address behind the jump; by the ELF file's machine
-LOW = {277: 0, 278: 0, 284: 1, 285: 2, 286: 3, 299: 4}  # AArch64's instructions with the low bits of a place
+JUMPS = {62: "ff25020000009090", 183: "5000005800021fd6"}  # a jump to the address stored behind it, by ELF machine
+LOW = {277: 0, 278: 0, 284: 1, 285: 2, 286: 3, 299: 4}  # AArch64 relocations of low address bits: the shift
 
 
 def load(folder=None, target=None):
@@ -46,26 +47,27 @@ class Network:
                     if file.readinto(self.weights) != about["weights_bytes"]:
                         raise ValueError(f"{file.name} belongs to another network: it has another number of weights")
 
-    def __getattr__(self, entry):  # of a network with several functions: network.encode(x)
+    def __getattr__(self, entry):  # for a network with several functions: network.encode(x)
         if entry not in self.__dict__.get("_run", ()):
             raise AttributeError(f"the network has no {entry}; its functions: {', '.join(self._run).strip() or 'run'}")
         return lambda *inputs: self.run(*inputs, entry=entry)
 
     def run(self, *inputs, entry=""):
-        """The network's output for these inputs; a tuple where it has several."""
+        """The network's output for these inputs; a tuple if it has several."""
         about = self.about["entries"].get(entry, self.about)
         ports, results = about["inputs"], about["outputs"]
         if len(inputs) != len(ports):
             raise TypeError(f"run takes {len(ports)} inputs ({', '.join(p['name'] for p in ports)}), got {len(inputs)}")
+        inputs = [*map(plain, inputs, ports)]
         sizes = [measured(inputs, ports, row) for row in about["sizes"]]
-        ports, results = [[shaped(port, sizes) for port in each] for each in (ports, results)]
+        ports, results = [[shaped(port, sizes) for port in described] for described in (ports, results)]
         outputs = [bytearray(math.prod(port["shape"]) * port["itemsize"]) for port in results]
         arena = (ctypes.c_uint64 * (about["arena_bytes"] // 8 + 1))()
-        addresses = [(ctypes.c_char * len(each)).from_buffer(each) for each in (*map(read, inputs, ports), *outputs)]
+        addresses = [(ctypes.c_char * len(data)).from_buffer(data) for data in (*map(read, inputs, ports), *outputs)]
         numbers = [ctypes.c_size_t(ctypes.sizeof(arena)), *map(ctypes.c_int64, sizes)]
         self._raise(self._run[entry](self.weights, arena, *numbers, *addresses))
-        found = tuple([shown(each, port, kind(*inputs[:1])) for each, port in zip(outputs, results)])
-        return found[0] if len(found) == 1 else found
+        values = tuple([shown(data, port, kind(*inputs[:1])) for data, port in zip(outputs, results)])
+        return values[0] if len(values) == 1 else values
 
     def _raise(self, code):
         if code:
@@ -73,13 +75,13 @@ class Network:
 
 
 def shaped(port, sizes):
-    """A port with its shape: polynomials of the dynamic dimensions, where it has any."""
+    """A port with its shape evaluated for these sizes."""
     dims = [sum(factor * math.prod(map(pow, sizes, powers)) for factor, powers in dim) for dim in port["dims"]]
     return {**port, "shape": dims or port["shape"]}
 
 
 def measured(inputs, ports, row):
-    """The size of a dynamic dimension: of the input that has it, or of a flat buffer what other dimensions leave."""
+    """The size of a dynamic dimension, read from its input; of a flat buffer, what the other dimensions leave."""
     value, port, index = inputs[row["input"]], ports[row["input"]], row["index"]
     if kind(value) == "list":
         for _ in range(index):
@@ -95,21 +97,32 @@ def measured(inputs, ports, row):
 
 
 def kind(value=0):
-    """How a value comes: "numpy", "list" (or a number) or "buffer"."""
+    """The kind of a value: "numpy", "list" (or a number) or "buffer"."""
     is_array = type(value).__module__.startswith("numpy")
     return "list" if isinstance(value, (list, tuple, int, float)) else "numpy" if is_array else "buffer"
 
 
+def plain(value, port):
+    """An input as a list, a buffer or a NumPy array. Raises TypeError where it is none of them."""
+    if kind(value) == "list":
+        return value
+    try:
+        memoryview(value)
+    except (TypeError, ValueError):
+        if not hasattr(value, "__array__"):
+            got = type(value).__name__
+            raise TypeError(f"{port['name']} must be an array, a buffer or a list, got {got}") from None
+        value = (value.detach() if hasattr(value, "detach") else value).__array__()
+    return value
+
+
 def read(value, port):
-    """The bytes of an input. Raises TypeError or ValueError where it does not fit."""
+    """The bytes of an input. Raises TypeError or ValueError if it does not fit."""
     name, dtype, shape = port["name"], port["dtype"], tuple(port["shape"])
     pairs = (*shape, 2) if dtype.startswith("complex") else shape
     if kind(value) == "list":
         return packed(flat(value, pairs, f"{name} must have the shape {pairs}"), name, dtype)
-    try:
-        view = memoryview(value)
-    except (TypeError, ValueError):
-        raise TypeError(f"{name} must be an array, a buffer or a list, got {type(value).__name__}") from None
+    view = memoryview(value)
     form, size, letters = view.format.lstrip("@=<"), port["itemsize"], BUFFERS[dtype.rstrip("0123456789")]
     if form == "B" and view.nbytes == math.prod(shape) * size and kind(value) == "buffer":
         return bytearray(view)
@@ -127,7 +140,7 @@ def flat(value, shape, message):
     if is_list != bool(shape) or (is_list and len(value) != shape[0]):
         got, want = f"{len(value)} items" if is_list else repr(value), f"{shape[0]} items" if shape else "a number"
         raise ValueError(f"{message}, got {got} in the place of {want}")
-    return [number for each in value for number in flat(each, shape[1:], message)] if shape else [value]
+    return [number for part in value for number in flat(part, shape[1:], message)] if shape else [value]
 
 
 def packed(numbers, name, dtype):
@@ -142,13 +155,13 @@ def packed(numbers, name, dtype):
 
 
 def shown(data, port, kind):
-    """An output as a NumPy array, nested lists or a memoryview, where halves are uint16 and complex numbers pairs."""
+    """An output as a NumPy array, nested lists or a memoryview (16-bit floats as uint16, complex numbers as pairs)."""
     dtype, shape, form = port["dtype"], list(port["shape"]), FORMATS[port["dtype"]].replace("e", "H")
     if kind == "numpy":
         return sys.modules["numpy"].frombuffer(data, "uint16" if dtype == "bfloat16" else dtype).reshape(shape)
     if kind == "list" and dtype in ("float16", "bfloat16"):
         bits, form = memoryview(data).cast("H"), "f"
-        whole = [each << 16 for each in bits] if dtype == "bfloat16" else struct.unpack(f"{len(bits)}e", data)
+        whole = [half << 16 for half in bits] if dtype == "bfloat16" else struct.unpack(f"{len(bits)}e", data)
         data = struct.pack(f"{len(bits)}{'I' if dtype == 'bfloat16' else 'f'}", *whole)
     view, shape = memoryview(data).cast(form), [*shape, *([2] if dtype.startswith("complex") else [])]
     view = view if 0 in shape or len(shape) == 1 else view.cast("B").cast(form, shape)
@@ -156,7 +169,7 @@ def shown(data, port, kind):
 
 
 def choice(about, folder, wanted=None):
-    """(name, file) of the target that suits this machine best. A linked library comes before an object."""
+    """(name, file) of the best target for this machine. A linked library is preferred to an object."""
     machine = os.uname().machine if hasattr(os, "uname") else os.environ["PROCESSOR_ARCHITECTURE"].lower()
     machine, able, fits = {"amd64": "x86_64", "arm64": "aarch64"}.get(machine, machine), abilities(), []
     for name, row in about["targets"].items():
@@ -165,12 +178,12 @@ def choice(about, folder, wanted=None):
             fits += [(len(row["needs"]), path[-2:] != ".o", name, path) for path in paths if os.path.exists(path)]
     if fits:
         return max(fits)[2:]
-    wanted, found = wanted or f"this machine ({sys.platform}, {machine})", ", ".join(about["targets"])
-    raise OSError(f"no library in {folder} fits {wanted}; it was exported for {found}: export it for this machine too")
+    wanted, targets = wanted or f"this machine ({sys.platform}, {machine})", ", ".join(about["targets"])
+    raise OSError(f"no library in {folder} fits {wanted}, only {targets}; export it for this machine too")
 
 
 def abilities():
-    """What the processor can do, in Linux's words."""
+    """The processor's features, by Linux's names."""
     if sys.platform == "win32":
         return {"avx2"} if ctypes.windll.kernel32.IsProcessorFeaturePresent(40) else set()
     with open("/proc/cpuinfo" if os.path.exists("/proc/cpuinfo") else os.devnull) as file:
@@ -178,7 +191,7 @@ def abilities():
 
 
 class Mapped:
-    """The functions of an object file (ELF; x86-64, AArch64) in memory, which is never writable while it can run."""
+    """Loads an object file (ELF; x86-64, AArch64). Memory is never writable and executable at the same time."""
 
     def __init__(self, path):
         with open(path, "rb") as file:
@@ -194,14 +207,14 @@ class Mapped:
             ends.append(size := (size + 4096 | 65535) + 1)
         self.memory = mmap.mmap(-1, size)
         self.base = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
-        for k, place in self.places.items():
-            self.memory[place : place + sections[k][5]] = self.data[sections[k][4] :][: sections[k][5]]
-        table = next(each for each in sections if each[1] == 2)
-        names, places = sections[table[6]][4], range(table[4], table[4] + table[5], 24)
-        self.symbols = [self.symbol(names, *self.at("IBBHQQ", place)) for place in places]
+        for k, spot in self.places.items():
+            self.memory[spot : spot + sections[k][5]] = self.data[sections[k][4] :][: sections[k][5]]
+        table = next(section for section in sections if section[1] == 2)
+        names, starts = sections[table[6]][4], range(table[4], table[4] + table[5], 24)
+        self.symbols = [self.symbol(names, *self.at("IBBHQQ", spot)) for spot in starts]
         for _, form, _, _, start, length, _, section, _, _ in sections:
-            for place in range(start, start + length, 24) if form == 4 and section in self.places else ():
-                offset, info, addend = self.at("QQq", place)
+            for spot in range(start, start + length, 24) if form == 4 and section in self.places else ():
+                offset, info, addend = self.at("QQq", spot)
                 self.relocate(self.places[section] + offset, info & 0xFFFFFFFF, self.symbols[info >> 32][1] + addend)
         for first, last, rights in zip(ends, ends[1:], (5, 1)):  # read and execute; read
             if ctypes.CDLL(None).mprotect(ctypes.c_void_p(self.base + first), ctypes.c_size_t(last - first), rights):
@@ -210,30 +223,30 @@ class Mapped:
     def __getitem__(self, name):
         return ctypes.CFUNCTYPE(ctypes.c_int)(self.base + dict(self.symbols)[name])
 
-    def at(self, form, place):
-        return struct.unpack_from("<" + form, self.data, place)
+    def at(self, form, spot):
+        return struct.unpack_from("<" + form, self.data, spot)
 
     def symbol(self, names, name, info, _, section, value, __):
-        """(name, place) of a symbol. What lies outside may be far away: it is reached by a jump in the memory."""
+        """(name, position) of a symbol. External functions may be far away: a jump in this memory reaches them."""
         name = self.data[names + name : self.data.index(0, names + name)].decode()
         if section or not name:
             return name, self.places.get(section, 0) + value
-        place, address = self.jump, ctypes.cast(ctypes.CDLL(None)[name], ctypes.c_void_p).value
-        self.memory[place : place + 16] = bytes.fromhex(JUMPS[self.at("H", 18)[0]]) + struct.pack("<Q", address)
+        spot, address = self.jump, ctypes.cast(ctypes.CDLL(None)[name], ctypes.c_void_p).value
+        self.memory[spot : spot + 16] = bytes.fromhex(JUMPS[self.at("H", 18)[0]]) + struct.pack("<Q", address)
         self.jump += 16
-        return name, place
+        return name, spot
 
-    def relocate(self, place, form, value):
-        """Write a value into an instruction or a constant. The numbers are those of the processors' ELF rules."""
-        distance, pages = value - place, (value >> 12) - (place >> 12)
+    def relocate(self, spot, form, value):
+        """Write a value into an instruction or a constant. The numbers are ELF relocation types."""
+        distance, pages = value - spot, (value >> 12) - (spot >> 12)
         if form in (1, 24, 257, 260):  # 64 bits
-            self.memory[place : place + 8] = struct.pack("<q", distance + (self.base + place) * (form in (1, 257)))
+            self.memory[spot : spot + 8] = struct.pack("<q", distance + (self.base + spot) * (form in (1, 257)))
         elif form in (2, 4, 261):  # 32 bits
-            self.memory[place : place + 4] = struct.pack("<i", distance)
+            self.memory[spot : spot + 4] = struct.pack("<i", distance)
         elif form in LOW or form in (275, 282, 283):
             field = (pages & 3) << 29 | (pages >> 2 & 0x7FFFF) << 5 if form == 275 else distance >> 2 & 0x3FFFFFF
             field = (value & 4095) >> LOW[form] << 10 if form in LOW else field
-            word = int.from_bytes(self.memory[place : place + 4], "little") | field
-            self.memory[place : place + 4] = struct.pack("<I", word)
+            word = int.from_bytes(self.memory[spot : spot + 4], "little") | field
+            self.memory[spot : spot + 4] = struct.pack("<I", word)
         else:
             raise OSError(f"this object file needs a linker (relocation {form}): link it with cc -shared")

@@ -1,6 +1,6 @@
-"""Gives every output of a program memory of its own: dense, and shared with no input, parameter or other output.
+"""Gives every output of a program separate, dense memory, shared with no input, parameter or other output.
 
-A caller in C passes that memory in.
+The caller of exported code passes this memory in.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from ..graph.capture.trace import trace
 
 def outputs_of(program: Program) -> list[Value]:
     """The values among the program's results, in order."""
-    found: list[Value] = []
-    replace(program.outputs, lambda each: found.append(each) if issubclass(type(each), Value) else None)
-    return found
+    values: list[Value] = []
+    replace(program.outputs, lambda leaf: values.append(leaf) if issubclass(type(leaf), Value) else None)
+    return values
 
 
 def with_own_outputs(program: Program) -> Program:
-    """The program, with copies of outputs that have no memory of their own."""
+    """The program with copies of those outputs that share memory or are not dense."""
     result, effects, taken = copied(program, list(program.steps)), Effects(program), set()
     sizes = {
         value: program.layouts[value].extent
@@ -30,25 +30,25 @@ def with_own_outputs(program: Program) -> Program:
         for value in step.results
     }
 
-    def own(each: object) -> object:
-        if not issubclass(type(each), Value):
-            return each
-        root = effects.root[each]
+    def with_own_memory(leaf: object) -> object:
+        if not issubclass(type(leaf), Value):
+            return leaf
+        root = effects.root[leaf]
         fits = (
             isinstance(root, Value)
             and root not in taken
-            and result.layouts[each].dense
-            and sizes[root] == result.layouts[each].size
+            and result.layouts[leaf].dense
+            and sizes[root] == result.layouts[leaf].size
         )
         taken.add(root)
-        return each if fits else _copied(result, each)
+        return leaf if fits else _copied(result, leaf)
 
-    result.outputs = replace(program.outputs, own)
+    result.outputs = replace(program.outputs, with_own_memory)
     return result
 
 
 def _copied(program: Program, value: Value) -> Value:
-    """Add steps that copy a value, as `clone` would, and return the copy."""
+    """Append steps that clone a value, and return the copy."""
     layout = program.layouts[value]
     example = empty((layout.extent,), dtype=layout.dtype).as_strided(layout.shape, layout.strides)
     part = trace(lambda x: x.clone(memory_format=contiguous_format), example)

@@ -1,6 +1,6 @@
-"""Polynomials of sizes: what an integer in a program is as a function of its dynamic dimensions.
+"""Polynomials of sizes: integers of a program as functions of its dynamic dimensions.
 
-They are found from values at several points, more than they have coefficients, so each fit is also checked.
+A fit uses more points than the polynomial has coefficients, so each fit is also checked.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from fractions import Fraction
 from itertools import product
 from math import prod
 
-Terms = tuple[tuple[int, tuple[int, ...]], ...]  # coefficients, each with the exponents of the symbols
+Terms = tuple[tuple[int, tuple[int, ...]], ...]  # (coefficient, exponents of the symbols) for each term
 MAX_EXPONENT = 2
 
 
 def constant(number: int, symbols: int) -> Terms:
-    """The polynomial that is this number."""
+    """A constant polynomial."""
     return ((number, (0,) * symbols),)
 
 
@@ -28,9 +28,9 @@ def value(terms: Terms, point: Sequence[int]) -> int:
 
 
 def fit(points: Sequence[tuple[int, ...]], values: Sequence[int]) -> Terms | None:
-    """The simplest polynomial with integer coefficients that has these values; None if there is none.
+    """The simplest polynomial with integer coefficients through these points; None if there is none.
 
-    Only polynomials with fewer coefficients than there are points count.
+    Only polynomials with fewer coefficients than points are tried.
     """
     for exponents in _bases(len(points[0])):
         if len(exponents) >= len(points):
@@ -48,7 +48,7 @@ def fit(points: Sequence[tuple[int, ...]], values: Sequence[int]) -> Terms | Non
 
 
 def text(terms: Terms, names: Sequence[str]) -> str:
-    """The polynomial as an expression, in Python and in C."""
+    """The polynomial as an expression that is valid in Python and in C."""
     parts = []
     for coefficient, exponents in terms:
         factors = [name for name, exponent in zip(names, exponents) for _ in range(exponent)]
@@ -59,20 +59,22 @@ def text(terms: Terms, names: Sequence[str]) -> str:
 
 def _bases(symbols: int) -> Iterator[list[tuple[int, ...]]]:
     """Lists of exponents, the simplest first: a constant, one symbol, sums, products, squares."""
-    every = sorted(product(range(MAX_EXPONENT + 1), repeat=symbols), key=lambda powers: (sum(powers), max(powers)))
+    powers_by_degree = sorted(
+        product(range(MAX_EXPONENT + 1), repeat=symbols), key=lambda powers: (sum(powers), max(powers))
+    )
     zero = (0,) * symbols
     yield [zero]
-    for powers in every[1:]:
+    for powers in powers_by_degree[1:]:
         yield [powers]
-    for powers in every[1:]:
+    for powers in powers_by_degree[1:]:
         yield [zero, powers]
-    yield [powers for powers in every if sum(powers) <= 1]
-    yield [powers for powers in every if max(powers) <= 1]
-    yield every
+    yield [powers for powers in powers_by_degree if sum(powers) <= 1]
+    yield [powers for powers in powers_by_degree if max(powers) <= 1]
+    yield powers_by_degree
 
 
 def _solve(rows: list[list[Fraction]], values: list[Fraction]) -> list[Fraction] | None:
-    """The solution of linear equations, of which there are more than unknowns; None where they contradict."""
+    """The solution of an overdetermined linear system; None if the equations contradict."""
     table, unknowns = [[*row, value] for row, value in zip(rows, values)], len(rows[0])
     for column in range(unknowns):
         pivot = next((k for k in range(column, len(table)) if table[k][column]), None)

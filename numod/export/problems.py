@@ -1,4 +1,4 @@
-"""What native code cannot do, found before anything is written, and all at once."""
+"""Checks for everything that native code cannot do, made before anything is written."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ class ExportError(RuntimeError):
 
 
 def problems(program: Program) -> list[str]:
-    """A line for each step that native code cannot have: where, what, and what to do instead."""
-    found = [*_of_steps(program), *unsaveable(program), *_of_memory(program)]
-    return list(dict.fromkeys(found or of_calls(program)))
+    """A line for each step that native code does not support: where, what, and what to do instead."""
+    lines = [*_of_steps(program), *unsaveable(program), *_of_memory(program)]
+    return list(dict.fromkeys(lines or of_calls(program)))
 
 
 def of_calls(program: Program) -> list[str]:
-    """A line for each step that only NumPy can do."""
+    """A line for each step that only NumPy computes."""
     return [
-        f"{_place(call.step)}: {call.step.op.name} is computed by NumPy (LAPACK, or a transform with a large prime "
+        f"{_line(call.step)}: {call.step.op.name} is computed by NumPy (LAPACK, or a transform with a large prime "
         "factor); compute it outside, and pass the result in"
         for call in lower(optimise(program)[0]).calls
         if isinstance(call, Call) and call.kernel is None
@@ -41,11 +41,11 @@ def of_calls(program: Program) -> list[str]:
 
 
 def of_optimizers(optimizers: dict[str, Optimizer]) -> list[str]:
-    """A line for each optimizer whose steps no program can have."""
+    """A line for each optimizer whose steps cannot be captured."""
     return [
-        f"{name}: a step of {type(each).__name__} is steered by values in Python; use another optimizer, such as AdamW"
-        for name, each in optimizers.items()
-        if type(each)._updates is Optimizer._updates
+        f"{name}: steps of {type(optimizer).__name__} depend on values in Python; use another optimizer, such as AdamW"
+        for name, optimizer in optimizers.items()
+        if type(optimizer)._updates is Optimizer._updates
     ]
 
 
@@ -59,31 +59,31 @@ def adding_up(program: Program, gradients: set[int]) -> list[str]:
     ]
     adding = [step for step in steps if not isinstance(step.op, Update)] or steps
     lines = [
-        f"{_place(step)}: gradients of an earlier call take part, which add up from call to call; call "
+        f"{_line(step)}: gradients accumulate from call to call; call "
         "optimizer.zero_grad() in the function, before backward()"
         for step in adding
     ]
     return list(dict.fromkeys(lines))
 
 
-def _place(step: Step) -> str:
+def _line(step: Step) -> str:
     return step.location or "an unknown line"
 
 
 def _of_steps(program: Program) -> list[str]:
-    found = []
+    lines = []
     for step in program.steps:
         if not isinstance(step, Step):
             continue
         if isinstance(step.op, Move):
-            found.append(f"{_place(step)}: a copy to another device; move tensors before, and export on the CPU")
-    return found
+            lines.append(f"{_line(step)}: a copy to another device; move tensors beforehand, and export on the CPU")
+    return lines
 
 
 def _of_memory(program: Program) -> list[str]:
     if program.gradients:
         return [
-            "the program leaves gradients in .grad of tensors from outside; return them, or let the function take the "
-            "optimizer's step"
+            "the program leaves gradients in .grad of outside tensors; return them, or call the optimizer's step() in "
+            "the function"
         ]
     return []

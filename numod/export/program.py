@@ -1,6 +1,4 @@
-"""ExportedProgram: a captured program with its parameters and the form of its arguments; saved to and loaded from one
-file.
-"""
+"""ExportedProgram: a captured program with its parameters and the structure of its arguments; saved to one file."""
 
 from __future__ import annotations
 
@@ -23,17 +21,17 @@ from . import state_file
 from .dimensions import Symbol
 from .sizes import Dynamic, terms_of
 
-VERSION = 2  # of what a file says about a program
+VERSION = 2  # of the file format
 _KNOWN = (1, VERSION)  # 1 has no dynamic dimensions
-_EXECUTABLES = 64  # for sizes that came last
+_EXECUTABLES = 64  # cached, for the most recent sizes
 _EXAMPLE = "example"  # name of an example input's tensor in a file
 
 
 class ExportedProgram:
-    """What a module or function does, without its Python code. `export` makes one.
+    """A captured module or function, without its Python code; made by `export`.
 
     `state_dict` holds the parameters and buffers by their names in the module, `graph` is the program (print it),
-    `example_inputs` the arguments that it was captured with, as (args, kwargs), `module()` a Module that runs it.
+    `example_inputs` are the arguments of the capture, as (args, kwargs), `module()` returns a Module that runs it.
     """
 
     def __init__(
@@ -48,10 +46,10 @@ class ExportedProgram:
         state: dict[str, Any] | None = None,
         dynamic: Dynamic | None = None,
     ) -> None:
-        self.dynamic = dynamic  # the program for all sizes; `program` is the example's
+        self.dynamic = dynamic  # the program for all sizes; `program` is for the example's sizes
         self.program, self.spec, self.input_names, self.names = program, spec, tuple(input_names), names
         self.parameter_names, self.examples, self.title = tuple(parameters), examples, title
-        self.state = state or {}  # what `state_file` says of modules and optimizers
+        self.state = state or {}  # the description of modules and optimizers (see `state_file`)
 
     @property
     def graph(self) -> Program:
@@ -73,7 +71,7 @@ class ExportedProgram:
 
     @property
     def example_inputs(self) -> tuple[tuple, dict[str, Any]]:
-        """(args, kwargs) that it was captured with."""
+        """The (args, kwargs) of the capture."""
         from .capture import filled
 
         args, kwargs = filled(self.spec, self.examples)
@@ -82,26 +80,28 @@ class ExportedProgram:
     @property
     def range_constraints(self) -> dict[str, tuple[int, int | None]]:
         """The ranges of dynamic dimensions, by name."""
-        return {} if self.dynamic is None else {each.name: (each.low, each.high) for each in self.dynamic.symbols}
+        return (
+            {} if self.dynamic is None else {symbol.name: (symbol.low, symbol.high) for symbol in self.dynamic.symbols}
+        )
 
     def module(self, check_guards: bool = True) -> Module:
         """A Module that runs the program, with the same parameters and state_dict. It runs without gradients."""
         return ExportedModule(self)
 
-    def frozen(self, kept: Sequence[str] = ()) -> ExportedProgram:
-        """The program with copies of its parameters and buffers as constants, but for those named in `kept`."""
+    def frozen(self, preserved: Sequence[str] = ()) -> ExportedProgram:
+        """The program with copies of its parameters and buffers as constants, except for the `preserved` names."""
         program = copied(self.program, self.program.steps)
         copies: dict[int, Tensor] = {}
         program.held = {
-            value: tensor if self.names.get(value) in kept else _with_copied_memory(tensor, copies)
+            value: tensor if self.names.get(value) in preserved else _with_copied_memory(tensor, copies)
             for value, tensor in self.program.held.items()
         }
         dynamic = self.dynamic
         if dynamic is not None:
             tensors = {name: _with_copied_memory(tensor, copies) for name, tensor in dynamic.tensors.items()}
             dynamic = Dynamic(dynamic.symbols, dynamic.shapes, dynamic.template, tensors)
-        names = {value: name for value, name in self.names.items() if name in kept}
-        parameters = [name for name in self.parameter_names if name in kept]
+        names = {value: name for value, name in self.names.items() if name in preserved}
+        parameters = [name for name in self.parameter_names if name in preserved]
         return ExportedProgram(
             program, self.spec, self.input_names, names, parameters, self.examples, self.title, self.state, dynamic
         )
@@ -123,7 +123,7 @@ class ExportedProgram:
 
 
 def _with_copied_memory(tensor: Tensor, copies: dict[int, Tensor]) -> Tensor:
-    """A tensor over a copy of its memory. `copies`: by the storage, a tensor with the copy, of all that share it."""
+    """A tensor over a copy of its memory. `copies` caches the copies by storage, so that shared memory stays shared."""
     storage = tensor._storage
     if id(storage) not in copies:
         whole = layout((len(storage.data),), tensor.dtype, tensor.device)
@@ -132,7 +132,7 @@ def _with_copied_memory(tensor: Tensor, copies: dict[int, Tensor]) -> Tensor:
 
 
 class ExportedModule(Module):
-    """A Module whose forward runs a captured program, as native code from the first call on."""
+    """A Module whose forward runs a captured program as compiled code."""
 
     def __init__(self, exported: ExportedProgram) -> None:
         super().__init__()
@@ -154,8 +154,8 @@ class ExportedModule(Module):
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Run the program.
 
-        Raises RuntimeError for arguments of another form than those it was captured with, GuardFailed (which is also an
-        AssertionError, as PyTorch's) for a size beyond the range of a dynamic dimension.
+        Raises RuntimeError for arguments that differ in structure from those of the capture, and GuardFailed (also an
+        AssertionError, as in PyTorch) for a size outside the range of a dynamic dimension.
         """
         tensors = self._tensors([tuple(args), dict(kwargs)])
         return self._executable(self._sizes(tensors))(*tensors)
@@ -168,21 +168,22 @@ class ExportedModule(Module):
 
     def _executable(self, sizes: tuple[int, ...]) -> Executable:
         with self._lock:
-            found = self._executables.get(sizes)
-            if found is None:
+            executable = self._executables.get(sizes)
+            if executable is None:
                 while len(self._executables) >= _EXECUTABLES:
                     self._executables.pop(next(iter(self._executables)))
                 dynamic = self._exported.dynamic
                 program = self._exported.program if dynamic is None else dynamic.program(sizes)
-                # kernels of their own serve all sizes. The title may come from a file, and a name gets into source text
-                found = Executable(program, "exported", Form(linked=None if dynamic is None else False))
-                self._executables[sizes] = found
-        return found
+                # Unlinked kernels serve all sizes. The title is not used as a name: it may come from a file, and names
+                # become source text.
+                executable = Executable(program, "exported", Form(linked=None if dynamic is None else False))
+                self._executables[sizes] = executable
+        return executable
 
     def _tensors(self, arguments: list) -> list[Tensor]:
-        found: list[Tensor] = []
-        _match(self._exported.spec, arguments, found, "args")
-        return [each if each.is_contiguous() else each.contiguous() for each in found]
+        tensors: list[Tensor] = []
+        _match(self._exported.spec, arguments, tensors, "args")
+        return [tensor if tensor.is_contiguous() else tensor.contiguous() for tensor in tensors]
 
     def __reduce__(self) -> tuple:
         """It is pickled as its exported program."""
@@ -192,34 +193,32 @@ class ExportedModule(Module):
         raise NotImplementedError("an exported module cannot be copied; save and load it")
 
 
-def _match(spec: Any, given: Any, tensors: list[Tensor], where: str) -> None:
-    """Append the tensors of arguments that have the form of `spec`."""
+def _match(spec: Any, arguments: Any, tensors: list[Tensor], where: str) -> None:
+    """Append to `tensors` the tensors of arguments that match `spec`."""
     if isinstance(spec, Value):
-        if not isinstance(given, Tensor):
-            raise RuntimeError(f"{where}: expected a Tensor, got {type(given).__name__}")
-        tensors.append(given)
+        if not isinstance(arguments, Tensor):
+            raise RuntimeError(f"{where}: expected a Tensor, got {type(arguments).__name__}")
+        tensors.append(arguments)
     elif isinstance(spec, (tuple, list)):
-        if not isinstance(given, (tuple, list)) or len(given) != len(spec):
-            came = f"{len(given)} items" if isinstance(given, (tuple, list)) else type(given).__name__
+        if not isinstance(arguments, (tuple, list)) or len(arguments) != len(spec):
+            came = f"{len(arguments)} items" if isinstance(arguments, (tuple, list)) else type(arguments).__name__
             raise RuntimeError(f"{where}: expected {len(spec)} items, as captured, got {came}")
-        for k, (part, each) in enumerate(zip(spec, given)):
-            _match(part, each, tensors, f"{where}[{k}]")
+        for k, (part, argument) in enumerate(zip(spec, arguments)):
+            _match(part, argument, tensors, f"{where}[{k}]")
     elif isinstance(spec, dict):
-        if not isinstance(given, dict) or given.keys() != spec.keys():
+        if not isinstance(arguments, dict) or arguments.keys() != spec.keys():
             raise RuntimeError(
                 f"{where}: expected the keys {list(spec)}, as captured, got "
-                f"{list(given) if isinstance(given, dict) else type(given).__name__}"
+                f"{list(arguments) if isinstance(arguments, dict) else type(arguments).__name__}"
             )
         for key, part in spec.items():
-            _match(part, given[key], tensors, f"{where}[{key!r}]")
-    elif spec != given and not (spec != spec and given != given):
-        raise RuntimeError(
-            f"{where}: expected {spec!r}, with which the program was captured, got {given!r}; export again"
-        )
+            _match(part, arguments[key], tensors, f"{where}[{key!r}]")
+    elif spec != arguments and not (spec != spec and arguments != arguments):
+        raise RuntimeError(f"{where}: expected {spec!r}, as captured, got {arguments!r}; export again")
 
 
 def _put(module: Module, name: str, tensor: Tensor, is_parameter: bool) -> None:
-    """Register a tensor under a dotted name, in modules that are made for it."""
+    """Register a tensor under a dotted name, creating submodules as needed."""
     *path, last = name.split(".")
     for part in path:
         if part not in module._modules:
@@ -234,7 +233,7 @@ def _put(module: Module, name: str, tensor: Tensor, is_parameter: bool) -> None:
 
 
 def save(ep: ExportedProgram, f: str | os.PathLike, **options: Any) -> None:
-    """Write an exported program to a file. Raises ValueError with all steps that a file cannot hold."""
+    """Write an exported program to a file. Raises ValueError that lists all steps that cannot be saved."""
     if not isinstance(ep, ExportedProgram):
         raise TypeError(
             f"The 'ep' parameter must be an instance of 'ExportedProgram', got '{type(ep).__name__}' instead."
@@ -251,34 +250,36 @@ def _of(dynamic: Dynamic | None) -> Any:
     """The program for all sizes as JSON."""
     if dynamic is None:
         return None
-    symbols = [[each.name, each.low, each.high, each.size] for each in dynamic.symbols]
+    symbols = [[symbol.name, symbol.low, symbol.high, symbol.size] for symbol in dynamic.symbols]
     return {"symbols": symbols, "shapes": dynamic.shapes, "template": dynamic.template}
 
 
 def _dynamic(text: Any, program: Program, tensors: dict[str, Tensor]) -> Dynamic | None:
-    """The program for all sizes in a file. Raises ValueError where it is not the example's at the example's sizes."""
+    """The program for all sizes in a file. Raises ValueError if it differs from `program` at the example's sizes."""
     about = json.loads(text) if type(text) is str else {}
     if about is None:
         return None
     symbols = []
     for name, low, high, size in about["symbols"]:
         numbers = [low, size, *([] if high is None else [high])]
-        if type(name) is not str or not name.isidentifier() or any(type(each) is not int for each in numbers):
-            raise ValueError("its dynamic dimensions have another form")
+        if type(name) is not str or not name.isidentifier() or any(type(number) is not int for number in numbers):
+            raise ValueError("its dynamic dimensions are invalid")
         symbols.append(Symbol(name, low, high, size))
     shapes = [[terms_of(terms, len(symbols)) for terms in shape] for shape in about["shapes"]]
-    found = Dynamic(symbols, shapes, about["template"], tensors)
-    own = tuple([symbol.size for symbol in symbols])
+    made = Dynamic(symbols, shapes, about["template"], tensors)
+    example_sizes = tuple([symbol.size for symbol in symbols])
     examples = [program.layouts[value].shape for value in program.inputs]
-    if found.sizes_of(examples, [*map(str, range(len(examples)))]) != own or str(found.program(own)) != str(program):
+    if made.sizes_of(examples, [*map(str, range(len(examples)))]) != example_sizes or str(
+        made.program(example_sizes)
+    ) != str(program):
         raise ValueError("its dynamic dimensions are not those of its program")
-    return found
+    return made
 
 
 def load(f: str | os.PathLike) -> ExportedProgram:
     """The exported program in a file.
 
-    Nothing in a file is code, and all of it is checked. Raises ValueError for any other file.
+    Files contain no code, and their content is checked. Raises ValueError for any other file.
     """
     program, about, tensors = read_program(f)
     try:
@@ -300,7 +301,7 @@ def _loaded(program: Program, about: Any, tensors: dict[str, Tensor]) -> Exporte
         raise ValueError(
             f"its version is {about.get('version')!r}, this numod reads up to {VERSION}"
             if type(about) is dict
-            else "it holds a program without a description"
+            else "it contains a program without a description"
         )
     names = {value: name for value, name in about["names"]}
     inputs, parameters = about["inputs"], about["parameters"]
@@ -310,25 +311,25 @@ def _loaded(program: Program, about: Any, tensors: dict[str, Tensor]) -> Exporte
     )
     if not known or len(set(names.values())) != len(names) or not set(parameters) <= set(names.values()):
         raise ValueError("its names are not those of its tensors")
-    found: list[Value] = []
-    _leaves(about["spec"], found)
+    leaves: list[Value] = []
+    _leaves(about["spec"], leaves)
     examples = tuple([tensors[f"{_EXAMPLE}{k}"] for k in range(len(program.inputs))])
     fits = all(
         example.shape == program.layouts[value].shape and example.dtype is program.layouts[value].dtype
         for example, value in zip(examples, program.inputs)
     )
-    if [each.number for each in found] != list(range(len(program.inputs))) or len(inputs) != len(found) or not fits:
+    if [leaf.number for leaf in leaves] != list(range(len(program.inputs))) or len(inputs) != len(leaves) or not fits:
         raise ValueError("its arguments are not those of its program")
     args, kwargs = about["spec"]
     if type(args) is not tuple or type(kwargs) is not dict:
-        raise ValueError("its arguments have another form")
+        raise ValueError("its arguments are invalid")
     state = state_file.checked(about.get("state", "{}"))
     dynamic = _dynamic(about.get("dynamic", "null"), program, tensors)
     return ExportedProgram(program, about["spec"], inputs, names, parameters, examples, about["title"], state, dynamic)
 
 
-def _leaves(spec: Any, found: list[Value]) -> None:
+def _leaves(spec: Any, leaves: list[Value]) -> None:
     if isinstance(spec, Value):
-        found.append(spec)
-    for each in spec if isinstance(spec, (tuple, list)) else spec.values() if isinstance(spec, dict) else ():
-        _leaves(each, found)
+        leaves.append(spec)
+    for part in spec if isinstance(spec, (tuple, list)) else spec.values() if isinstance(spec, dict) else ():
+        _leaves(part, leaves)

@@ -1,6 +1,6 @@
-"""`numod.jit` on top of exported programs:
+"""`numod.jit` on top of exported programs: `trace`, `script`, `save`, `load`, `freeze`.
 
-`trace`, `script`, `save`, `load`, `freeze`. A saved module runs in a process that has not its class.
+A saved module runs in a process that does not have its class.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import functools
 import os
 from collections.abc import Callable, Mapping
 from types import FunctionType
-from typing import Any
+from typing import Any, TypeVar
 
 from ..autograd import is_grad_enabled
 from ..core import apply as dispatch
@@ -21,21 +21,22 @@ from ..serialization.program import KEY
 from .capture import export
 from .program import ExportedModule, ExportedProgram, load as load_program, save as save_program
 
-_EXAMPLES = "_scripted_with"  # the attribute with the arguments of a scripted module's first call
+Scripted = TypeVar("Scripted")
+_EXAMPLES = "_scripted_with"  # attribute: the arguments of a scripted module's first call
 
 
 class ScriptModule(Module):
-    """A module that `trace` or `load` gives. (`script` leaves a module an instance of its own class.)"""
+    """The type of modules from `trace` and `load`. (`script` leaves a module an instance of its own class.)"""
 
 
 class ScriptFunction:
-    """PyTorch's name of a scripted function's type. `script` gives functions as they are."""
+    """PyTorch's name for the type of a scripted function. `script` returns functions unchanged."""
 
 
 class TracedModule(ExportedModule, ScriptModule):
     """A captured module or function.
 
-    Where the original is there, it runs calls that the program cannot: of other sizes, and those that record gradients.
+    If the original is available, it runs the calls that the program cannot: with other sizes or with gradients.
     """
 
     def __init__(self, exported: ExportedProgram, original: Callable | None = None) -> None:
@@ -52,7 +53,7 @@ class TracedModule(ExportedModule, ScriptModule):
 
     def _records(self, args: tuple, kwargs: dict) -> bool:
         return is_grad_enabled() and any(
-            isinstance(each, Tensor) and each.requires_grad for each in (*args, *kwargs.values(), *self.parameters())
+            isinstance(value, Tensor) and value.requires_grad for value in (*args, *kwargs.values(), *self.parameters())
         )
 
     def _fits(self, args: tuple, kwargs: dict) -> bool:
@@ -81,11 +82,11 @@ def trace(
     example_kwarg_inputs: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> TracedModule:
-    """Capture what a module or function does for example inputs, a tensor or a tuple.
+    """Capture a module or function, run on example inputs (a tensor or a tuple).
 
-    PyTorch's further options are taken and change nothing.
+    PyTorch's other options are accepted and ignored.
 
-    Raises RuntimeError, with the line, for a function that Python steers by the values of tensors.
+    Raises RuntimeError, with the line, for Python control flow that depends on tensor values.
     """
     if isinstance(func, TracedModule):
         return func
@@ -96,9 +97,12 @@ def trace(
     return TracedModule(export(func, inputs, example_kwarg_inputs), func)
 
 
-def script(obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None, example_inputs: Any = None) -> Any:
-    """A module or function as it is, which can also be saved once it has been called or where there are
-    `example_inputs`; a class as it is.
+def script(
+    obj: Scripted, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None, example_inputs: Any = None
+) -> Scripted:
+    """Return the module or function, now with `save`. It can be saved after its first call or with `example_inputs`.
+
+    Classes are returned unchanged.
     """
     if isinstance(obj, FunctionType):
         made = obj if hasattr(obj, _EXAMPLES) else _scripted_function(obj)
@@ -125,7 +129,9 @@ def _scripted_function(function: FunctionType) -> FunctionType:
 
     @functools.wraps(function)
     def scripted(*args: Any, **kwargs: Any) -> Any:
-        if scripted._scripted_with is None and not dispatch.listeners:  # a compiled function must not change it
+        if (
+            scripted._scripted_with is None and not dispatch.listeners
+        ):  # a compiled function must not write this attribute
             scripted._scripted_with = _copied(args, kwargs)
         return function(*args, **kwargs)
 
@@ -148,14 +154,12 @@ def _note_first_call(module: Module) -> None:
     handle = module.register_forward_pre_hook(note, with_kwargs=True)
 
 
-def _copy(each: Any) -> Any:
-    return each.detach().clone() if isinstance(each, Tensor) else each
+def _copy(argument: Any) -> Any:
+    return argument.detach().clone() if isinstance(argument, Tensor) else argument
 
 
 def _scripted(module: Module) -> Module:
-    """The module with `save`, `graph` and `code`: an instance of a class derived from its own, with the same
-    attributes.
-    """
+    """The module with `save`, `graph` and `code`: an instance of a derived class that shares its attributes."""
     base = type(module)
     members = {
         "save": lambda self, f: save(self, f),
@@ -173,7 +177,7 @@ def _scripted(module: Module) -> Module:
 
 def _plain(module: Module) -> Module:
     result = object.__new__(type(module)._unscripted)
-    object.__setattr__(result, "__dict__", {key: each for key, each in vars(module).items() if key != _EXAMPLES})
+    object.__setattr__(result, "__dict__", {key: value for key, value in vars(module).items() if key != _EXAMPLES})
     return result
 
 
@@ -203,7 +207,7 @@ def _captured(module: Module | FunctionType) -> ExportedProgram:
 def save(m: Any, f: str | os.PathLike, _extra_files: Any = None) -> None:
     """Write a traced or scripted module to a file.
 
-    Raises RuntimeError for a scripted one that was never called, TypeError for others.
+    Raises RuntimeError for a scripted module that was never called, TypeError for other objects.
     """
     scripted = hasattr(type(m), "_unscripted") or (isinstance(m, FunctionType) and hasattr(m, _EXAMPLES))
     if not isinstance(m, ExportedModule) and not scripted:
@@ -214,7 +218,7 @@ def save(m: Any, f: str | os.PathLike, _extra_files: Any = None) -> None:
 def load(
     f: str | os.PathLike, map_location: Any = None, _extra_files: Any = None, _restore_shapes: bool = False
 ) -> Any:
-    """The module in a file that `save` wrote, or a checkpoint's content. Nothing in a file is code."""
+    """The module in a file written by `save`, or a checkpoint's content. Files contain no code."""
     try:
         is_program = KEY in load_metadata(f)
     except CheckpointError:
@@ -223,10 +227,10 @@ def load(
 
 
 def freeze(mod: Any, preserved_attrs: Any = None, optimize_numerics: bool = True) -> Any:
-    """The module, which must be in evaluation mode, as a program whose weights are constants: copies, which are no
-    parameters. A scripted module that was not called yet stays as it is, as do attributes in `preserved_attrs`.
+    """A module in evaluation mode as a program whose weights are constants, copied, and no longer parameters.
 
-    Raises RuntimeError in training mode.
+    A scripted module that was not called yet is returned unchanged, as are attributes in `preserved_attrs`. Raises
+    RuntimeError in training mode.
     """
     if isinstance(mod, Module) and mod.training:
         raise RuntimeError(

@@ -1,8 +1,8 @@
-"""Programs for many sizes: what a program says is an expression of its dynamic dimensions.
+"""Programs with dynamic dimensions: templates whose numbers are expressions of the sizes.
 
-The function is recorded at several sizes. Every integer in which the recordings differ must be a polynomial of the
-sizes (`polynomial`), every float a number divided by one; nothing else may differ. A program for given sizes is made of
-these expressions, and is checked like one that comes from a file.
+The function is recorded at several sizes. Integers that differ between recordings must be polynomials of the sizes
+(`polynomial`), floats must be a constant divided by a polynomial; nothing else may differ. A template filled in with
+sizes is checked like a program that was read from a file.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from ..core.tensor import Tensor
 from ..graph.capture.recorder import of_package
 from ..graph.ir.program import Program, Step
 from ..graph.values.pytree import replace
+from ..ops.attention.attention import for_all_sizes
 from ..serialization.program import described, program_of
 from . import polynomial
 from .dimensions import Extent, Symbol
@@ -30,12 +31,12 @@ POLYNOMIAL, RATIO, REPEAT = "polynomial", "ratio", "repeat"  # tags in a templat
 _NUMERATORS = (1.0, 2.0, -1.0, -2.0, 0.5, -0.5)
 _SAMPLES = (2, 3, 5, 7, 11)  # sizes at which functions are recorded
 _LARGE = 1 << 20  # elements of an input that is too large to record with
-_PROGRAMS = 64  # for sizes that came last
+_PROGRAMS = 64  # cached, for the most recent sizes
 _MAX_TERMS, _MAX_COEFFICIENT, _MAX_REPEAT = 16, 1 << 62, 1 << 20
 
 
 class GuardFailed(AssertionError, RuntimeError):
-    """An input has a size that the program was not exported for."""
+    """An input has a size for which the program was not exported."""
 
 
 class Violation(RuntimeError):
@@ -55,8 +56,8 @@ class Violation(RuntimeError):
 class Dynamic:
     """A program for all sizes of its symbols.
 
-    `shapes`: of each input, the sizes as polynomials of the symbols. `template`: the program as a file has it, with
-    expressions. `tensors`: those that it holds, by their names there.
+    `shapes`: each input's sizes as polynomials of the symbols. `template`: the program in its file format, with
+    expressions in place of numbers. `tensors`: the held tensors, by their names in the template.
     """
 
     def __init__(
@@ -77,20 +78,18 @@ class Dynamic:
         return [symbol.name for symbol in self.symbols]
 
     def program(self, sizes: tuple[int, ...]) -> Program:
-        """The program for these sizes. Raises ValueError where there is none."""
+        """The program for these sizes. Raises ValueError if the template has none."""
         with self._lock:
-            found = self._programs.get(sizes)
-            if found is None:
+            cached = self._programs.get(sizes)
+            if cached is None:
                 while len(self._programs) >= _PROGRAMS:
                     self._programs.pop(next(iter(self._programs)))
-                found = self._programs[sizes] = program_of(filled_in(self.template, sizes), self.tensors)
-        return found
+                cached = self._programs[sizes] = program_of(filled_in(self.template, sizes), self.tensors)
+        return cached
 
     def sizes_of(self, shapes: Sequence[Sequence[int]], names: Sequence[str]) -> tuple[int, ...]:
-        """The symbols' sizes in inputs of these shapes. Raises GuardFailed, with the constraint, where they do not
-        fit.
-        """
-        found: dict[int, int] = {}
+        """The symbols' sizes for inputs of these shapes. Raises GuardFailed, with the constraint, for a misfit."""
+        sizes_by_number: dict[int, int] = {}
         pairs = [
             (size, terms, f"{name}.size()[{index}]")
             for shape, expected, name in zip(shapes, self.shapes, names)
@@ -99,40 +98,43 @@ class Dynamic:
         for shape, expected, name in zip(shapes, self.shapes, names):
             if len(shape) != len(expected):
                 raise GuardFailed(f"Guard failed: {name}.dim() == {len(expected)}, got {len(shape)}")
-        for size, terms, place in pairs:
+        for size, terms, label in pairs:
             number, factor, offset = _linear(terms) or (None, 1, 0)
-            if number is not None and number not in found:
-                found[number] = (size - offset) // factor
-                self._check_range(self.symbols[number], found[number], size, place)
-        sizes = tuple([found[number] for number in range(len(self.symbols))])
-        for size, terms, place in pairs:
+            if number is not None and number not in sizes_by_number:
+                sizes_by_number[number] = (size - offset) // factor
+                self._check_range(self.symbols[number], sizes_by_number[number], size, label)
+        sizes = tuple([sizes_by_number[number] for number in range(len(self.symbols))])
+        for size, terms, label in pairs:
             if polynomial.value(terms, sizes) != size:
                 wanted = polynomial.text(terms, self.names)
                 values = "" if wanted.isdigit() else f" = {polynomial.value(terms, sizes)}"
-                raise GuardFailed(f"Guard failed: {place} == {wanted}{values}, got {size}")
+                raise GuardFailed(f"Guard failed: {label} == {wanted}{values}, got {size}")
         return sizes
 
     def few_points(self) -> list[tuple[int, ...]]:
-        """Sizes within the ranges that are enough for a fit which is checked, where the ranges have so many."""
+        """Sizes within the ranges: enough to fit a polynomial and check it, if the ranges are large enough."""
         highs = [symbol.high or symbol.low + max(_SAMPLES) for symbol in self.symbols]
         return [
             *product(*[sorted({*range(s.low, min(s.low + 4, high + 1)), high}) for s, high in zip(self.symbols, highs)])
         ]
 
     def shapes_of_outputs(self) -> list[list[Terms]]:
-        """Of each output, the sizes as polynomials of the symbols. Raises Violation where one is none."""
+        """Each output's sizes as polynomials of the symbols. Raises Violation if a size is not a polynomial."""
         points = self.few_points()
-        found = []
+        shapes = []
         for point in points:
             program = self.program(point)
-            found.append([program.layouts[value].shape for value in outputs_of(program)])
-        if len(points) == 1:  # more are needed for a fit
-            points, found = points * 2, found * 2
-        made = Template([*self.symbols], points)
-        return [[terms_of(made._terms([*sizes]), len(self.symbols)) for sizes in zip(*same)] for same in zip(*found)]
+            shapes.append([program.layouts[value].shape for value in outputs_of(program)])
+        if len(points) == 1:  # a fit needs at least two
+            points, shapes = points * 2, shapes * 2
+        fitted = Template([*self.symbols], points)
+        return [
+            [terms_of(fitted._terms([*sizes]), len(self.symbols)) for sizes in zip(*across_points)]
+            for across_points in zip(*shapes)
+        ]
 
     def source(self, number: int) -> tuple[int, int, int, int]:
-        """Where the size of a symbol can be read: (an input, a dimension of it, factor, offset)."""
+        """Where a symbol's size can be read: (index of the input, its dimension, factor, offset)."""
         for input, shape in enumerate(self.shapes):
             for index, terms in enumerate(shape):
                 symbol, factor, offset = _linear(terms) or (None, 0, 0)
@@ -140,15 +142,15 @@ class Dynamic:
                     return input, index, factor, offset
         raise ValueError(f"no input has the size {self.symbols[number].name}")
 
-    def _check_range(self, symbol: Symbol, found: int, size: int, place: str) -> None:
-        if found < symbol.low:
-            raise GuardFailed(f"Guard failed: {symbol.low} <= {place}, got {size} ({symbol.name} = {found})")
-        if symbol.high is not None and found > symbol.high:
-            raise GuardFailed(f"Guard failed: {place} <= {symbol.high}, got {size} ({symbol.name} = {found})")
+    def _check_range(self, symbol: Symbol, value: int, size: int, label: str) -> None:
+        if value < symbol.low:
+            raise GuardFailed(f"Guard failed: {symbol.low} <= {label}, got {size} ({symbol.name} = {value})")
+        if symbol.high is not None and value > symbol.high:
+            raise GuardFailed(f"Guard failed: {label} <= {symbol.high}, got {size} ({symbol.name} = {value})")
 
 
 def _linear(terms: Terms) -> tuple[int, int, int] | None:
-    """(the number of a symbol, factor, offset) of a polynomial `factor * symbol + offset`; None for another one."""
+    """(the symbol's number, factor, offset) of a polynomial `factor * symbol + offset`; None for any other."""
     linear = [(factor, powers) for factor, powers in terms if sum(powers)]
     if len(linear) != 1 or sum(linear[0][1]) != 1 or not linear[0][0]:
         return None
@@ -156,9 +158,9 @@ def _linear(terms: Terms) -> tuple[int, int, int] | None:
 
 
 def filled_in(template: Any, sizes: Sequence[int]) -> Any:
-    """A template with numbers instead of expressions."""
+    """A template with its expressions evaluated for these sizes."""
     if type(template) is list:
-        return [filled_in(each, sizes) for each in template]
+        return [filled_in(part, sizes) for part in template]
     if type(template) is not dict:
         return template
     if template.keys() == {POLYNOMIAL}:
@@ -170,21 +172,21 @@ def filled_in(template: Any, sizes: Sequence[int]) -> Any:
             raise ValueError("a number is divided by a size of 0")
         return float(numerator) / divisor
     if template.keys() == {REPEAT}:
-        each, terms = template[REPEAT]
+        part, terms = template[REPEAT]
         count = polynomial.value(terms_of(terms, len(sizes)), sizes)
         if not 0 <= count <= _MAX_REPEAT:
             raise ValueError(f"a list of {count} items")
-        return [filled_in(each, sizes)] * count
-    return {key: filled_in(each, sizes) for key, each in template.items()}
+        return [filled_in(part, sizes)] * count
+    return {key: filled_in(part, sizes) for key, part in template.items()}
 
 
 def terms_of(written: Any, symbols: int) -> Terms:
-    """A polynomial that a file holds. Raises ValueError for anything else."""
+    """A polynomial read from a file. Raises ValueError for anything else."""
     fits = type(written) in (list, tuple) and len(written) <= _MAX_TERMS
-    for each in written if fits else ():
-        fits = fits and type(each) in (list, tuple) and len(each) == 2 and len(each[1]) == symbols
-        fits = fits and type(each[0]) is int and abs(each[0]) <= _MAX_COEFFICIENT
-        fits = fits and all(type(power) is int and 0 <= power <= polynomial.MAX_EXPONENT for power in each[1])
+    for term in written if fits else ():
+        fits = fits and type(term) in (list, tuple) and len(term) == 2 and len(term[1]) == symbols
+        fits = fits and type(term[0]) is int and abs(term[0]) <= _MAX_COEFFICIENT
+        fits = fits and all(type(power) is int and 0 <= power <= polynomial.MAX_EXPONENT for power in term[1])
     if not fits:
         raise ValueError("a size is no polynomial of the dynamic dimensions")
     return tuple([(coefficient, tuple(powers)) for coefficient, powers in written])
@@ -198,16 +200,16 @@ def generalised(
     examples: list[Tensor],
     extents: Sequence[dict[int, Extent]],
 ) -> tuple[Dynamic, Program]:
-    """(the program for all sizes, the program of the example). `record`: records the function with other inputs.
+    """(the program for all sizes, the program for the examples). `record` records the function for given inputs.
 
-    Raises Violation where the function does not treat a dimension as dynamic.
+    Raises Violation if the function does not treat a dimension as dynamic.
     """
-    symbols = list(dict.fromkeys(extent.symbol for each in extents for extent in each.values()))
-    shapes = [_shape(example, each, symbols) for example, each in zip(examples, extents)]
+    symbols = list(dict.fromkeys(extent.symbol for by_dimension in extents for extent in by_dimension.values()))
+    shapes = [_shape(example, by_dimension, symbols) for example, by_dimension in zip(examples, extents)]
 
     def at(point: tuple[int, ...]) -> tuple[Program, Any, dict[str, Tensor]]:
-        given = [_resized(example, shape, point) for example, shape in zip(examples, shapes)]
-        program = _recorded(record, given, symbols, point)
+        inputs = [_resized(example, shape, point) for example, shape in zip(examples, shapes)]
+        program = _recorded(record, inputs, symbols, point)
         return program, *described(program)
 
     points = _points(symbols, examples, shapes)
@@ -221,31 +223,31 @@ def generalised(
         raise Violation(symbols, "it has one size only")
     first = next(iter(recorded))
     tensors = recorded[first][2]
-    for point, (_, _, held) in recorded.items():
-        _compare_tensors(tensors, held, recorded[first][1], _different(symbols, first, point))
+    for point, (_, _, others) in recorded.items():
+        _compare_tensors(tensors, others, recorded[first][1], _different(symbols, first, point))
     template = Template(symbols, [*recorded]).of([fields for _, fields, _ in recorded.values()])
     result = Dynamic(symbols, shapes, template, tensors)
     _settle_ones(result, at, examples)
-    own = tuple([symbol.size for symbol in symbols])
-    return result, (recorded[own] if own in recorded else at(own))[0]
+    example_sizes = tuple([symbol.size for symbol in symbols])
+    return result, (recorded[example_sizes] if example_sizes in recorded else at(example_sizes))[0]
 
 
 def _shape(example: Tensor, extents: dict[int, Extent], symbols: list[Symbol]) -> tuple[Terms, ...]:
     zero = (0,) * len(symbols)
-    found = []
+    dims = []
     for index, size in enumerate(example.shape):
         extent = extents.get(index)
         if extent is None:
-            found.append(((size, zero),))
+            dims.append(((size, zero),))
             continue
         powers = tuple([int(symbol is extent.symbol) for symbol in symbols])
         offset = ((extent.offset, zero),) if extent.offset else ()
-        found.append(((extent.factor, powers), *offset))
-    return tuple(found)
+        dims.append(((extent.factor, powers), *offset))
+    return tuple(dims)
 
 
 def _resized(example: Tensor, shape: Sequence[Terms], point: tuple[int, ...]) -> Tensor:
-    """An input of another size, with the example's elements: they may be indices or masks."""
+    """An input of another size. Its elements come from the example, since they may be indices or masks."""
     for index, terms in enumerate(shape):
         size = polynomial.value(terms, point)
         if size != example.shape[index]:
@@ -254,20 +256,22 @@ def _resized(example: Tensor, shape: Sequence[Terms], point: tuple[int, ...]) ->
 
 
 def _points(symbols: list[Symbol], examples: list[Tensor], shapes: list) -> list[tuple[int, ...]]:
-    """Sizes at which to record: within the ranges, at most one of them large."""
-    choices = []
+    """Sizes at which to record: within the ranges; at most one point is large."""
+    choices, last = [], []
     for symbol in symbols:
-        high = symbol.high if symbol.high is not None else max(_SAMPLES)
-        sizes = [size for size in (symbol.size, *_SAMPLES) if max(symbol.low, 2) <= size <= high]
+        low = max(symbol.low, 2)
+        high = low + max(_SAMPLES) if symbol.high is None else symbol.high
+        # samples beyond a large minimum as well, or sizes that differ could not be told apart
+        sizes = [size for size in (symbol.size, *_SAMPLES, low, low + 1, low + 3) if low <= size <= high]
         choices.append([*dict.fromkeys(sizes)][: 5 if len(symbols) == 1 else 3])
-    points = [*product(*choices)]
-    last = tuple([symbol.high or max(_SAMPLES) for symbol in symbols])
+        last.append(symbol.high or max(low, *_SAMPLES))
+    points, last = [*product(*choices)], tuple(last)
     elements = [_count(shape, last) for shape in shapes]
     return [*dict.fromkeys([*points, *([last] if sum(elements) <= _LARGE else [])])]
 
 
 def _further_points(symbols: list[Symbol], points: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """Sizes beyond the ranges, where there are too few within for a fit that is checked."""
+    """Sizes beyond the ranges, if the ranges have too few to fit a polynomial and check it."""
     if len(points) >= 4:
         return []
     most = [max((point[k] for point in points), default=1) for k in range(len(symbols))]
@@ -275,26 +279,29 @@ def _further_points(symbols: list[Symbol], points: list[tuple[int, ...]]) -> lis
 
 
 def _count(shape: Sequence[Terms], point: tuple[int, ...]) -> int:
-    found = 1
+    elements = 1
     for terms in shape:
-        found *= polynomial.value(terms, point)
-    return found
+        elements *= polynomial.value(terms, point)
+    return elements
 
 
 def _different(symbols: list[Symbol], one: Sequence[int], other: Sequence[int]) -> list[Symbol]:
     return [symbol for symbol, a, b in zip(symbols, one, other) if a != b] or symbols
 
 
-def _recorded(record: Callable, given: list[Tensor], symbols: list[Symbol], point: tuple[int, ...]) -> Program:
-    own = [symbol.size for symbol in symbols]
+def _recorded(record: Callable, inputs: list[Tensor], symbols: list[Symbol], point: tuple[int, ...]) -> Program:
+    example_sizes = [symbol.size for symbol in symbols]
+    token = for_all_sizes.set(True)
     try:
-        return record(given)
+        return record(inputs)
     except Exception as error:
-        if [*point] == own:
+        if [*point] == example_sizes:
             raise
-        different = _different(symbols, own, point)
+        different = _different(symbols, example_sizes, point)
         sizes = ", ".join(f"{symbol.name} = {size}" for symbol, size in zip(symbols, point))
         raise Violation(different, f"with {sizes}, {_line(error)} raised {type(error).__name__}: {error}") from error
+    finally:
+        for_all_sizes.reset(token)
 
 
 def _line(error: Exception) -> str:
@@ -305,7 +312,7 @@ def _line(error: Exception) -> str:
 def _compare_tensors(
     tensors: dict[str, Tensor], others: dict[str, Tensor], fields: dict, symbols: list[Symbol]
 ) -> None:
-    """Raise Violation where recordings hold different tensors."""
+    """Raise Violation if recordings hold different tensors."""
     for name in [*tensors, *others]:
         one, other = tensors.get(name), others.get(name)
         if one is not None and other is not None and _equal(one, other):
@@ -331,28 +338,35 @@ def _equal(one: Tensor, other: Tensor) -> bool:
 
 
 class Template:
-    """Makes a template of recordings at several points."""
+    """Builds a template from recordings at several points."""
 
     def __init__(self, symbols: list[Symbol], points: list[tuple[int, ...]]) -> None:
         self.symbols, self.points, self.where = symbols, points, ""
 
     def of(self, recordings: list[Any]) -> Any:
-        """What the recordings have in common, with expressions where they differ. Raises Violation."""
+        """The recordings' common structure, with expressions where numbers differ. Raises Violation."""
         first = recordings[0]
-        if type(first) is dict and all(type(each) is dict and each.keys() == first.keys() for each in recordings):
-            self.where = next((each["where"] for each in recordings if each.get("where")), self.where)
-            return {key: self.of([each[key] for each in recordings]) for key in first}
-        if type(first) is list and all(type(each) is list and len(each) == len(first) for each in recordings):
+        if type(first) is dict and all(
+            type(recording) is dict and recording.keys() == first.keys() for recording in recordings
+        ):
+            self.where = next((recording["where"] for recording in recordings if recording.get("where")), self.where)
+            return {key: self.of([recording[key] for recording in recordings]) for key in first}
+        if type(first) is list and all(
+            type(recording) is list and len(recording) == len(first) for recording in recordings
+        ):
             return [self.of([*parts]) for parts in zip(*recordings)]
-        if all(type(each) is list and each and each.count(each[0]) == len(each) for each in recordings):
-            return {REPEAT: [self.of([each[0] for each in recordings]), self._terms([*map(len, recordings)])]}
-        if all(type(each) is type(first) and each == first for each in recordings):
+        if all(
+            type(recording) is list and recording and recording.count(recording[0]) == len(recording)
+            for recording in recordings
+        ):
+            return {REPEAT: [self.of([recording[0] for recording in recordings]), self._terms([*map(len, recordings)])]}
+        if all(type(recording) is type(first) and recording == first for recording in recordings):
             return first
-        if all(type(each) is int for each in recordings):
+        if all(type(recording) is int for recording in recordings):
             return {POLYNOMIAL: self._terms(recordings)}
-        if all(type(each) is float for each in recordings):
+        if all(type(recording) is float for recording in recordings):
             return self._float(recordings)
-        if all(type(each) is list for each in recordings):
+        if all(type(recording) is list for recording in recordings):
             self._note_first_difference(recordings)
         raise self._violation(recordings)
 
@@ -377,14 +391,14 @@ class Template:
                 return {RATIO: [numerator, self._terms(divisors)]}
         raise self._violation(numbers)
 
-    def _violation(self, found: list[Any]) -> Violation:
-        pairs = [*zip(self.points, found)]
-        point, other = next(each for each in pairs if each[1] != found[0])
+    def _violation(self, values: list[Any]) -> Violation:
+        pairs = [*zip(self.points, values)]
+        point, other = next(pair for pair in pairs if pair[1] != values[0])
         names = ", ".join(symbol.name for symbol in self.symbols)
         different = _different(self.symbols, self.points[0], point)
         shown = (
-            f"{found[0]} and {other}"
-            if all(isinstance(each, (int, float, str)) for each in (found[0], other))
+            f"{values[0]} and {other}"
+            if all(isinstance(value, (int, float, str)) for value in (values[0], other))
             else "other steps"
         )
         return Violation(
@@ -394,38 +408,42 @@ class Template:
         )
 
 
-def _settle_ones(made: Dynamic, at: Callable, examples: list[Tensor]) -> None:
-    """Where a function treats the size 1 otherwise, as one that broadcasts does, ranges begin at 2, as PyTorch's."""
-    for number, symbol in enumerate(made.symbols):
+def _settle_ones(dynamic: Dynamic, at: Callable, examples: list[Tensor]) -> None:
+    """Let ranges begin at 2, as PyTorch does, for dimensions whose size 1 is special to the function (broadcasting)."""
+    for number, symbol in enumerate(dynamic.symbols):
         symbol.low = max(symbol.low, 1)
         if symbol.low > 1:
             continue
-        point = tuple([1 if k == number else max(each.size, 2) for k, each in enumerate(made.symbols)])
+        point = tuple(
+            [1 if k == number else max(other_symbol.size, 2) for k, other_symbol in enumerate(dynamic.symbols)]
+        )
         try:
-            own, fields, _ = at(point)
-            given = [_resized(example, shape, point) for example, shape in zip(examples, made.shapes)]
-            same = fields == filled_in(made.template, point) or _same_results(own, made.program(point), given)
+            program, fields, _ = at(point)
+            inputs = [_resized(example, shape, point) for example, shape in zip(examples, dynamic.shapes)]
+            same = fields == filled_in(dynamic.template, point) or _same_results(
+                program, dynamic.program(point), inputs
+            )
         except (Violation, ValueError):
             same = False
         if not same:
             if symbol.size < 2:
-                raise Violation([symbol], "it treats the size 1 otherwise than others")
+                raise Violation([symbol], "it treats the size 1 differently from other sizes")
             symbol.low = 2
 
 
 def _same_results(one: Program, other: Program, inputs: list[Tensor]) -> bool:
-    """Whether two programs, which may copy what is one row as it is or not, give the same.
+    """Whether two programs give the same results. They may differ in copies of tensors that have one row.
 
-    False for programs that change what they hold or draw random numbers: they are not run.
+    False, without running them, for programs that write to held tensors or draw random numbers.
     """
     for step in (step for program in (one, other) for step in program.steps if isinstance(step, Step)):
         writes = step.in_place and any(result in one.held or result in other.held for result in step.results)
         if writes or any(isinstance(input, Draw) for input in step.inputs):
             return False
-    found: list[list[Tensor]] = [[], []]
-    for program, tensors in zip((one, other), found):
+    leaves_of: list[list[Tensor]] = [[], []]
+    for program, leaves in zip((one, other), leaves_of):
         results = program(*[input.clone() for input in inputs])
-        replace(results, lambda leaf, tensors=tensors: tensors.append(leaf) if isinstance(leaf, Tensor) else None)
-    return len(found[0]) == len(found[1]) and all(
-        a.shape == b.shape and a.dtype is b.dtype and allclose(a, b, 1e-4, 1e-5, True) for a, b in zip(*found)
+        replace(results, lambda leaf, leaves=leaves: leaves.append(leaf) if isinstance(leaf, Tensor) else None)
+    return len(leaves_of[0]) == len(leaves_of[1]) and all(
+        a.shape == b.shape and a.dtype is b.dtype and allclose(a, b, 1e-4, 1e-5, True) for a, b in zip(*leaves_of)
     )

@@ -1,8 +1,7 @@
-"""What a function that is exported reaches by itself: modules, with their parameters and buffers, and optimizers.
+"""The state of an exported function: modules, with their parameters and buffers, and optimizers.
 
-While a function is captured it runs for real; `kept` makes all of this as it was before. An optimizer's numbers (its
-learning rate, what follows from the count of its steps) come from Python. `with_numbers` has the program compute them,
-of tensors that it holds.
+A capture runs the function for real; `restoring` undoes its effects on the state. An optimizer's numbers (the learning
+rate, bias corrections) come from Python; `with_numbers` adds steps to the program that compute them from held tensors.
 """
 
 from __future__ import annotations
@@ -25,78 +24,81 @@ from ..graph.ir.program import Program, Step, Value
 from ..nn import Module
 from ..ops.update import ACTION, Update
 from ..optim import Optimizer
-from ..optim.optimizer import Numbers, stand_in, to_update
+from ..optim.optimizer import Numbers, mark_exported, to_update
 from .state_file import plain
 
-_COUNTS = ("step", "mu_product", "eta", "mu")  # of a parameter's state, Python's numbers that steps change
+_COUNTS = ("step", "mu_product", "eta", "mu")  # Python numbers in a parameter's state that each step changes
 
 
 @dataclass
 class State:
-    """Modules and optimizers by the names that the function has for them."""
+    """Modules and optimizers by the names under which the function refers to them."""
 
     modules: dict[str, Module] = field(default_factory=dict)
     optimizers: dict[str, Optimizer] = field(default_factory=dict)
-    fresh: set[int] = field(default_factory=set)  # ids of groups without a step, since `kept` began their states
+    fresh: set[int] = field(default_factory=set)  # ids of parameter groups without a step
 
     @property
     def names(self) -> dict[int, str]:
-        """Names of tensors, by their ids. A parameter's is its name in the module, where there is one module only."""
-        found: dict[int, str] = {}
+        """Names of tensors by id. If there is one module, the names of its tensors have no prefix."""
+        names: dict[int, str] = {}
         for name, module in self.modules.items():
             prefix = "" if len(self.modules) == 1 else f"{name}."
-            for key, each in (*module.named_parameters(), *module.named_buffers()):
-                found.setdefault(id(each), prefix + key)
+            for key, tensor in (*module.named_parameters(), *module.named_buffers()):
+                names.setdefault(id(tensor), prefix + key)
         for name, optimizer in self.optimizers.items():
             for number, (parameter, _) in enumerate(_parameters(optimizer)):
-                found.setdefault(id(parameter), f"{name}.params.{number}")
-                for key, each in optimizer.state.get(parameter, {}).items():
-                    if isinstance(each, Tensor):
-                        found.setdefault(id(each), f"{name}.state.{number}.{key}")
-        return found
+                names.setdefault(id(parameter), f"{name}.params.{number}")
+                for key, tensor in optimizer.state.get(parameter, {}).items():
+                    if isinstance(tensor, Tensor):
+                        names.setdefault(id(tensor), f"{name}.state.{number}.{key}")
+        return names
 
     @property
     def parameters(self) -> list[Tensor]:
         """The tensors that may have gradients, each once."""
-        found = [each for module in self.modules.values() for each in module.parameters()]
-        found += [each for optimizer in self.optimizers.values() for each, _ in _parameters(optimizer)]
-        return list({id(each): each for each in found}.values())
+        parameters = [parameter for module in self.modules.values() for parameter in module.parameters()]
+        parameters += [parameter for optimizer in self.optimizers.values() for parameter, _ in _parameters(optimizer)]
+        return list({id(parameter): parameter for parameter in parameters}.values())
 
     def description(self) -> dict[str, Any]:
-        """What `state_file` has to know to make state dicts of the tensors."""
+        """The description from which `state_file` builds state dicts."""
         if not self.optimizers:
             return {}
         modules = {name: "" if len(self.modules) == 1 else f"{name}." for name in self.modules}
-        return {"modules": modules, "optimizers": {name: _described(each) for name, each in self.optimizers.items()}}
+        return {
+            "modules": modules,
+            "optimizers": {name: _described(optimizer) for name, optimizer in self.optimizers.items()},
+        }
 
     @contextmanager
-    def kept(self) -> Iterator[Callable[[], None]]:
-        """Makes all as it was before, at the end and when the function that it yields is called.
+    def restoring(self) -> Iterator[Callable[[], None]]:
+        """Restore the state at the end, and whenever the yielded function is called.
 
-        Between the two, optimizers that have not made a step have the state that their first step would begin with.
+        The first call of the yielded function also creates the initial state of optimizers that have not stepped.
         """
         tensors = [*self.parameters, *(buffer for module in self.modules.values() for buffer in module.buffers())]
         states = [state for optimizer in self.optimizers.values() for state in optimizer.state.values()]
         tensors += [value for state in states for value in state.values() if isinstance(value, Tensor)]
-        tensors += [each._grad for each in self.parameters if each._grad is not None]
-        before = [(each, each.detach().clone()) for each in tensors]
+        tensors += [tensor._grad for tensor in self.parameters if tensor._grad is not None]
+        before = [(tensor, tensor.detach().clone()) for tensor in tensors]
         settings = [(state, dict(state)) for state in states]
-        begun: list[bool] = []  # whether states of optimizers without one were made
+        begun: list[bool] = []  # whether the states of fresh optimizers were created
         fresh = [
-            (optimizer, each)
+            (optimizer, tensor)
             for optimizer in self.optimizers.values()
-            for each, _ in _parameters(optimizer)
-            if not optimizer.state.get(each)
+            for tensor, _ in _parameters(optimizer)
+            if not optimizer.state.get(tensor)
         ]
-        versions = {id(each): each._version for each, _ in before}
-        gradients, stream = [(each, each._grad) for each in self.parameters], get_rng_state()
+        versions = {id(tensor): tensor._version for tensor, _ in before}
+        gradients, stream = [(tensor, tensor._grad) for tensor in self.parameters], get_rng_state()
 
         def restore() -> None:
             with no_grad():
-                for each, value in before:
-                    if each._version != versions.get(id(each), 0):
-                        each.copy_(value)
-                        versions[id(each)] = each._version
+                for tensor, value in before:
+                    if tensor._version != versions.get(id(tensor), 0):
+                        tensor.copy_(value)
+                        versions[id(tensor)] = tensor._version
             for state, former in settings:
                 state.clear()
                 state.update(former)
@@ -107,14 +109,14 @@ class State:
             if begun:
                 return
             begun.append(True)
-            for optimizer, each in fresh:
-                optimizer.state.pop(each, None)
+            for optimizer, tensor in fresh:
+                optimizer.state.pop(tensor, None)
             for optimizer in dict.fromkeys(optimizer for optimizer, _ in fresh):
                 for group in optimizer.param_groups:
                     optimizer._updates(to_update(group), group)
-                    if all(any(each is one for _, one in fresh) for each in group["params"]):
+                    if all(any(tensor is one for _, one in fresh) for tensor in group["params"]):
                         self.fresh.add(id(group))
-            for state in [optimizer.state[each] for optimizer, each in fresh if each in optimizer.state]:
+            for state in [optimizer.state[tensor] for optimizer, tensor in fresh if tensor in optimizer.state]:
                 settings.append((state, dict(state)))
                 for value in state.values():
                     if isinstance(value, Tensor):
@@ -125,70 +127,73 @@ class State:
             yield rewind
         finally:
             restore()
-            for optimizer, each in fresh:
-                optimizer.state.pop(each, None)
-            for each, gradient in gradients:
-                each._grad = gradient
+            for optimizer, tensor in fresh:
+                optimizer.state.pop(tensor, None)
+            for tensor, gradient in gradients:
+                tensor._grad = gradient
 
 
 def state_of(function: Callable) -> State:
-    """What a function reaches: the module or optimizer that it is a method of or that it is, and those that its
-    closure, the globals that it names and the object it is a method of hold.
+    """The modules and optimizers that a function can reach.
+
+    They are searched in the function itself, its closure, the globals that it names and, for a method, its object.
     """
-    found, seen = State(), set()
-    _collect(found, seen, "model", function)
-    return found
+    state, seen = State(), set()
+    _collect(state, seen, "model", function)
+    return state
 
 
-def _collect(found: State, seen: set[int], name: str, each: Any, depth: int = 0) -> None:
-    if id(each) in seen or depth > 4:
+def _collect(state: State, seen: set[int], name: str, reached: Any, depth: int = 0) -> None:
+    if id(reached) in seen or depth > 4:
         return
-    seen.add(id(each))
-    if isinstance(each, Module):
-        found.modules[name] = each
-    elif isinstance(each, Optimizer):
-        found.optimizers[name] = each
-    elif isinstance(each, partial):
-        for part in (each.func, *each.args, *each.keywords.values()):
-            _collect(found, seen, name, part, depth + 1)
-    elif inspect.ismethod(each):
-        _collect(found, seen, name, each.__self__, depth)
-        if not isinstance(each.__self__, (Module, Optimizer)):
-            for key, part in getattr(each.__self__, "__dict__", {}).items():
-                _collect(found, seen, key, part, depth + 1)
-    elif inspect.isfunction(each):
-        names = inspect.getclosurevars(each)
+    seen.add(id(reached))
+    if isinstance(reached, Module):
+        state.modules[name] = reached
+    elif isinstance(reached, Optimizer):
+        state.optimizers[name] = reached
+    elif isinstance(reached, partial):
+        for part in (reached.func, *reached.args, *reached.keywords.values()):
+            _collect(state, seen, name, part, depth + 1)
+    elif inspect.ismethod(reached):
+        _collect(state, seen, name, reached.__self__, depth)
+        if not isinstance(reached.__self__, (Module, Optimizer)):
+            for key, part in getattr(reached.__self__, "__dict__", {}).items():
+                _collect(state, seen, key, part, depth + 1)
+    elif inspect.isfunction(reached):
+        names = inspect.getclosurevars(reached)
         for key, part in (*names.nonlocals.items(), *names.globals.items()):
             if isinstance(part, (Module, Optimizer, partial)) or inspect.isfunction(part) or inspect.ismethod(part):
-                _collect(found, seen, key, part, depth + 1)
-    elif hasattr(each, "function") and callable(each):  # a compiled function
-        _collect(found, seen, name, each.function, depth + 1)
+                _collect(state, seen, key, part, depth + 1)
+    elif hasattr(reached, "function") and callable(reached):  # a compiled function
+        _collect(state, seen, name, reached.function, depth + 1)
 
 
 def _parameters(optimizer: Optimizer) -> list[tuple[Tensor, dict[str, Any]]]:
     """An optimizer's parameters, numbered as in its state_dict, each with its group."""
-    found = {id(each): (each, group) for group in optimizer.param_groups for each in group["params"]}
-    return list(found.values())
+    by_id = {id(parameter): (parameter, group) for group in optimizer.param_groups for parameter in group["params"]}
+    return list(by_id.values())
 
 
 def _described(optimizer: Optimizer) -> dict[str, Any]:
-    """An optimizer's settings, and for each parameter the first one that has taken as many steps."""
-    numbers = {id(each): number for number, (each, _) in enumerate(_parameters(optimizer))}
+    """An optimizer's settings and, for each parameter, the first parameter with the same step count."""
+    numbers = {id(parameter): number for number, (parameter, _) in enumerate(_parameters(optimizer))}
     groups, counts = [], {}
     for group in optimizer.param_groups:
         settings = {name: value for name, value in group.items() if name != "params" and plain(value)}
-        groups.append({**settings, "params": [numbers[id(each)] for each in group["params"]]})
+        groups.append({**settings, "params": [numbers[id(parameter)] for parameter in group["params"]]})
         firsts: dict[Any, int] = {}
-        for each in group["params"]:
-            if "step" in optimizer.state.get(each, {}):
-                counts[str(numbers[id(each)])] = firsts.setdefault(optimizer.state[each]["step"], numbers[id(each)])
+        for parameter in group["params"]:
+            if "step" in optimizer.state.get(parameter, {}):
+                counts[str(numbers[id(parameter)])] = firsts.setdefault(
+                    optimizer.state[parameter]["step"], numbers[id(parameter)]
+                )
     return {"param_groups": groups, "counts": counts, "names": list(_COUNTS)}
 
 
 def with_numbers(program: Program, state: State, names: dict[int, str]) -> Program:
-    """The program, with steps that compute the optimizers' numbers. Adds the names of the tensors that it now holds.
+    """The program with added steps that compute the optimizers' numbers; their tensors are added to `names`.
 
-    Updates whose numbers nothing can compute stay as they are.
+    Updates without a formula for their numbers stay unchanged.
     """
     made: dict[tuple, Tensor] = {}
     result = copied(program, [])
@@ -203,12 +208,12 @@ def with_numbers(program: Program, state: State, names: dict[int, str]) -> Progr
 
 
 def _numbers(numbers: Numbers, state: State, names: dict[int, str], made: dict) -> tuple[Program, list]:
-    """(a program that computes an update's numbers, what it returns: values and numbers)."""
+    """(a program that computes an update's numbers, its outputs: values and numbers)."""
     where = _place_of(numbers, state)
     group = {**numbers.group, "lr": _tensor(f"{where[0]}.lr", numbers.group["lr"], names, made)}
     settings = {}
     if group.get("dampening") and id(numbers.group) in state.fresh:
-        # the first step of SGD with momentum takes the gradient as it is
+        # the first step of SGD with momentum does not dampen the gradient
         settings["dampening"] = _tensor(f"{where[0]}.dampening", 0.0, names, made)
         group |= settings
     former = numbers.states[0] if numbers.states else {}
@@ -216,17 +221,20 @@ def _numbers(numbers: Numbers, state: State, names: dict[int, str], made: dict) 
     states = [{**former, **counts}] if numbers.states else []
 
     def compute() -> tuple:
-        held = [*counts.values()]
-        found = [each.clone() if any(each is one for one in held) else each for each in numbers.formula(group, states)]
-        for key, count in counts.items():  # some are replaced, not written to
+        held_counts = [*counts.values()]
+        values = [
+            number.clone() if any(number is one for one in held_counts) else number
+            for number in numbers.formula(group, states)
+        ]
+        for key, count in counts.items():  # the formula replaces some counts instead of writing to them
             if states[0][key] is not count:
                 count.copy_(states[0][key])
         for key, setting in settings.items():
             setting.fill_(numbers.group[key])
-        return tuple([each if isinstance(each, Tensor) else float(each) for each in found])
+        return tuple([number if isinstance(number, Tensor) else float(number) for number in values])
 
     with no_grad():
-        before = [(each, each.clone()) for each in (*counts.values(), *settings.values())]
+        before = [(tensor, tensor.clone()) for tensor in (*counts.values(), *settings.values())]
         part = trace(compute)
         for count, value in before:
             count.copy_(value)
@@ -234,9 +242,9 @@ def _numbers(numbers: Numbers, state: State, names: dict[int, str], made: dict) 
 
 
 def _tensor(name: str, value: float | Tensor, names: dict[int, str], made: dict) -> Tensor:
-    """The tensor that takes the place of a setting or count."""
+    """The tensor that replaces a setting or a count."""
     if name not in made:
-        made[name] = stand_in(full((), float(value), dtype=float64))
+        made[name] = mark_exported(full((), float(value), dtype=float64))
         names[id(made[name])] = name
     return made[name]
 
@@ -248,20 +256,20 @@ def _place_of(numbers: Numbers, state: State) -> tuple[str, str]:
             if group is numbers.group:
                 firsts = [
                     number
-                    for number, (each, _) in enumerate(_parameters(optimizer))
-                    if any(optimizer.state.get(each) is one for one in numbers.states[:1])
+                    for number, (parameter, _) in enumerate(_parameters(optimizer))
+                    if any(optimizer.state.get(parameter) is one for one in numbers.states[:1])
                 ]
                 return f"{name}.param_groups.{k}", f"{name}.state.{firsts[0] if firsts else 0}"
     raise RuntimeError(
-        "export: the function takes a step of an optimizer that was not found; let the function name the optimizer, "
-        "in its closure, as a global or as an attribute of the object it is a method of"
+        "export: the function calls step() of an optimizer that export did not find; refer to the optimizer by name: "
+        "in the function's closure, as a global, or as an attribute of the object whose method is exported"
     )
 
 
 def _joined(program: Program, part: Program, values: list, update: Step) -> Step:
-    """Append the steps of `part` to a program; returns the update with their results as its numbers."""
+    """Append the steps of `part` to a program; return the update with their results as its numbers."""
     known = {id(tensor): value for value, tensor in program.held.items()}
-    following = 1 + max(each.number for each in program.layouts)
+    following = 1 + max(value.number for value in program.layouts)
     names: dict[Value, Value] = {}
 
     def renamed(value: Value) -> Value:
@@ -278,12 +286,12 @@ def _joined(program: Program, part: Program, values: list, update: Step) -> Step
                 program.held[names[value]] = tensor
         return names[value]
 
-    def given(each: Any) -> Any:
-        return renamed(each) if isinstance(each, Value) else each
+    def renamed_input(value: Any) -> Any:
+        return renamed(value) if isinstance(value, Value) else value
 
     for step in part.steps:
-        inputs, results = tuple(map(given, step.inputs)), tuple(map(given, step.results))
+        inputs, results = tuple(map(renamed_input, step.inputs)), tuple(map(renamed_input, step.results))
         program.steps.append(Step(step.op, inputs, step.attributes, results, step.in_place, update.location))
-    numbers = [given(each) for each in values]
+    numbers = [renamed_input(number) for number in values]
     parameters = None, update.attributes[1], (0.0,) * len(numbers)
     return Step(update.op, (*update.inputs, *numbers), parameters, update.results, True, update.location)

@@ -1,4 +1,4 @@
-"""The targets of `aot_compile`: a row per target. What it says is all that the compiler knows of a machine."""
+"""The targets of `aot_compile`, a row per target: all that the compiler needs to know about a machine."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _LINUX = "x86_64-unknown-linux-gnu"
 class Target:
     """A target.
 
-    `object`, `library`: suffixes of its files; a target without a library is linked by its user. `linker`: its name for
-    clang and zig.
+    `object`, `library`: suffixes of its files; a target without a library is linked by the user. `linker`: the target's
+    name for clang and zig.
 
-    `levels`: the targets of which one is chosen when the code runs, the least first.
+    `levels`: the targets among which the code chooses at run time, lowest first.
 
-    `bare`: without an operating system or a C library; all that its code calls is in the object.
+    `bare`: no operating system or C library; the object contains every function that its code calls.
     """
 
     name: str
@@ -85,12 +85,12 @@ _BY_NAME = {row.name: row for row in _ROWS}
 
 
 def names() -> list[str]:
-    """The names that `target` takes."""
+    """The names of all targets."""
     return ["native", *_BY_NAME]
 
 
 def target(name: str) -> Target:
-    """The target of this name. Raises ValueError for another."""
+    """The target of this name. Raises ValueError for an unknown name."""
     if name == "native":
         return _native()
     if name not in _BY_NAME:
@@ -99,7 +99,7 @@ def target(name: str) -> Target:
 
 
 def _native() -> Target:
-    """This machine, with all that its processor can do."""
+    """This machine, with all features of its processor."""
     import sys
 
     from ..device import target as machine

@@ -1,7 +1,7 @@
 """Native code for many sizes: the program is planned for every size in the ranges of its dynamic dimensions.
 
-Sizes whose plans call the same kernels are one variant. Each integer of its calls is a constant, a polynomial of the
-sizes or, where it follows from choices such as the number of blocks, a column of a constant table with a row per size.
+Sizes whose plans call the same kernels form one variant. Each integer of its calls is a constant, a polynomial of the
+sizes or, if it depends on choices such as the number of blocks, a column of a constant table with a row per size.
 So results are those of a program for that size alone. Memory grows with the first dimension and is enough for every
 size of the others.
 """
@@ -24,13 +24,13 @@ from .link import MainLinker, Main, Stream
 from .module import Planned, planned
 from .sizes import Dynamic
 
-MOST = 1024  # sizes for which a program is planned
-_FITTED = 12  # sizes of which a polynomial is found; it is checked at all
+MOST = 1024  # most sizes for which a program is planned
+_FITTED = 12  # sizes from which a polynomial is fitted; it is checked at all sizes
 _NUMERATORS = (1.0, 2.0, -1.0, -2.0, 0.5, -0.5)
 
 
 class Sized(int):
-    """An integer that depends on the sizes. `text`: the expression. Its value, for one of the sizes, means nothing."""
+    """An integer that depends on the sizes. `text`: the expression. The integer's own value is meaningless."""
 
     text: str
 
@@ -74,7 +74,7 @@ def sized(text: str) -> Sized:
 
 
 def points_of(dynamic: Dynamic) -> list[tuple[int, ...]]:
-    """All sizes, in the order of the table's rows."""
+    """All combinations of sizes, in the order of the table's rows."""
     return [*product(*[range(symbol.low, symbol.high + 1) for symbol in dynamic.symbols])]
 
 
@@ -97,13 +97,13 @@ def unbounded(dynamic: Dynamic | None) -> list[str]:
 
 @dataclass(frozen=True)
 class Variant:
-    """Sizes whose plans call the same kernels. `plan`: the first one's, whose calls have integers for all of them."""
+    """Sizes whose plans call the same kernels. `plan`: the first size's, with integers that are valid for all sizes."""
 
     rows: list[int]  # in the table
     plan: Planned
     places: dict[Buffer, int]
-    fixed: int  # bytes of local memory that no size changes
-    unit: int  # and of each unit of the first dimension
+    fixed: int  # bytes of local memory that do not depend on the sizes
+    unit: int  # bytes per unit of the first dimension
 
 
 class Variants:
@@ -111,7 +111,7 @@ class Variants:
 
     def __init__(self, dynamic: Dynamic, stream: tuple[int, int], alignment: int) -> None:
         self.dynamic, self.points, self.alignment = dynamic, points_of(dynamic), alignment
-        self.names = [f"size{k}" for k in range(len(dynamic.symbols))]  # in the text
+        self.names = [f"size{k}" for k in range(len(dynamic.symbols))]  # in the generated source
         self.known = {id(tensor._storage) for tensor in dynamic.tensors.values()}
         self.columns: dict[tuple, int] = {}
         groups: dict[Hashable, list[tuple[int, Planned]]] = {}
@@ -119,12 +119,12 @@ class Variants:
             plan = planned(dynamic.program(point), stream)
             groups.setdefault(self._key(plan), []).append((row, plan))
         self.variants = [self._merged(members) for members in groups.values()]
-        if len(self.variants) > 1:  # the number of each size's variant
-            self.choice = self._column({row: k for k, each in enumerate(self.variants) for row in each.rows})
+        if len(self.variants) > 1:  # a table column with each size's variant number
+            self.choice = self._column({row: k for k, variant in enumerate(self.variants) for row in variant.rows})
 
     @property
     def fixed(self) -> int:
-        """Bytes of local memory for any size."""
+        """Bytes of local memory that do not depend on the sizes."""
         return max(variant.fixed for variant in self.variants)
 
     @property
@@ -134,7 +134,7 @@ class Variants:
 
     @property
     def table(self) -> tuple[int, ...]:
-        """The constant array: a column after the other."""
+        """The constant array, column by column."""
         return tuple([number for column in self.columns for number in column])
 
     # ---- the structure of a plan
@@ -143,7 +143,7 @@ class Variants:
         """Equal for plans with the same kernels over the same buffers."""
         numbers: dict[Buffer, int] = {}
 
-        def named(buffer: Buffer) -> Hashable:
+        def buffer_key(buffer: Buffer) -> Hashable:
             number = numbers.setdefault(buffer, len(numbers))
             if buffer.kind != "held":
                 return buffer.kind, buffer.number, buffer.storage.name, number
@@ -152,22 +152,22 @@ class Variants:
                 return id(storage)
             return "stream" if buffer is plan.stream else storage.data.tobytes()
 
-        def of(argument: Any) -> Hashable:
+        def argument_key(argument: Any) -> Hashable:
             if isinstance(argument, Span):
-                return named(argument.buffer), argument.paired
+                return buffer_key(argument.buffer), argument.paired
             if isinstance(argument, Loaded):
-                return "loaded", named(argument.buffer)
+                return "loaded", buffer_key(argument.buffer)
             if isinstance(argument, (Number, Integer)):
                 return argument.source, argument.index
             return type(argument) if type(argument) in (int, float) else repr(argument)
 
         calls = [
-            ("test", named(call.span.buffer), repr(call.expected), call.location)
+            ("test", buffer_key(call.span.buffer), repr(call.expected), call.location)
             if isinstance(call, CheckCall)
-            else (key_of_call(call)[:4] if call.kernel else id(call), *map(of, call.arguments))
+            else (key_of_call(call)[:4] if call.kernel else id(call), *map(argument_key, call.arguments))
             for call in plan.lowered.calls
         ]
-        return tuple(calls), tuple(map(named, plan.outputs))
+        return tuple(calls), tuple(map(buffer_key, plan.outputs))
 
     # ---- merging
 
@@ -196,11 +196,11 @@ class Variants:
             return self._span(rows, same, sizes)
         if isinstance(same[0], Loaded):
             loaded = Loaded(0.0)
-            loaded.span = self._span(rows, [each.span for each in same], sizes)
+            loaded.span = self._span(rows, [argument.span for argument in same], sizes)
             return loaded
         if type(same[0]) is int:
             return self._integer(rows, same)
-        if type(same[0]) is float and len({repr(each) for each in same}) > 1:
+        if type(same[0]) is float and len({repr(argument) for argument in same}) > 1:
             return self._float(rows, same)
         return same[0]
 
@@ -225,10 +225,12 @@ class Variants:
                 made = SizedFloat(numbers[0])
                 made.text = f"({numerator!r} / {self._integer(rows, divisors)})"
                 return made
-        raise RuntimeError("aot_compile: a number depends on the sizes in no known way")
+        raise RuntimeError(
+            "aot_compile: a float depends on the sizes and is not a constant divided by a polynomial of them"
+        )
 
     def _column(self, numbers: dict[int, int]) -> int:
-        """Where the column with these numbers, by row, begins in the table. Other rows do not matter."""
+        """Start of a table column with these numbers, given by row; its other rows are arbitrary."""
         for column, start in self.columns.items():
             if all(column[row] == number for row, number in numbers.items()):
                 return start
@@ -236,23 +238,25 @@ class Variants:
         return self.columns.setdefault(column, len(self.columns) * len(self.points))
 
     def _places(self, lowered: Any, rows: list[int], sizes: dict) -> tuple[dict[Buffer, int], int, int]:
-        """(offsets of local buffers, bytes that no size changes, bytes of a unit of the first dimension)."""
+        """(offsets of local buffers, fixed bytes, bytes per unit of the first dimension)."""
         units = {}
         for buffer in memory_plan.lifetimes(lowered):
             counts = sizes.get(buffer, [buffer.size])
             grows = len(set(counts)) > 1
             per_unit = max(-(-count // self.points[row][0]) for row, count in zip(rows, counts)) if grows else 0
             units[buffer] = per_unit, 0 if grows else counts[0]
-        totals, found = [], []
-        for which in range(2):
+        totals, offsets_of = [], []
+        for kind in range(2):
             for buffer, both in units.items():
-                buffer.size = both[which]
+                buffer.size = both[kind]
             offsets, total = memory_plan.plan(lowered, alignment=self.alignment)
-            found.append(offsets)
+            offsets_of.append(offsets)
             totals.append(total)
         unit, fixed = totals
         places = {
-            buffer: sized(f"({fixed} + {found[0][buffer]} * {self.names[0]})") if per_unit else found[1][buffer]
+            buffer: sized(f"({fixed} + {offsets_of[0][buffer]} * {self.names[0]})")
+            if per_unit
+            else offsets_of[1][buffer]
             for buffer, (per_unit, _) in units.items()
         }
         return places, fixed, unit
@@ -260,7 +264,7 @@ class Variants:
     # ---- text
 
     def main(self, names: dict[Buffer, str], offsets: Any, order: Sequence[str], apart: bool) -> Main:
-        """The function that runs the variant of the sizes among its arguments."""
+        """The function that selects and runs the variant for its size arguments."""
         linker = _Linker(apart)
         lines = [f"    table = view_int64(constant_address(), {len(self.table)})"] if self.columns else []
         if self.columns:
@@ -288,13 +292,13 @@ class _Linker(MainLinker):
         super().__init__({}, {}, None, apart)
 
     def body(self, variant: Variant, names: dict[Buffer, str], offsets: dict[Buffer, int]) -> list[str]:
-        """The calls of a variant, one by one: their integers differ too much for loops."""
+        """The calls of a variant, unrolled: their integers differ too much for loops."""
         plan = variant.plan
         self.names, self.places = names, {**variant.places, **offsets}
         self.stream = None if plan.stream is None else Stream(offsets[plan.stream], plan.draws, plan.drawn)
         lines, tests = [], 0
         if self.stream is not None:
-            lines.append(f"    stream = view_int64(weights + {self.stream.place}, 2)")
+            lines.append(f"    stream = view_int64(weights + {self.stream.offset}, 2)")
         for call in plan.lowered.calls:
             if isinstance(call, CheckCall):
                 tests += 1
@@ -304,11 +308,11 @@ class _Linker(MainLinker):
         return [*lines, *self._advance(), "    return 0"]
 
     def whole(self, order: Sequence[str], lines: Sequence[str]) -> str:
-        """The text of the main function, after those that it calls."""
+        """Source of the main function, preceded by the functions that it calls."""
         return self._text(order, "", lines)
 
-    def _argument(self, each: object) -> str:
-        return each.text if isinstance(each, (Sized, SizedFloat)) else super()._argument(each)
+    def _argument(self, argument: object) -> str:
+        return argument.text if isinstance(argument, (Sized, SizedFloat)) else super()._argument(argument)
 
     def _size(self, number: int) -> str:
         return number.text if isinstance(number, Sized) else _plain(number)

@@ -1,8 +1,7 @@
-"""The process that compiles a program for one target: kernels' texts, and much that is remembered of them, fit one
-machine only, so each has its own process.
+"""The worker process that compiles a program for one target.
 
-It reads a folder with `program`, `job.json` and the samples, and writes a line of JSON and the object file to its
-standard output.
+Kernel sources and caches are specific to one machine, so each target has its own process. It reads a folder with
+`program`, `job.json` and the samples, and writes a line of JSON and the object file to its standard output.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from .program import load
 
 
 def main(folder: str, machine: str, kernel: str = "") -> None:
-    """Compile what the folder says for the machine, given as JSON. `kernel`: as one of several, by this name."""
+    """Compile the folder's program for `machine` (JSON). `kernel`: the function's name, if it is one of several."""
     home, machine = Path(folder), Machine(**json.loads(machine))
     target.compile_for(machine)
     from .module import compiled, planned, weights_of
@@ -47,17 +46,17 @@ def main(folder: str, machine: str, kernel: str = "") -> None:
 
 
 def interface_of(fields: dict) -> Interface:
-    """An interface from its fields as JSON."""
+    """An interface from its JSON fields."""
     kinds = {"inputs": Port, "outputs": Port, "weights": Weight, "sizes": Size}
-    rows = {name: tuple([kind(**frozen(each)) for each in fields[name]]) for name, kind in kinds.items()}
+    rows = {name: tuple([kind(**frozen(row)) for row in fields[name]]) for name, kind in kinds.items()}
     return Interface(**{**fields, **rows, "checks": tuple(fields["checks"]), "parts": tuple(fields["parts"])})
 
 
-def frozen(each: Any) -> Any:
-    """Lists of JSON as tuples."""
-    if isinstance(each, dict):
-        return {key: frozen(part) for key, part in each.items()}
-    return tuple([frozen(part) for part in each]) if isinstance(each, list) else each
+def frozen(value: Any) -> Any:
+    """JSON lists as tuples, recursively."""
+    if isinstance(value, dict):
+        return {key: frozen(part) for key, part in value.items()}
+    return tuple([frozen(part) for part in value]) if isinstance(value, list) else value
 
 
 if __name__ == "__main__":

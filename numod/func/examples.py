@@ -169,7 +169,7 @@ class _BatchedTensor(Storage):
     @property
     def version(self) -> int:
         """The version of the numbers' storage."""
-        return (self.numbers._own or self.numbers._storage).version
+        return (self.numbers._version_counter or self.numbers._storage).version
 
     @version.setter
     def version(self, count: int) -> None:
@@ -356,7 +356,7 @@ class CreatedMemory:
         if not (in_place or op.is_view):
             self.storages.update(map(_memory, outputs))
 
-    def made(self, tensor: Tensor, how: str) -> None:
+    def created(self, tensor: Tensor, how: str) -> None:
         """A tensor was created without an op."""
         self.storages.add(_memory(tensor))
 

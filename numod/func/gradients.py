@@ -197,7 +197,13 @@ def grad(func: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Callabl
 
 
 def value_and_grad(func: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Callable:
-    """`grad_and_value` in the order of JAX and MLX: (value, gradient)."""
+    """`grad_and_value` in the order of JAX and MLX: (value, gradient).
+
+    Example:
+
+        >>> torch.func.value_and_grad(lambda x: (x ** 2).sum())(torch.tensor([1.0, 2.0]))
+        (tensor(5.), tensor([2., 4.]))
+    """
     both = grad_and_value(func, argnums, has_aux)
 
     @functools.wraps(func)

@@ -18,6 +18,11 @@ def functionalize(func: Callable, *, remove: str = "mutations") -> Callable:
     """Return `func`. PyTorch removes in-place writes for its compilers; numod's supports them.
 
     Raises RuntimeError for an invalid `remove`.
+
+    Example:
+
+        >>> torch.func.functionalize(lambda x: x.clone().add_(1))(torch.ones(2))
+        tensor([2., 2.])
     """
     if remove not in ("mutations", "mutations_and_views"):
         raise RuntimeError(
@@ -71,6 +76,12 @@ def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Tensor], dic
     """The parameters and buffers of modules of one class, each stacked along a new first dimension.
 
     The stacked parameters are leaves.
+
+    Example:
+
+        >>> params, buffers = torch.func.stack_module_state([nn.Linear(2, 3), nn.Linear(2, 3)])
+        >>> params["weight"].shape
+        numod.Size([2, 3, 2])
     """
     if len(models) == 0:
         raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
@@ -95,7 +106,14 @@ def _stacked_leaf(tensors: list[Tensor], name: str) -> Tensor:
 
 
 def replace_all_batch_norm_modules_(root: Module) -> Module:
-    """Remove the running statistics of the batch norms in `root`, which `vmap` could not update. Returns `root`."""
+    """Remove the running statistics of the batch norms in `root`, which `vmap` could not update. Returns `root`.
+
+    Example:
+
+        >>> net = torch.func.replace_all_batch_norm_modules_(nn.BatchNorm1d(3))
+        >>> net.running_mean is None
+        True
+    """
     for module in root.modules():
         if isinstance(module, _BatchNorm) and module.track_running_stats:
             module.running_mean = module.running_var = module.num_batches_tracked = None

@@ -17,13 +17,14 @@ import copy
 import functools
 from collections.abc import Callable, Sequence
 from types import MethodType
-from typing import Any
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, Self, Unpack, overload
 
 from ..autograd import engine, tape
 from ..core import overrides
 from ..core.apply import state
 from ..core.tensor import Tensor
 from ..notebook import Text
+from .annotations import CompiledModule, Decorator, Options, Parameters, Rest, Result
 from .capture.number_arguments import ChangingNumbers, NumberArguments
 from .capture.python_state import StateArguments
 from .capture.recorder import recording
@@ -38,6 +39,14 @@ from .variant import EAGER, NOT_TAKEN, RETRY, NoResult, Variant, warn
 from .version import Version
 
 
+@overload
+def compile(model: CompiledModule, **options: Unpack[Options]) -> CompiledModule: ...
+@overload
+def compile(
+    model: Callable[Parameters, Result], **options: Unpack[Options]
+) -> CompiledFunction[Parameters, Result]: ...
+@overload
+def compile(model: None = None, **options: Unpack[Options]) -> Decorator: ...
 def compile(
     model: Any = None,
     *,
@@ -81,6 +90,12 @@ def compile(
       effect: there is one backend, graphs have no breaks, and each function counts its own recordings.
 
     Raises RuntimeError for an unknown mode, option or backend.
+
+    Example:
+
+        >>> double = torch.compile(lambda x: 2 * x)
+        >>> double(torch.tensor([1.0, 2.0]))
+        tensor([2., 4.])
     """
     check_options(mode, options)
     check_backend(backend)
@@ -271,7 +286,7 @@ class Compiled:
         return type(self), (self.function, *self.settings)
 
 
-class CompiledFunction(Compiled):
+class CompiledFunction(Compiled, Generic[Parameters, Result]):
     """A compiled function that becomes a method in a class, as functions do.
 
     The `forward` of a compiled module is a `Compiled`: it is bound to the module already.
@@ -279,6 +294,16 @@ class CompiledFunction(Compiled):
 
     __slots__ = ()
 
+    if TYPE_CHECKING:  # at run time an instance attribute
+
+        def __call__(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result: ...
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+    @overload
+    def __get__(
+        self: CompiledFunction[Concatenate[Any, Rest], Result], instance: object, owner: type
+    ) -> Callable[Rest, Result]: ...
     def __get__(self, instance: Any, owner: type) -> Any:
         return self if instance is None else functools.partial(self, instance)
 

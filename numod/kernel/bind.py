@@ -9,7 +9,6 @@ own.
 
 from __future__ import annotations
 
-import inspect
 import math
 import re
 import threading
@@ -23,6 +22,7 @@ from ..dtypes import dtype as DType
 from . import build as builder
 from . import library, scalar  # noqa: F401  the library adds its functions to those of scalar
 from .divide import divided
+from .sources import text_of
 from .specialize import specialized
 
 _ROUNDING = ("ceil", "floor", "trunc")  # on the CPU, those of `math` return integers, which cannot hold an infinity
@@ -220,9 +220,7 @@ def _version_of_vectors() -> str:
     from . import branches, halves, instructions, lines, quotients, vector_math
 
     return hashlib.sha256(
-        "".join(
-            map(inspect.getsource, (branches, halves, instructions, lines, quotients, *vector_math.MODULES))
-        ).encode()
+        "".join(map(text_of, (branches, halves, instructions, lines, quotients, *vector_math.MODULES))).encode()
     ).hexdigest()[:16]
 
 

@@ -1,4 +1,4 @@
-"""Formulas with branches and loops, for rare cases that branch-free code would compute every time.
+"""Branches and loops in vector formulas, for rare cases that branch-free code would compute every time.
 
 Each formula becomes a function over one vector register. The loop vectoriser does not vectorise branches, but it
 replaces a call of a scalar function by a call of its vector variant, if the attribute `vector-function-abi-variant`
@@ -19,26 +19,27 @@ _PURE = ("memory(none)", "nounwind", "willreturn")
 
 
 def branching(*widths: int) -> Callable:
-    """A decorator that lets a formula branch for Numbers of these widths.
+    """A decorator for formulas that branch, for Numbers of these widths.
 
-    With scalars it becomes a function call; with vectors its instructions are inlined.
+    With scalar arguments a formula becomes a function call, which the loop vectoriser can replace by its vector
+    variant; with vectors its instructions are inlined.
     """
 
-    def let(formula: Callable) -> Callable:
+    def decorate(formula: Callable) -> Callable:
         @functools.wraps(formula)
         def call(*numbers: Number) -> Number:
             first, builder = numbers[0], numbers[0].builder
             if first.width not in widths or isinstance(first.raw.type, ir.VectorType):
                 return formula(*numbers)
-            function = _of_number(builder.module, formula, first.element, len(numbers))
+            function = _scalar_function(builder.module, formula, first.element, len(numbers))
             return Number(builder, builder.call(function, [number.raw for number in numbers]))
 
         return call
 
-    return let
+    return decorate
 
 
-def _of_number(module: ir.Module, formula: Callable, element: ir.Type, count: int) -> ir.Function:
+def _scalar_function(module: ir.Module, formula: Callable, element: ir.Type, count: int) -> ir.Function:
     """The scalar function, with an attribute that names its vector variants.
 
     The variants take a whole register and half of one (for float32 in loops that also use float64).
@@ -47,14 +48,14 @@ def _of_number(module: ir.Module, formula: Callable, element: ir.Type, count: in
     name = f"numod_{formula.__name__}_{lanes}_{element}"
     scalar = module.globals.get(name)
     if scalar is None:
-        whole = _of_register(module, f"{name}_whole", formula, ir.VectorType(element, lanes), count)
+        full = _full_register_function(module, f"{name}_whole", formula, ir.VectorType(element, lanes), count)
         scalar, *halves = [
-            _of_lanes(module, f"{name}_{few}" if few > 1 else name, whole, few)
-            for few in ((1,) if lanes == 2 or isinstance(element, ir.DoubleType) else (1, lanes // 2))
+            _narrower_variant(module, f"{name}_{lane_count}" if lane_count > 1 else name, full, lane_count)
+            for lane_count in ((1,) if lanes == 2 or isinstance(element, ir.DoubleType) else (1, lanes // 2))
         ]
         variants = [
             f"_ZGV_LLVM_N{function.args[0].type.count}{'v' * count}_{name}({function.name})"
-            for function in (whole, *halves)
+            for function in (full, *halves)
         ]
         set.add(scalar.attributes, f'"vector-function-abi-variant"="{",".join(variants)}"')
     return scalar
@@ -69,37 +70,37 @@ def _function(module: ir.Module, name: str, kind: ir.Type, count: int) -> tuple[
     return function, ir.IRBuilder(function.append_basic_block())
 
 
-def _of_register(module: ir.Module, name: str, formula: Callable, kind: ir.Type, count: int) -> ir.Function:
+def _full_register_function(module: ir.Module, name: str, formula: Callable, kind: ir.Type, count: int) -> ir.Function:
     function, builder = _function(module, name, kind, count)
     builder.ret(formula(*[Number(builder, arg) for arg in function.args]).raw)
     return function
 
 
-def _of_lanes(module: ir.Module, name: str, whole: ir.Function, few: int) -> ir.Function:
+def _narrower_variant(module: ir.Module, name: str, full: ir.Function, lane_count: int) -> ir.Function:
     """A variant for fewer lanes (1 for the scalar function).
 
-    It repeats its arguments to fill a register and calls the variant for a whole register.
+    It repeats its arguments to fill a register and calls the full-register variant.
     """
-    vector = whole.args[0].type
+    vector = full.args[0].type
     function, builder = _function(
-        module, name, vector.element if few == 1 else ir.VectorType(vector.element, few), len(whole.args)
+        module, name, vector.element if lane_count == 1 else ir.VectorType(vector.element, lane_count), len(full.args)
     )
-    lanes = ir.Constant(ir.VectorType(ir.IntType(32), vector.count), [k % few for k in range(vector.count)])
+    lanes = ir.Constant(ir.VectorType(ir.IntType(32), vector.count), [k % lane_count for k in range(vector.count)])
 
     def filled(value: ir.Value) -> ir.Value:
-        if few == 1:
+        if lane_count == 1:
             value = builder.insert_element(ir.Constant(vector, ir.Undefined), value, ir.Constant(ir.IntType(32), 0))
         return builder.shuffle_vector(value, ir.Constant(value.type, ir.Undefined), lanes)
 
-    result = builder.call(whole, [filled(arg) for arg in function.args])
-    if few == 1:
+    result = builder.call(full, [filled(arg) for arg in function.args])
+    if lane_count == 1:
         builder.ret(builder.extract_element(result, ir.Constant(ir.IntType(32), 0)))
     else:
         builder.ret(
             builder.shuffle_vector(
                 result,
                 ir.Constant(vector, ir.Undefined),
-                ir.Constant(ir.VectorType(ir.IntType(32), few), list(range(few))),
+                ir.Constant(ir.VectorType(ir.IntType(32), lane_count), list(range(lane_count))),
             )
         )
     return function

@@ -21,7 +21,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ..device import signals
-from . import registers
+from . import registers, scalar
 
 if TYPE_CHECKING:
     from ..device.backend import Backend
@@ -150,8 +150,7 @@ def function(backend: Backend, name: str, source: str) -> Callable:
 
 def _function(backend: Backend, kernel: Kernel) -> Callable:
     """The kernel as an uncompiled Python function."""
-    vector_functions = registers.functions() if backend.VECTORISED else {}
-    namespace = {**backend.namespace(), **vector_functions, "__name__": __name__}
+    namespace = {**_provided(backend), "__name__": __name__}
     text = kernel.source.replace("def kernel(", f"def {kernel.name}(", 1)
     filename = f"<numod {kernel.name}>"
     # tracebacks and profilers can show the source
@@ -160,10 +159,22 @@ def _function(backend: Backend, kernel: Kernel) -> Callable:
     return namespace[kernel.name]
 
 
+def _provided(backend: Backend) -> dict[str, object]:
+    """The names that the back end provides to kernels. Raises NameError if a name has a second meaning.
+
+    Text of a function of the registry is copied into kernels, where it would replace the back end's function.
+    """
+    names, vector_functions = backend.namespace(), registers.functions() if backend.VECTORISED else {}
+    twice = (names.keys() & vector_functions.keys()) | ((names | vector_functions).keys() & scalar.functions.keys())
+    if twice:
+        raise NameError(f"{backend.__name__} provides {', '.join(sorted(twice))} to kernels already; rename the other")
+    return {**names, **vector_functions}
+
+
 def _package_version() -> str:
     from .. import __version__
 
-    return __version__.rpartition("+numod.")[2]
+    return str(__version__)
 
 
 def _enter_child() -> None:

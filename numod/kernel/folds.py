@@ -100,7 +100,7 @@ def rows(
     lines += [
         f"                _part, _high = {cast(fold.dtype, literal(fold.identity))}, min(_low + {fold.block}, _stop)"
     ]
-    if across:  # several loads in flight
+    if across:  # unrolled, so that several loads are in flight
         lines += [f"                for _inner in range(_low, _high - {AHEAD - 1}, {AHEAD}):"]
         lines += [f"                    _at{k}_x = x[uintp({step} + {k} * _stride_x)]" for k in range(AHEAD)]
         lines += [

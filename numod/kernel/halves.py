@@ -25,4 +25,4 @@ def to_float16(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
 
 
 if {"+f16c", "+avx512f", "+fp-armv8"} & set(target.features().split(",")):
-    formulas = {each.__name__: each for each in (from_float16, to_float16)}
+    formulas = {function.__name__: function for function in (from_float16, to_float16)}

@@ -31,13 +31,15 @@ def whole_quotient(builder: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
 def _divided(builder: ir.IRBuilder, x: ir.Value, y: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
     """(quotient of the absolute values, remainder, -1 if the signs of x and y differ else 0).
 
-    Unsigned, for LLVM asks first whether both fit into 32 bits, where the instruction is faster: with signs that follow
-    no pattern, the processor would guess that wrong.
+    The division is unsigned: LLVM's code first tests whether both numbers fit into 32 bits, where the instruction is
+    faster, and for negative numbers in random order that branch would be mispredicted.
     """
     last = x.type(x.type.width - 1)
     signs = [builder.ashr(value, last) for value in (x, y)]
     dividend, divisor = (builder.sub(builder.xor(value, sign), sign) for value, sign in zip((x, y), signs))
-    divisor = builder.select(builder.icmp_signed("==", y, y.type(0)), y.type(1), divisor)  # by 0 the instruction traps
+    divisor = builder.select(
+        builder.icmp_signed("==", y, y.type(0)), y.type(1), divisor
+    )  # the instruction traps for a divisor of 0
     quotient = builder.udiv(dividend, divisor)
     return quotient, builder.sub(dividend, builder.mul(quotient, divisor)), builder.xor(*signs)
 
@@ -50,4 +52,4 @@ def _signed(builder: ir.IRBuilder, quotient: ir.Value, sign: ir.Value, y: ir.Val
 
 
 if "+avx512dq" not in target.features().split(","):
-    formulas = {each.__name__: each for each in (truncated, whole_quotient)}
+    formulas = {function.__name__: function for function in (truncated, whole_quotient)}

@@ -38,7 +38,6 @@ import ast
 import builtins
 import copy
 import inspect
-import linecache
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
@@ -48,6 +47,7 @@ import numpy as np
 
 from . import scalar
 from .language import EMITTED
+from .sources import lines_of
 from .syntax import parsed
 
 
@@ -453,10 +453,9 @@ def _has_floats(constants: tuple) -> bool:
 
 def _source_of(function: Callable) -> str:
     """A function's source, without `inspect.getsource`, which tokenizes the file (a fifth of a warm start)."""
-    code = inspect.unwrap(function).__code__
-    lines = linecache.getlines(code.co_filename)[code.co_firstlineno - 1 :]
-    if not lines:
-        return textwrap.dedent(inspect.getsource(function))
+    function = inspect.unwrap(function)
+    code = function.__code__
+    lines = lines_of(function)[code.co_firstlineno - 1 :]
     depth = len(lines[0]) - len(lines[0].lstrip())
     head = next((k for k, line in enumerate(lines) if re.search(r":\s*(#.*)?$", line)), 0)
     end = next(

@@ -30,7 +30,7 @@ class Stored:
 
 
 def entries(folder: str | None = None) -> list[Stored]:
-    """What the folder holds, the largest first. Files that vanish meanwhile are left out."""
+    """The folder's entries, largest first. Files that are removed meanwhile are left out."""
     return sorted(_entries(folder or config.cache_dir()), key=lambda stored: (-stored.size, stored.name))
 
 
@@ -50,7 +50,7 @@ def _entries(folder: str | None) -> Iterator[Stored]:
 
 
 def size_of(kernel: Kernel) -> int:
-    """Bytes of a kernel's entry; 0 where it has none."""
+    """Bytes of a kernel's entry; 0 if it has none."""
     try:
         return os.path.getsize(os.path.join(config.cache_dir() or "", entry.file_name(kernel.name, kernel.key)))
     except OSError:
@@ -72,9 +72,8 @@ def clear(folder: str | None = None) -> int:
 def pack(archive: str, folder: str | None = None) -> int:
     """Write all valid entries into one archive and return their number.
 
-    It is of use to machines with the same processor and versions; others compile anew.
-
-    The folder's key is not in it, so that whoever unpacks it must accept the code.
+    Only machines with the same processor and versions can use it; others compile their own kernels. The archive does
+    not contain the folder's key, so that whoever unpacks it must decide to trust the code.
     """
     temporary = f"{archive}.{os.getpid()}.tmp"
     if not os.path.isdir(os.path.dirname(os.path.abspath(archive))):
@@ -91,7 +90,7 @@ def pack(archive: str, folder: str | None = None) -> int:
 def _valid(path: str | None) -> Iterator[tuple[str, bytes]]:
     """The entries of a folder that a process would load, (file name in an archive, content).
 
-    A long name of a kernel would not fit into a plain header.
+    The archive's file names have no kernel name: a long one would not fit into a plain tar header.
     """
     stored = entries(path)
     if not stored:
@@ -110,8 +109,7 @@ def unpack(archive: str, folder: str | None = None, trust: bool = False) -> tupl
     Entries without the seal of this folder are rejected. With `trust` all are accepted and sealed: they are native
     code, so trust only archives that you made.
 
-    Raises ValueError for a file that is not such an archive; then nothing is written. The archive is read twice, to
-    know that before.
+    Raises ValueError for a file that is not such an archive. The whole archive is checked before anything is written.
     """
     folder = folder or config.cache_dir()
     if folder is None:

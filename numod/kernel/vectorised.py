@@ -19,8 +19,8 @@ from .registers.vectors import primitive
 from .vector_math import formulas
 
 
-def _typed(formula: Callable, *arguments: object) -> tuple:
-    """What Numba expects of an intrinsic: its signature, and the function that emits its code."""
+def _intrinsic_of(formula: Callable, *arguments: object) -> tuple:
+    """(signature, code generator) of a formula, as Numba expects them of an intrinsic."""
     kind = types.float32 if all(argument == types.float32 for argument in arguments) else types.float64
 
     def generate(context: object, builder: ir.IRBuilder, signature: object, values: list) -> ir.Value:
@@ -29,21 +29,21 @@ def _typed(formula: Callable, *arguments: object) -> tuple:
     return kind(*[kind for _ in arguments]), generate
 
 
-def _of_one(formula: Callable) -> Callable:
+def _unary(formula: Callable) -> Callable:
     def function(context, x):
-        return _typed(formula, x)
+        return _intrinsic_of(formula, x)
 
     return intrinsic(function)
 
 
-def _of_two(formula: Callable) -> Callable:
+def _binary(formula: Callable) -> Callable:
     def function(context, x, y):
-        return _typed(formula, x, y)
+        return _intrinsic_of(formula, x, y)
 
     return intrinsic(function)
 
 
-def _of_lines(name: str, formula: lines.Lines) -> Callable:
+def _line_function(name: str, formula: lines.Lines) -> Callable:
     arrays = [f"{array}[{array}_at]" for array in (*formula.reads, *formula.writes)]
     arguments = ", ".join([*arrays, "n", *(f"real number{k}" for k in range(formula.numbers))])
     return primitive(
@@ -51,7 +51,7 @@ def _of_lines(name: str, formula: lines.Lines) -> Callable:
     )
 
 
-def _of_half(name: str, formula: Callable) -> Callable:
+def _half_conversion(name: str, formula: Callable) -> Callable:
     source, target = (types.uint16, types.float32) if name.startswith("from") else (types.float32, types.uint16)
 
     def function(context, x):
@@ -60,7 +60,7 @@ def _of_half(name: str, formula: Callable) -> Callable:
     return intrinsic(function)
 
 
-def _of_integers(formula: Callable) -> Callable:
+def _integer_quotient(formula: Callable) -> Callable:
     def function(context, x, y):
         def generate(context: object, builder: ir.IRBuilder, signature: object, values: list) -> ir.Value:
             return formula(builder, *values)
@@ -71,10 +71,10 @@ def _of_integers(formula: Callable) -> Callable:
 
 
 for _name, _formula in quotients.formulas.items():
-    globals()[_name] = _of_integers(_formula)
+    globals()[_name] = _integer_quotient(_formula)
 for _name, _formula in halves.formulas.items():
-    globals()[_name] = _of_half(_name, _formula)
+    globals()[_name] = _half_conversion(_name, _formula)
 for _name, _lines in lines.formulas.items():
-    globals()[_name] = _of_lines(_name, _lines)
+    globals()[_name] = _line_function(_name, _lines)
 for _name, _formula in formulas.items():
-    globals()[_name] = (_of_one if len(inspect.signature(_formula).parameters) == 1 else _of_two)(_formula)
+    globals()[_name] = (_unary if len(inspect.signature(_formula).parameters) == 1 else _binary)(_formula)

@@ -43,17 +43,25 @@ class ActivationStats(Callback):
 
     def before_fit(self) -> None:
         """Hook the layers."""
-        named = [(name, each) for name, each in self.learn.model.named_modules() if not list(each.children())]
+        named_layers = [
+            (name, module) for name, module in self.learn.model.named_modules() if not list(module.children())
+        ]
         if self.modules is not None:
-            named = [
-                (name, each) for name, each in self.learn.model.named_modules() if any(each is m for m in self.modules)
+            named_layers = [
+                (name, module)
+                for name, module in self.learn.model.named_modules()
+                if any(module is m for m in self.modules)
             ]
-        self.layers = [(name, each) for name, each in named if self.mod_filter is None or self.mod_filter(each)]
+        self.layers = [
+            (name, module) for name, module in named_layers if self.mod_filter is None or self.mod_filter(module)
+        ]
         self.stats = [[] for _ in self.layers]
-        self._hooks = [each.register_forward_hook(partial(self._keep, k)) for k, (_, each) in enumerate(self.layers)]
+        self._hooks = [
+            module.register_forward_hook(partial(self._keep, k)) for k, (_, module) in enumerate(self.layers)
+        ]
 
     def after_pred(self) -> None:
-        """Its hooks run inside the step, which therefore is not compiled."""
+        """Declared so that the step is not compiled: the hooks run inside it."""
 
     def _keep(self, number: int, module: Module, args: tuple, result: Any) -> None:
         learn = self.learn
@@ -62,11 +70,11 @@ class ActivationStats(Callback):
         while isinstance(result, (tuple, list)):
             result = result[0]
         values = result.detach().float()
-        kept = {"mean": values.mean(), "std": values.std(), "near_zero": (values <= 0.05).float().mean()}
+        statistics = {"mean": values.mean(), "std": values.std(), "near_zero": (values <= 0.05).float().mean()}
         if self.with_hist:
             bins, low, high = self.hist_range
-            kept["hist"] = values.histc(bins, low, high)
-        self.stats[number].append(kept)
+            statistics["hist"] = values.histc(bins, low, high)
+        self.stats[number].append(statistics)
 
     def cleanup_fit(self) -> None:
         """Remove the hooks."""
@@ -89,7 +97,7 @@ class ActivationStats(Callback):
         return stack([row["hist"] for row in self.stats[layer]]).t().log1p()
 
     def plot(self) -> Any:
-        """Draw means and standard deviations of all layers, and histograms where they were kept; needs matplotlib."""
+        """Draw means and standard deviations of all layers, and histograms if there are any; needs matplotlib."""
         from .plots import plot_activation_stats
 
         return plot_activation_stats(self)

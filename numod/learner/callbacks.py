@@ -1,4 +1,4 @@
-"""The callbacks of a Learner: added, removed, in order. What a callback is stands in `events`."""
+"""The list of a Learner's callbacks: add, remove, order. `events` defines callbacks."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from .events import Callback
 
 
 class Callbacks:
-    """What has callbacks, in `cbs`."""
+    """Base class with a list of callbacks, `cbs`."""
 
     cbs: list[Callback]
 
     def ordered_cbs(self, event: str | None = None) -> list[Callback]:
-        """The callbacks in the order in which they run; of an event, if one is given."""
+        """The callbacks in the order in which they run; only those that handle `event`, if one is given."""
         ordered = sorted(self.cbs, key=operator.attrgetter("order"))
         return ordered if event is None else [callback for callback in ordered if hasattr(callback, event)]
 
@@ -44,7 +44,11 @@ class Callbacks:
 
     def remove_cb(self, cb: Callback | type) -> Callbacks:
         """Remove a callback, or all of a class."""
-        for callback in [each for each in self.cbs if each is cb or (isinstance(cb, type) and isinstance(each, cb))]:
+        for callback in [
+            registered
+            for registered in self.cbs
+            if registered is cb or (isinstance(cb, type) and isinstance(registered, cb))
+        ]:
             self.cbs.remove(callback)
             callback.learn = None
             if self.__dict__.get(callback.name) is callback:
@@ -54,7 +58,7 @@ class Callbacks:
     @contextmanager
     def added_cbs(self, cbs: Iterable | Callback | type | None) -> Iterator[Callbacks]:
         """Context with further callbacks."""
-        added = [each() if isinstance(each, type) else each for each in as_list(cbs)]
+        added = [callback() if isinstance(callback, type) else callback for callback in as_list(cbs)]
         self.add_cbs(added)
         try:
             yield self
@@ -66,9 +70,9 @@ class Callbacks:
         """Context without some callbacks, or without all of a class."""
         wanted = as_list(cbs)
         removed = [
-            each
-            for each in self.cbs
-            if any(isinstance(each, cb) if isinstance(cb, type) else each is cb for cb in wanted)
+            registered
+            for registered in self.cbs
+            if any(isinstance(registered, cb) if isinstance(cb, type) else registered is cb for cb in wanted)
         ]
         self.remove_cbs(removed)
         try:
@@ -78,7 +82,7 @@ class Callbacks:
 
 
 def as_list(value: Any) -> list:
-    """None as an empty list, one thing as a list of it."""
+    """None as an empty list, a single object as a list of one."""
     if value is None:
         return []
     return list(value) if isinstance(value, (list, tuple, set)) else [value]

@@ -32,7 +32,7 @@ class Checkpoint(Callback):
             if value is not None and value <= 0:
                 raise ValueError(f"Checkpoint: {name} must be positive, got {value}")
         self.every, self.minutes, self.fname = every, minutes, fname
-        self._state: dict[str, Any] | None = None  # what training goes on from
+        self._state: dict[str, Any] | None = None  # the state from which training resumes
         self._epoch_random: dict[str, Any] = {}
         self._skip = 0
 
@@ -44,7 +44,7 @@ class Checkpoint(Callback):
     # ---- writing
 
     def before_fit(self) -> None:
-        """Read the state to go on from, if that is wanted and there is one."""
+        """Read the state to resume from, if resuming is requested and there is a file."""
         self._state, self._skip, self._last = None, 0, time.monotonic()
         self.file.parent.mkdir(parents=True, exist_ok=True)
         if self.learn.resume and self.file.exists():
@@ -62,7 +62,7 @@ class Checkpoint(Callback):
         self._write(self.learn.epoch + 1, 0)
 
     def after_fit(self) -> None:
-        """Training is done, also where it was ended early."""
+        """Mark training as finished, also after an early stop."""
         self._write(self.learn.n_epoch, 0)
 
     def _write(self, epoch: int, done: int) -> None:
@@ -72,7 +72,7 @@ class Checkpoint(Callback):
             "pct_train": learn.pct_train, "model": learn.model.state_dict(), "opt": learn.opt.state_dict(),
             "grads": [parameter.grad for parameter in learn.model.parameters()],
             "requires_grad": [parameter.requires_grad for parameter in learn.model.parameters()],
-            "callbacks": [[each.name, each.state_dict()] for each in learn.ordered_cbs()],
+            "callbacks": [[callback.name, callback.state_dict()] for callback in learn.ordered_cbs()],
             "epoch_random": self._epoch_random, "random": random_state(*learn.dls.loaders),
         }  # fmt: skip
         save(state, self.file)
@@ -84,7 +84,7 @@ class Checkpoint(Callback):
         learn = self.learn
         if not isinstance(state, dict) or state.get("numod.learner.checkpoint") != _FORMAT:
             raise ValueError(f"Checkpoint: {self.file} was not written by Checkpoint")
-        names = [each.name for each in learn.ordered_cbs()]
+        names = [callback.name for callback in learn.ordered_cbs()]
         saved = [name for name, _ in state["callbacks"]]
         if names != saved:
             raise ValueError(f"fit(resume=True): the run had the callbacks {saved}, this one has {names}")
@@ -93,15 +93,15 @@ class Checkpoint(Callback):
         for parameter, wanted, grad in zip(learn.model.parameters(), state["requires_grad"], state["grads"]):
             parameter.requires_grad_(wanted)
             parameter.grad = None if grad is None else grad.to(parameter.device)
-        for callback, (_, kept) in zip(learn.ordered_cbs(), state["callbacks"]):
-            callback.load_state_dict(kept)
+        for callback, (_, callback_state) in zip(learn.ordered_cbs(), state["callbacks"]):
+            callback.load_state_dict(callback_state)
         learn.start_epoch = learn.epoch = state["epoch"]
         learn.train_iter, learn.pct_train, self._skip = state["train_iter"], state["pct_train"], state["done"]
         set_random_state(state["random"], *learn.dls.loaders)
         self._state = state
 
     def before_train(self) -> None:
-        """Note the random state that the epoch's batches come from, and skip those that were done."""
+        """Record the random state for the epoch's batches, and skip batches that are done."""
         learn, state, self._state = self.learn, self._state, None
         if state is None or not self._skip:
             self._epoch_random = random_state(*learn.dls.loaders)

@@ -1,7 +1,7 @@
 """The steps of `Learner(compile=True)`: a batch's work as one compiled function, with the events around it.
 
-Events inside the step do not happen, so a callback that listens to one makes the step eager, unless it says that it may
-be compiled into it (`in_step`).
+A callback that handles an event inside the step makes the step eager, unless it can be compiled into the step
+(`in_step`).
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def _step(learn: Loop, training: bool) -> Callable[[], None]:
                     stacklevel=6,
                 )
             return learn._batch
-    inside = tuple([each for each in active if each.in_step])
-    with_pred = not training or any(each.needs_pred for each in active if hasattr(each, "after_batch"))
+    inside = tuple([callback for callback in active if callback.in_step])
+    with_pred = not training or any(callback.needs_pred for callback in active if hasattr(callback, "after_batch"))
     key = (learn.model, learn.loss_func, learn.opt if training else None, with_pred, learn.dls.n_inp, *inside)
     known = learn._compiled.get(training)
     if known is None or len(known[0]) != len(key) or any(old is not new for old, new in zip(known[0], key)):
@@ -46,9 +46,9 @@ def _step(learn: Loop, training: bool) -> Callable[[], None]:
 
 
 def _active(learn: Loop, training: bool) -> Iterator[Callback]:
-    for each in learn.ordered_cbs():
-        if (each.run_train if training else each.run_valid) and not (learn.probing and each.only_fit):
-            yield each
+    for callback in learn.ordered_cbs():
+        if (callback.run_train if training else callback.run_valid) and not (learn.probing and callback.only_fit):
+            yield callback
 
 
 def _hinders(callback: Callback, event: str) -> bool:
@@ -58,7 +58,7 @@ def _hinders(callback: Callback, event: str) -> bool:
 def _training(learn: Loop, inside: tuple[Callback, ...], with_pred: bool) -> Callable[[], None]:
     model, loss_func, opt = learn.model, learn.loss_func, learn.opt
     after_backward, before_step, after_step = [
-        tuple([getattr(each, event) for each in inside if hasattr(each, event)]) for event in _INSIDE
+        tuple([getattr(callback, event) for callback in inside if hasattr(callback, event)]) for event in _INSIDE
     ]
 
     @compile

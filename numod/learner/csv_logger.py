@@ -12,7 +12,7 @@ from .events import Callback
 
 
 class CSVLogger(Callback):
-    """Write each epoch's row to `path/fname` as soon as it is there. `append` keeps what is in the file."""
+    """Write each epoch's row to `path/fname` when the epoch ends. `append` keeps the file's content."""
 
     order, only_fit, needs_pred = 60, True, False
 
@@ -37,7 +37,7 @@ class CSVLogger(Callback):
         self._logger, self.learn.logger = self.learn.logger, self._log
 
     def _write(self, row: Sequence[Any]) -> None:
-        csv.writer(self._file).writerow(["" if each is None else each for each in row])
+        csv.writer(self._file).writerow(["" if value is None else value for value in row])
         self._file.flush()
         os.fsync(self._file.fileno())
 
@@ -58,7 +58,7 @@ class CSVLogger(Callback):
         return {"rows": self.rows}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Write the rows of the epochs before."""
+        """Write the rows of earlier epochs."""
         self.rows = [list(row) for row in state["rows"]]
         for row in self.rows:
             self._write(row)

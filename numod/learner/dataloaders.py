@@ -61,22 +61,22 @@ class DataLoaders:
 
     @property
     def train(self) -> Any:
-        """The loader of training."""
+        """The training loader."""
         return self.loaders[0]
 
     @property
     def valid(self) -> Any:
-        """The loader of validation, or None."""
+        """The validation loader, or None."""
         return self.loaders[1] if len(self.loaders) > 1 else None
 
     @property
     def train_ds(self) -> Any:
-        """The dataset of training, or None if its loader does not say."""
+        """The training dataset, or None if the loader has no `dataset`."""
         return getattr(self.train, "dataset", None)
 
     @property
     def valid_ds(self) -> Any:
-        """The dataset of validation, or None if its loader does not say."""
+        """The validation dataset, or None if the loader has no `dataset`."""
         return getattr(self.valid, "dataset", None)
 
     @property
@@ -101,7 +101,7 @@ class DataLoaders:
 
 
 def innermost(dataset: Any) -> Any:
-    """The dataset of which there may be a Subset."""
+    """The dataset under any Subset wrappers."""
     while hasattr(dataset, "indices") and hasattr(dataset, "dataset"):
         dataset = dataset.dataset
     return dataset
@@ -121,22 +121,22 @@ def moved_to(batch: Any, device: Any) -> Any:
     if isinstance(batch, Mapping):
         return {key: moved_to(value, device) for key, value in batch.items()}
     if isinstance(batch, (list, tuple)):
-        moved = [moved_to(each, device) for each in batch]
+        moved = [moved_to(part, device) for part in batch]
         return type(batch)(*moved) if hasattr(batch, "_fields") else type(batch)(moved)
     return batch
 
 
 def as_dataloaders(dls: Any) -> DataLoaders:
-    """DataLoaders, also of (train, valid), or of another object with these attributes."""
+    """`dls` as DataLoaders; it may also be a pair (train, valid) or an object with these attributes."""
     if isinstance(dls, DataLoaders):
         return dls
     if isinstance(dls, (tuple, list)):
         return DataLoaders(*dls)
     if not hasattr(dls, "train"):
         raise TypeError(f"Learner: expected DataLoaders(train, valid), got {type(dls).__name__}")
-    found = DataLoaders(dls.train, *([dls.valid] if getattr(dls, "valid", None) is not None else []))
-    found.device, found.n_inp = getattr(dls, "device", None), getattr(dls, "n_inp", None)
-    return found
+    loaders = DataLoaders(dls.train, *([dls.valid] if getattr(dls, "valid", None) is not None else []))
+    loaders.device, loaders.n_inp = getattr(dls, "device", None), getattr(dls, "n_inp", None)
+    return loaders
 
 
 def default_loss(dls: DataLoaders) -> Callable:

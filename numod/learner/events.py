@@ -95,7 +95,7 @@ class Callback:
         return getattr(learn, name)
 
     def __deepcopy__(self, memo: dict) -> Callback:
-        return self  # a model with hooks of a callback can be copied without its Learner
+        return self  # copying a model with a callback's hooks does not copy the Learner
 
     @property
     def run(self) -> bool:
@@ -118,11 +118,11 @@ class Callback:
         return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", short).lower()
 
     def state_dict(self) -> dict[str, Any]:
-        """What training needs to go on: tensors, numbers, texts, and lists and dicts of them."""
+        """The state needed to resume: tensors, numbers, strings, and lists and dicts of them."""
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take over the state of a callback that was saved."""
+        """Restore a saved state."""
         for key, value in state.items():
             setattr(self, key, value)
 
@@ -135,7 +135,7 @@ def _method(self: Callback, event: str, function: Callable[[Any], object]) -> Ca
 
 
 def tell_callback(error: BaseException) -> None:
-    """Add to an exception which callback raised it, and in which event, by its traceback: that costs nothing before."""
+    """Add a note to an exception: which callback raised it in which event. They are read from the traceback."""
     trace = error.__traceback__
     while trace is not None:
         name, values = trace.tb_frame.f_code.co_name, trace.tb_frame.f_locals

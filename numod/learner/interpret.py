@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Self
 
 from ..core.tensor import Tensor
 from .dataloaders import in_order
@@ -22,7 +22,7 @@ class Interpretation:
         self.decoded = decoder_of(learn.loss_func)(self.preds)
 
     @classmethod
-    def from_learner(cls, learn: Any, ds_idx: int = 1, dl: Iterable | None = None) -> Interpretation:
+    def from_learner(cls, learn: Any, ds_idx: int = 1, dl: Iterable | None = None) -> Self:
         """Of `dls[ds_idx]`, or of `dl`."""
         return cls(learn, in_order(learn.dls[ds_idx]) if dl is None else dl)
 
@@ -52,7 +52,7 @@ class ClassificationInterpretation(Interpretation):
         super().__init__(learn, dl)
         count = self.preds.shape[1] if self.preds.dim() > 1 and self.preds.shape[1] > 1 else 2
         known = learn.dls.vocab
-        self.vocab = [str(each) for each in (range(count) if known is None else known)]
+        self.vocab = [str(label) for label in (range(count) if known is None else known)]
 
     def confusion_matrix(self) -> Tensor:
         """Counts, int64 (classes, classes), rows by true class, columns by predicted class."""
@@ -68,20 +68,20 @@ class ClassificationInterpretation(Interpretation):
 
     def most_confused(self, min_val: int = 1) -> list[tuple[str, str, int]]:
         """(actual class, predicted class, count) of all mistakes made at least `min_val` times, most often first."""
-        found = [
+        mistakes = [
             (self.vocab[row], self.vocab[column], count)
             for row, counts in enumerate(self.confusion_matrix().tolist())
             for column, count in enumerate(counts)
             if row != column and count >= min_val
         ]
-        return sorted(found, key=lambda mistake: -mistake[2])
+        return sorted(mistakes, key=lambda mistake: -mistake[2])
 
     def print_classification_report(self) -> None:
         """Print precision, recall and F1 of each class."""
         matrix = self.confusion_matrix().double()
         hits, predicted, actual = matrix.diagonal(), matrix.sum(0), matrix.sum(1)
         print(f"{'':12} precision  recall      f1  samples")
-        rows = zip(self.vocab, *[each.nan_to_num(0.0).tolist() for each in (hits / predicted, hits / actual,
+        rows = zip(self.vocab, *[ratio.nan_to_num(0.0).tolist() for ratio in (hits / predicted, hits / actual,
                    2 * hits / (predicted + actual), actual)])  # fmt: skip
         for name, precision, recall, score, count in rows:
             print(f"{name:12} {precision:9.3f} {recall:7.3f} {score:7.3f} {count:8.0f}")

@@ -85,7 +85,7 @@ class Learner(Loop):
         split = (
             [list(self.model.parameters())]
             if self.splitter is None
-            else [list(each) for each in self.splitter(self.model)]
+            else [list(group) for group in self.splitter(self.model)]
         )
         rates = schedule.per_group(self.lr, len(split))
         groups = [{"params": parameters, "lr": rate} for parameters, rate in zip(split, rates)]
@@ -105,7 +105,9 @@ class Learner(Loop):
             self.create_opt()
         groups = self.opt.param_groups
         first = n if n >= 0 else len(groups) + n
-        norms = {id(p) for each in self.model.modules() if isinstance(each, _BatchNorm) for p in each.parameters()}
+        norms = {
+            id(p) for module in self.model.modules() if isinstance(module, _BatchNorm) for p in module.parameters()
+        }
         for number, group in enumerate(groups):
             for parameter in group["params"]:
                 parameter.requires_grad_(number >= first or (self.train_bn and id(parameter) in norms))
@@ -194,7 +196,7 @@ class Learner(Loop):
         top = self._set_lr(lr_max)
         lengths = [cycle_len * cycle_mult**k for k in range(n_cycles)]
         down = schedule.SchedCos(top, [0.0] * len(top))
-        scheds = {"lr": schedule.combine_scheds([each / sum(lengths) for each in lengths], [down] * n_cycles)}
+        scheds = {"lr": schedule.combine_scheds([length / sum(lengths) for length in lengths], [down] * n_cycles)}
         self.fit(sum(lengths), lr_max, cbs=[schedule.ParamScheduler(scheds), *as_list(cbs)], **options)
 
     def fine_tune(
@@ -233,11 +235,11 @@ class Learner(Loop):
         """
         with self._probing([recorder := Recorder()]):
             finder = schedule.LRFinder(start_lr, end_lr, num_it, stop_div)
-            found = schedule.find_rates(self, recorder, finder, suggest_funcs)
+            rates = schedule.find_rates(self, recorder, finder, suggest_funcs)
         self.lr_finder = recorder
         if show_plot:
-            self.plot_lr_find(found)
-        return namedtuple("SuggestedLRs", found)(*(rate for rate, _ in found.values()))
+            self.plot_lr_find(rates)
+        return namedtuple("SuggestedLRs", rates)(*(rate for rate, _ in rates.values()))
 
     def plot_lr_find(self, suggestions: dict[str, tuple] | None = None, ax: Any = None) -> Any:
         """Draw the last `lr_find`; needs matplotlib. Gives the axes."""
@@ -301,8 +303,8 @@ class Learner(Loop):
             self._validate_only(in_order(self.dls[ds_idx]) if dl is None else dl)
         inputs, preds, targets, losses = gather.all_tensors()
         preds = (activation_of(self.loss_func) if act is None else act)(preds)
-        found = (inputs,) * with_input + (preds, targets)
-        return found + (decoder_of(self.loss_func)(preds),) * with_decoded + (losses,) * with_loss
+        results = (inputs,) * with_input + (preds, targets)
+        return results + (decoder_of(self.loss_func)(preds),) * with_decoded + (losses,) * with_loss
 
     def predict(self, item: Any, with_input: bool = False) -> tuple:
         """(class or value, its number as a tensor, the prediction) of one input, or of a sample of the dataset."""

@@ -166,13 +166,15 @@ class Loop(Callbacks):
         self._on = self._handlers[self.training or self.dl is None]
 
     def _table(self, training: bool) -> dict[str, list[Callable]]:
-        active = [each for each in self.ordered_cbs() if each.run and not (self.probing and each.only_fit)]
+        active = [
+            callback for callback in self.ordered_cbs() if callback.run and not (self.probing and callback.only_fit)
+        ]
         return {
             event: [
-                getattr(each, event)
-                for each in active
-                if hasattr(each, event)
-                and (event not in events.OF_A_BATCH or (each.run_train if training else each.run_valid))
+                getattr(callback, event)
+                for callback in active
+                if hasattr(callback, event)
+                and (event not in events.OF_A_BATCH or (callback.run_train if training else callback.run_valid))
             ]
             for event in events.EVENTS
         }

@@ -39,7 +39,9 @@ class Metric:
     def name(self) -> str:
         """The heading of the metric's column."""
         text = type(self).__name__.removesuffix("Metric")
-        return "".join("_" + each.lower() if each.isupper() and k else each.lower() for k, each in enumerate(text))
+        return "".join(
+            "_" + letter.lower() if letter.isupper() and k else letter.lower() for k, letter in enumerate(text)
+        )
 
     def state_dict(self) -> dict[str, Any]:
         """What was accumulated."""
@@ -181,7 +183,7 @@ class _FromCounts(ConfusionMatrix):
 
 
 class Precision(_FromCounts):
-    """The share of the predictions of a class that are right."""
+    """The share of a class's predictions that are correct."""
 
     def _ratio(self, hits: Tensor, predicted: Tensor, actual: Tensor) -> Tensor:
         return hits / predicted
@@ -295,8 +297,8 @@ def error_rate(inp: Tensor, targ: Tensor, axis: int = -1) -> Tensor:
 
 def top_k_accuracy(inp: Tensor, targ: Tensor, k: int = 5, axis: int = -1) -> Tensor:
     """The share of samples whose class is among the `k` with the largest scores."""
-    found = inp.topk(min(k, inp.shape[axis]), axis).indices
-    return (found == targ.unsqueeze(axis)).any(axis).float().mean()
+    top = inp.topk(min(k, inp.shape[axis]), axis).indices
+    return (top == targ.unsqueeze(axis)).any(axis).float().mean()
 
 
 def accuracy_multi(inp: Tensor, targ: Tensor, thresh: float = 0.5, sigmoid: bool = True) -> Tensor:
@@ -360,7 +362,7 @@ def in_double(value: Any) -> Any:
 
 
 def as_metric(metric: Any) -> Metric:
-    """A function as the average of its values."""
+    """Wrap a function of a batch as a metric that averages its values."""
     metric = metric() if isinstance(metric, type) else metric
     if isinstance(metric, Metric):
         return metric

@@ -143,6 +143,6 @@ def show_results(learn: Any, ds_idx: int, max_n: int) -> Sequence[Any]:
 
 def _text(learn: Any, value: Tensor) -> str:
     if value.dim() and value.numel() > 1:
-        return ", ".join(f"{each:.3g}" for each in value.reshape(-1)[:3].tolist())
-    found = predicted(learn, value.reshape(()))
-    return f"{found:.3g}" if isinstance(found, float) else str(found)
+        return ", ".join(f"{number:.3g}" for number in value.reshape(-1)[:3].tolist())
+    prediction = predicted(learn, value.reshape(()))
+    return f"{prediction:.3g}" if isinstance(prediction, float) else str(prediction)

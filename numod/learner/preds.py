@@ -1,4 +1,4 @@
-"""Predictions of all batches of a loader, and what they mean for a loss function."""
+"""Predictions for all batches of a loader, and their decoding, which depends on the loss function."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class GatherPredsCallback(Callback):
         self.losses: list = []
 
     def before_validate(self) -> None:
-        """Forget those of a pass before."""
-        for kept in (self.inputs, self.preds, self.targets, self.losses):
-            kept.clear()
+        """Clear the results of the previous pass."""
+        for batches in (self.inputs, self.preds, self.targets, self.losses):
+            batches.clear()
 
     def after_batch(self) -> None:
-        """Keep those of a batch of validation."""
+        """Keep the results of a validation batch."""
         learn = self.learn
         if learn.training or learn.pred is None:
             return
@@ -49,7 +49,7 @@ class GatherPredsCallback(Callback):
         """(inputs, preds, targets, losses); None for what there was none of. Raises ValueError for an empty loader."""
         if not self.preds:
             raise ValueError("get_preds: the loader gave no batch")
-        return tuple([_joined(kept) for kept in (self.inputs, self.preds, self.targets, self.losses)])
+        return tuple([_joined(batches) for batches in (self.inputs, self.preds, self.targets, self.losses)])
 
 
 GatherPreds = GatherPredsCallback
@@ -57,7 +57,7 @@ GatherPreds = GatherPredsCallback
 
 def _detached(value: Any) -> Any:
     if isinstance(value, (tuple, list)):
-        return tuple([_detached(each) for each in value])
+        return tuple([_detached(part) for part in value])
     return value.detach()
 
 
@@ -74,7 +74,7 @@ def _is_loss(loss_func: Any, module: type, function: Callable) -> bool:
 
 
 def activation_of(loss_func: Any) -> Callable[[Any], Any]:
-    """What makes probabilities of a model's results: the loss function's `activation`, softmax, sigmoid or nothing."""
+    """The function from outputs to probabilities: the loss function's `activation`, softmax, sigmoid or identity."""
     if hasattr(loss_func, "activation"):
         return loss_func.activation
     if _is_loss(loss_func, nn.CrossEntropyLoss, F.cross_entropy):
@@ -85,7 +85,7 @@ def activation_of(loss_func: Any) -> Callable[[Any], Any]:
 
 
 def decoder_of(loss_func: Any) -> Callable[[Any], Any]:
-    """What makes classes of probabilities: the loss function's `decodes`, the largest, over a half, or nothing."""
+    """The function from probabilities to classes: the loss function's `decodes`, argmax, a threshold or identity."""
     if hasattr(loss_func, "decodes"):
         return loss_func.decodes
     if _is_loss(loss_func, nn.CrossEntropyLoss, F.cross_entropy) or _is_loss(loss_func, nn.NLLLoss, F.nll_loss):
@@ -101,7 +101,7 @@ def _same(value: Any) -> Any:
 
 @contextmanager
 def unreduced(loss_func: Any) -> Iterator[tuple[Any, str]]:
-    """Context that gives (the loss of each sample, how it is reduced otherwise)."""
+    """Context manager that yields (the loss function without reduction, its reduction)."""
     reduction = getattr(loss_func, "reduction", None)
     if reduction is None:
         yield partial(loss_func, reduction="none"), "mean"
@@ -115,13 +115,13 @@ def unreduced(loss_func: Any) -> Iterator[tuple[Any, str]]:
 
 @contextmanager
 def sample_losses(learn: Any, wanted: bool) -> Iterator[None]:
-    """Context in which the Learner's loss is not reduced, if that is wanted."""
+    """Context manager in which the Learner's loss is not reduced, if `wanted`."""
     if not wanted:
         yield
         return
     loss_func = learn.loss_func
-    with unreduced(loss_func) as (each, _):
-        learn.loss_func = each
+    with unreduced(loss_func) as (loss_per_sample, _):
+        learn.loss_func = loss_per_sample
         try:
             yield
         finally:
@@ -141,12 +141,12 @@ def predict(learn: Any, item: Any, with_input: bool) -> tuple:
     was = [(module, module.training) for module in learn.model.modules()]
     try:
         with no_grad():
-            batch = moved_to(tuple([default_collate([each]) for each in sample]), learn._model_device() or "cpu")
+            batch = moved_to(tuple([default_collate([field]) for field in sample]), learn._model_device() or "cpu")
             preds = activation_of(learn.loss_func)(learn.model.eval()(*batch))
     finally:
         for module, training in was:
             module.training = training
     decoded = decoder_of(learn.loss_func)(preds)[0]
     known = learn.dls.vocab is not None and decoded.dim() == 0 and not decoded.is_floating_point()
-    found = (learn.dls.vocab[int(decoded)] if known else decoded, decoded, preds[0])
-    return (item, *found) if with_input else found
+    results = (learn.dls.vocab[int(decoded)] if known else decoded, decoded, preds[0])
+    return (item, *results) if with_input else results

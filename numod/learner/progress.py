@@ -1,4 +1,4 @@
-"""What is shown during training: a table of epochs, and a bar with the loss and its curve.
+"""Progress of training: a table of epochs, and a bar with the loss and its curve.
 
 In a notebook both are one table that updates in place. The bar is `numod.utils.progress`.
 """
@@ -61,14 +61,14 @@ class ProgressCallback(Callback):
         return f"loss={losses[-1]:.4g} {sparkline(losses)}" if losses else ""
 
     def _log(self, row: Sequence[Any]) -> None:
-        self._rows.append([text_of(each) for each in row])
+        self._rows.append([text_of(value) for value in row])
         if self._display is None:
             self._logger(table_row(self._rows[-1], self._heading))
         else:
             self._display.update(self)
 
     def cleanup_fit(self) -> None:
-        """Give the logger back."""
+        """Restore the logger."""
         if "_logger" in self.__dict__:
             self.learn.logger = self.__dict__.pop("_logger")
 
@@ -104,7 +104,7 @@ class _NotebookBar:
 
 
 def notebook_display() -> Any:
-    """A display that updates in place, in a Jupyter notebook; else None."""
+    """In a Jupyter notebook, a display that updates in place; else None."""
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     if shell is None or not hasattr(shell, "kernel"):
         return None
@@ -131,7 +131,7 @@ def html_table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def sparkline(values: Sequence[float], width: int = 16) -> str:
-    """Values as a small curve of Unicode blocks, by means of equal parts. What is not finite is left out."""
+    """Values as a small curve of Unicode blocks, each a mean of equally many values, without non-finite ones."""
     values = [value for value in values if value - value == 0.0]
     if not values:
         return ""

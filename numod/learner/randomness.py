@@ -14,7 +14,7 @@ from ..core.create.random import Generator, get_rng_state, set_rng_state
 def random_state(*loaders: Any) -> dict[str, Any]:
     """The state as plain data. Generators of the loaders and of their samplers are part of it."""
     state = {"numod": get_rng_state(), "python": _plain(random.getstate())}
-    state["loaders"] = [[each.get_state() for each in _generators(loader)] for loader in loaders]
+    state["loaders"] = [[generator.get_state() for generator in _generators(loader)] for loader in loaders]
     numpy = sys.modules.get("numpy.random")
     if numpy is not None:
         name, keys, position, has_gauss, gauss = numpy.get_state()
@@ -39,7 +39,7 @@ def set_random_state(state: dict[str, Any], *loaders: Any) -> None:
 
 @contextmanager
 def keeping_random_state(*loaders: Any) -> Iterator[None]:
-    """Context after which the random numbers go on as if it had not been."""
+    """Context manager that restores the random state at its end."""
     state = random_state(*loaders)
     try:
         yield
@@ -55,6 +55,6 @@ def _generators(loader: Any) -> list[Generator]:
     """The generators of a loader, each once."""
     parts = [loader, getattr(loader, "sampler", None), getattr(loader, "batch_sampler", None)]
     parts.append(getattr(parts[2], "sampler", None))
-    found = [getattr(part, "generator", None) for part in parts]
-    unique = {id(each): each for each in found if isinstance(each, Generator)}
+    generators = [getattr(part, "generator", None) for part in parts]
+    unique = {id(generator): generator for generator in generators if isinstance(generator, Generator)}
     return list(unique.values())

@@ -11,7 +11,7 @@ from ..utils.progress import clock
 from .events import Callback
 from .metrics import AvgLoss, Metric, read
 
-_PENDING = 4096  # losses that may wait on the device
+_PENDING = 4096  # losses kept on the device before they are read
 
 
 class Recorder(Callback):
@@ -31,7 +31,7 @@ class Recorder(Callback):
         self.add_time, self.train_metrics, self.valid_metrics, self.beta = add_time, train_metrics, valid_metrics, beta
         self.valid_loss = AvgLoss()
         self.needs_pred = train_metrics
-        self.hps: dict[str, list[float]] = {}  # what ParamScheduler set, for plot_sched
+        self.hps: dict[str, list[float]] = {}  # values set by ParamScheduler, for plot_sched
         self.metric_names: list[str] = []
         self._clear()
 
@@ -62,7 +62,7 @@ class Recorder(Callback):
         return self.losses[-1] if self.losses else None
 
     def _wait(self, loss: Tensor) -> None:
-        """Keep a loss where it is: to read one from a GPU is to wait for it."""
+        """Keep a loss on its device, since reading it from a GPU would wait for the GPU."""
         self._waiting.append((loss if loss.dim() == 0 else loss.float().mean()).detach())
         if len(self._waiting) > _PENDING or loss.device.type == "cpu":
             self._read()
@@ -79,7 +79,7 @@ class Recorder(Callback):
     # ---- events
 
     def before_fit(self) -> None:
-        """Start anew."""
+        """Clear the records."""
         self._clear()
         self.hps = {}
         names = [metric.name for metric in self.learn.metrics]
@@ -95,16 +95,16 @@ class Recorder(Callback):
         self._is_validated = False
 
     def before_train(self) -> None:
-        """Metrics of training start anew."""
+        """Reset the metrics of training."""
         _reset(self.learn.metrics if self.train_metrics else ())
 
     def before_validate(self) -> None:
-        """Metrics of validation start anew."""
+        """Reset the metrics of validation."""
         self._of_train, self._is_validated = self._training_values(), True
         _reset((self.valid_loss, *self.learn.metrics) if self.valid_metrics else ())
 
     def after_cancel_validate(self) -> None:
-        """Metrics of a part of the samples would mislead."""
+        """Discard metrics that cover only a part of the samples."""
         self._is_validated = False
 
     def after_batch(self) -> None:
@@ -142,21 +142,21 @@ class Recorder(Callback):
     # ---- state
 
     def state_dict(self) -> dict[str, Any]:
-        """All that is kept, and what the epoch's metrics have accumulated."""
+        """The records, and the accumulators of the epoch's metrics."""
         return {
             "lrs": self.lrs, "iters": self.iters, "values": self.values, "losses": self.losses, "raw": self._raw,
-            "smooth": self._smooth, "metrics": [each.state_dict() for each in self.learn.metrics if self.train_metrics],
+            "smooth": self._smooth, "metrics": [m.state_dict() for m in self.learn.metrics if self.train_metrics],
         }  # fmt: skip
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from there."""
+        """Restore the records and accumulators."""
         self.lrs, self.iters, self.values = list(state["lrs"]), list(state["iters"]), list(state["values"])
         self._losses, self._raw, self._smooth = list(state["losses"]), list(state["raw"]), state["smooth"]
         self._waiting = []
         self._restored = state["metrics"]
 
     def restore_metrics(self) -> None:
-        """Metrics of an epoch that goes on in the middle."""
+        """Restore the accumulators of metrics when an epoch resumes in the middle."""
         for metric, state in zip(self.learn.metrics, self.__dict__.pop("_restored", ())):
             metric.load_state_dict(state)
 
@@ -176,7 +176,7 @@ class Recorder(Callback):
 
     def column(self, name: str) -> list[float | None]:
         """The values of a metric by epoch: `recorder.column("valid_loss")`."""
-        names = [each for each in self.metric_names[1:] if each != "time"]
+        names = [column for column in self.metric_names[1:] if column != "time"]
         if name not in names:
             raise KeyError(f"no metric is called {name!r}; there are {', '.join(names)}")
         return [row[names.index(name)] for row in self.values]

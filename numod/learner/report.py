@@ -24,7 +24,7 @@ from .interpret import ClassificationInterpretation, Interpretation
 from .plots import as_pixels
 
 _FOLDER = Path(__file__).parent / "page"
-_POINTS = 2000  # of a curve
+_POINTS = 2000  # most points of a curve
 _SIDE = 96  # pixels of a sample's longer side
 
 
@@ -39,7 +39,7 @@ def describe(learn: Any, worst: int) -> dict[str, Any]:
     recorder = learn.recorder
     names, rows = [name for name in recorder.metric_names if name != "time"], recorder.values
     columns = {name: [_number(row[k]) for row in rows] for k, name in enumerate(names[1:])}
-    found = _interpretation(learn)
+    interp = _interpretation(learn)
     return {
         "summary": _summary(learn, columns), "train": _curve(recorder.losses),
         "valid": [list(pair) for pair in zip(recorder.iters, columns.get("valid_loss", []))],
@@ -49,7 +49,7 @@ def describe(learn: Any, worst: int) -> dict[str, Any]:
         ],
         "names": names, "epochs": [[epoch, *map(_number, row)] for epoch, row in enumerate(rows)],
         "schedule": [{"name": name, "points": _curve(values)} for name, values in recorder.hps.items()],
-        "confusion": _confusion(found), "worst": [] if found is None else _samples(found, worst),
+        "confusion": _confusion(interp), "worst": [] if interp is None else _samples(interp, worst),
         "layers": _layers(learn), "facts": _facts(learn),
     }  # fmt: skip
 
@@ -77,31 +77,35 @@ def _interpretation(learn: Any) -> Interpretation | None:
     if learn.dls.valid is None:
         return None
     try:
-        found = ClassificationInterpretation.from_learner(learn)
-    except ValueError:  # the loader gave no batch
+        interpretation = ClassificationInterpretation.from_learner(learn)
+    except ValueError:  # the loader is empty
         return None
-    whole = found.targs is not None and not found.targs.is_floating_point() and found.decoded.shape == found.targs.shape
-    return found if whole else _plain(found)
+    whole = (
+        interpretation.targs is not None
+        and not interpretation.targs.is_floating_point()
+        and interpretation.decoded.shape == interpretation.targs.shape
+    )
+    return interpretation if whole else _plain(interpretation)
 
 
-def _plain(found: Interpretation) -> Interpretation | None:
-    """The same, of a model that gives no classes."""
-    if found.targs is None or found.losses is None or found.losses.dim() != 1:
+def _plain(interpretation: Interpretation) -> Interpretation | None:
+    """The interpretation of a model without classes; None if there is no loss per sample."""
+    if interpretation.targs is None or interpretation.losses is None or interpretation.losses.dim() != 1:
         return None
-    found.__class__ = Interpretation
-    return found
+    interpretation.__class__ = Interpretation
+    return interpretation
 
 
-def _confusion(found: Interpretation | None) -> dict[str, Any] | None:
-    if not isinstance(found, ClassificationInterpretation):
+def _confusion(interpretation: Interpretation | None) -> dict[str, Any] | None:
+    if not isinstance(interpretation, ClassificationInterpretation):
         return None
-    return {"names": found.vocab, "counts": found.confusion_matrix().tolist()}
+    return {"names": interpretation.vocab, "counts": interpretation.confusion_matrix().tolist()}
 
 
-def _samples(found: Interpretation, worst: int) -> list[dict[str, Any]]:
-    losses, numbers = found.top_losses(worst)
-    inputs = found.inputs[0] if isinstance(found.inputs, tuple) else found.inputs
-    titles = [found.title(number, loss) for number, loss in zip(numbers.tolist(), losses.tolist())]
+def _samples(interpretation: Interpretation, worst: int) -> list[dict[str, Any]]:
+    losses, numbers = interpretation.top_losses(worst)
+    inputs = interpretation.inputs[0] if isinstance(interpretation.inputs, tuple) else interpretation.inputs
+    titles = [interpretation.title(number, loss) for number, loss in zip(numbers.tolist(), losses.tolist())]
     return [{"title": title, **_picture(inputs[number])} for title, number in zip(titles, numbers.tolist())]
 
 
@@ -137,8 +141,8 @@ def _names(learn: Any) -> tuple[str, str]:
 def _layers(learn: Any) -> list[list[Any]]:
     layers = _summarised(learn).summary_list
     return [
-        ["\N{NO-BREAK SPACE}" * 4 * each.depth + type(each.module).__name__ + (f" ({each.name})" if each.name else ""),
-         each.text("output_size"), each.parameters, each.text("trainable")] for each in layers
+        ["\N{NO-BREAK SPACE}" * 4 * row.depth + type(row.module).__name__ + (f" ({row.name})" if row.name else ""),
+         row.text("output_size"), row.parameters, row.text("trainable")] for row in layers
     ]  # fmt: skip
 
 
@@ -146,7 +150,7 @@ def _facts(learn: Any) -> list[list[str]]:
     device = learn._model_device()
     optimizer, loss = _names(learn)
     return [
-        ["numod", __version__], ["Python", platform.python_version()], ["system", platform.platform()],
+        ["numod", str(__version__)], ["Python", platform.python_version()], ["system", platform.platform()],
         ["device", str(device)], ["threads", str(threads.get_num_threads())], ["processors", str(os.cpu_count())],
         ["optimizer", optimizer], ["loss", loss], ["compiled", str(bool(learn.compile))],
         ["callbacks", ", ".join(map(repr, learn.ordered_cbs()))], ["written", time.strftime("%Y-%m-%d %H:%M:%S")],

@@ -1,4 +1,4 @@
-"""Files of a Learner. Reading one never executes anything that is in it."""
+"""Files of a Learner. Reading a file never executes code from it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def save(learn: Any, file: str | Path, with_opt: bool) -> Path:
 
 
 def load(learn: Any, file: str | Path, with_opt: bool, device: Any, strict: bool) -> None:
-    """Read them."""
+    """Read weights and optimizer state."""
     state = load_file(path_of(learn, file), map_location=device or learn._model_device())
     has_opt = set(state) == {"model", "opt"}
     learn.model.load_state_dict(state["model"] if has_opt else state, strict=strict)
@@ -60,17 +60,17 @@ def export(learn: Any, fname: str | Path) -> Path:
     path = learn.path / fname
     loss = getattr(learn.loss_func, "func", learn.loss_func)
     name = next((name for name, (kind, f) in _LOSSES.items() if isinstance(loss, kind) or loss is f), None)
-    vocab = None if learn.dls.vocab is None else [str(each) for each in learn.dls.vocab]
+    vocab = None if learn.dls.vocab is None else [str(label) for label in learn.dls.vocab]
     content = {"numod.learner": _FORMAT, "weights": learn.model.state_dict(), "vocab": vocab, "loss": name}
     save_file(content | {"n_inp": learn.dls.n_inp, "program": _program(learn)}, path)
     return path
 
 
 def _program(learn: Any) -> Any:
-    """The model for one sample, as the bytes of a program's file; None if it cannot be captured."""
+    """The bytes of an exported program of the model for one sample; None if it cannot be captured."""
     learn._prepare()
     learn.xb, learn.yb = learn._split(learn.dls.one_batch())
-    sample = tuple([each[:1].cpu() for each in learn.xb])
+    sample = tuple([tensor[:1].cpu() for tensor in learn.xb])
     learn._forget_batch()
     training, device = learn.model.training, learn._model_device()
     try:
@@ -99,7 +99,7 @@ class SampleBySample(nn.Module):
 
     def forward(self, *inputs: Any) -> Any:
         """The results of all samples."""
-        return cat([self.program(*[each[k : k + 1] for each in inputs]) for k in range(len(inputs[0]))])
+        return cat([self.program(*[tensor[k : k + 1] for tensor in inputs]) for k in range(len(inputs[0]))])
 
 
 def load_learner(fname: str | Path, model: Any = None, cpu: bool = True) -> Any:

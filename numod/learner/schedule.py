@@ -44,7 +44,7 @@ def SchedNo(start: Any, end: Any) -> Schedule:
 
 
 def SchedExp(start: Any, end: Any) -> Schedule:
-    """Equal factors in equal times."""
+    """Exponential: equal factors in equal times."""
     return _Between(lambda start, end, pos: start * (end / start) ** pos, start, end)
 
 
@@ -84,7 +84,7 @@ def get_hyper(group: dict[str, Any], name: str) -> float:
 
 
 def has_hyper(opt: Any, name: str) -> bool:
-    """Whether the optimizer has it."""
+    """Whether the optimizer has the hyper-parameter."""
     try:
         get_hyper(opt.param_groups[0], name)
     except KeyError:
@@ -98,15 +98,15 @@ def set_hyper(opt: Any, name: str, value: Any) -> None:
     values = list(value) if isinstance(value, (list, tuple)) else [value] * len(groups)
     if len(values) != len(groups):
         raise ValueError(f"expected one {name} or {len(groups)}, one for each parameter group, got {len(values)}")
-    for group, each in zip(groups, values):
+    for group, setting in zip(groups, values):
         if name in ("mom", "sqr_mom") and "betas" in group:
             first, second = group["betas"]
-            group["betas"] = (each, second) if name == "mom" else (first, each)
+            group["betas"] = (setting, second) if name == "mom" else (first, setting)
         else:
             key = {"mom": "momentum", "sqr_mom": "alpha", "wd": "weight_decay"}.get(name, name)
             if key not in group:
                 raise KeyError(f"{type(opt).__name__} has no hyper-parameter {name!r}")
-            group[key] = each
+            group[key] = setting
 
 
 def per_group(lr: Any, groups: int) -> list[float]:
@@ -139,11 +139,11 @@ class ParamScheduler(Callback):
         self.hps: dict[str, list[float]] = {}
 
     def before_fit(self) -> None:
-        """Nothing was set yet."""
+        """Clear the record of values."""
         self.hps = {name: [] for name in self.scheds}
 
     def before_batch(self) -> None:
-        """Set them."""
+        """Set the hyper-parameters."""
         self._set(self.learn.pct_train)
 
     def _set(self, pct: float) -> None:
@@ -153,12 +153,12 @@ class ParamScheduler(Callback):
             self.hps[name].append(value[-1] if isinstance(value, list) else value)
 
     def cleanup_fit(self) -> None:
-        """Tell the recorder what was set."""
+        """Store the record in `recorder.hps`."""
         if hasattr(self.learn, "recorder"):
             self.learn.recorder.hps.update(self.hps)
 
     def state_dict(self) -> dict[str, Any]:
-        """What was set."""
+        """The record of values."""
         return {"hps": self.hps}
 
 
@@ -184,7 +184,7 @@ class LRFinder(ParamScheduler):
             raise CancelFitException
 
     def before_validate(self) -> None:
-        """Only training counts."""
+        """Skip validation."""
         raise CancelValidException
 
 
@@ -233,21 +233,21 @@ def steep(lrs: Sequence[float], losses: Sequence[float], num_it: int) -> tuple[f
 
 
 def usable(lrs: Sequence[float], losses: Sequence[float], num_it: int) -> tuple[list[float], list[float]]:
-    """The part of a search to look at: not the first tenth, nor the last five, nor what follows a NaN."""
+    """The usable part of a search: without the first tenth, the last five, and everything after a NaN."""
     start, end = (num_it // 10, -5) if len(lrs) > num_it // 10 + 8 else (0, None)
     lrs, losses = list(lrs[start:end]), list(losses[start:end])
     bad = next((k for k, loss in enumerate(losses) if not math.isfinite(loss)), len(losses))
     return lrs[:bad], losses[:bad]
 
 
-def named(functions: Callable | Iterable[Callable]) -> list[tuple[str, Callable]]:
+def with_names(functions: Callable | Iterable[Callable]) -> list[tuple[str, Callable]]:
     """Suggestion functions with their names."""
     functions = [functions] if callable(functions) else list(functions)
-    return [(getattr(each, "func", each).__name__, each) for each in functions]
+    return [(getattr(function, "func", function).__name__, function) for function in functions]
 
 
 def find_rates(learn: Any, recorder: Any, finder: LRFinder, suggest_funcs: Any) -> dict[str, tuple]:
-    """Train a copy of the model with the finder, and give the suggestions by name."""
+    """Train a copy of the model with the finder and return the suggestions by name."""
     model, opt = learn.model, learn.opt
     trained = [parameter.requires_grad for parameter in model.parameters()]
     with learn.added_cbs(finder), keeping_random_state(*learn.dls.loaders):
@@ -263,4 +263,4 @@ def find_rates(learn: Any, recorder: Any, finder: LRFinder, suggest_funcs: Any) 
     lrs, losses = usable(recorder.lrs, recorder.losses, finder.num_it)
     if not losses:
         raise RuntimeError("lr_find: the loss was not finite from the start; try a smaller start_lr")
-    return {name: function(lrs, losses, finder.num_it) for name, function in named(suggest_funcs)}
+    return {name: function(lrs, losses, finder.num_it) for name, function in with_names(suggest_funcs)}

@@ -58,7 +58,7 @@ class TrackerCallback(Callback):
 
 
 class _Patient(TrackerCallback):
-    """Does something (`give_up`) after `patience` epochs without improvement."""
+    """Calls `give_up` after `patience` epochs without improvement."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class _Patient(TrackerCallback):
             self.give_up()
 
     def give_up(self) -> None:
-        """What to do after `patience` epochs."""
+        """Called after `patience` epochs without improvement."""
 
 
 class EarlyStoppingCallback(_Patient):

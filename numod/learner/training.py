@@ -1,4 +1,4 @@
-"""Callbacks that change how a step is taken."""
+"""Callbacks that modify the training step."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .preds import unreduced
 class MixedPrecision(Callback):
     """Run model and loss under autocast: `amp_mode` "fp16" with a gradient scaler, or "bf16" without.
 
-    `options` are those of `GradScaler`. Predictions are given to the loss in float32.
+    `options` are those of `GradScaler`. The loss is computed in float32.
     """
 
     order = 10
@@ -32,7 +32,7 @@ class MixedPrecision(Callback):
         self._context: Any = None
 
     def before_fit(self) -> None:
-        """Make the scaler."""
+        """Create the scaler."""
         device = self.learn._model_device()
         kind = "cpu" if device is None else device.type
         self._dtype = dtypes.float16 if self.amp_mode == "fp16" else dtypes.bfloat16
@@ -45,7 +45,7 @@ class MixedPrecision(Callback):
         self._context.__enter__()
 
     def after_pred(self) -> None:
-        """The loss gets float32."""
+        """Cast predictions to float32 for the loss."""
         if isinstance(self.learn.pred, Tensor) and self.learn.pred.is_floating_point():
             self.learn.pred = self.learn.pred.float()
 
@@ -71,7 +71,7 @@ class MixedPrecision(Callback):
 
     @property
     def param_groups(self) -> list:
-        """For the scaler, which takes the callback for the optimizer."""
+        """The optimizer's parameter groups, for the scaler, which is passed this callback as the optimizer."""
         return self.learn.opt.param_groups
 
     def step(self) -> None:
@@ -108,7 +108,7 @@ class GradientClip(Callback):
         self.max_norm, self.norm_type = max_norm, norm_type
 
     def before_fit(self) -> None:
-        """Unscaled gradients are clipped: after the scaler has unscaled them."""
+        """Run after MixedPrecision, so that unscaled gradients are clipped."""
         self._parameters = list(self.learn.model.parameters())
 
     def before_step(self) -> None:
@@ -148,7 +148,7 @@ class GradientAccumulation(Callback):
 class MixUp(Callback):
     """Blend each sample with another of its batch, with weights of a Beta(alpha, alpha) distribution (Zhang, 2017).
 
-    Losses of class numbers are blended, other targets themselves.
+    For class indices the losses are blended, for other targets the targets.
     """
 
     run_valid = False
@@ -159,7 +159,7 @@ class MixUp(Callback):
         self._loss: Any = None
 
     def before_train(self) -> None:
-        """Blend losses."""
+        """Replace the loss function by a blended one."""
         self._loss, self.learn.loss_func = self.learn.loss_func, self._blended
 
     def after_train(self) -> None:
@@ -172,24 +172,26 @@ class MixUp(Callback):
             self.learn.loss_func, self._loss = self._loss, None
 
     def before_batch(self) -> None:
-        """Blend the inputs, and targets that are no class numbers."""
+        """Blend the inputs, and targets that are not class indices."""
         learn = self.learn
         count, device = batch_size(learn.xb), learn.xb[0].device
         weights = self._distribution.sample((count,)).to(device)
         self.lam = weights.maximum(1 - weights)
         order = randperm(count).to(device)
-        self._others = tuple([each[order] for each in learn.yb])
-        learn.xb = tuple([_mixed(each, each[order], self.lam) for each in learn.xb])
-        self._by_loss = any(not each.is_floating_point() for each in learn.yb)
+        self._others = tuple([batch_tensor[order] for batch_tensor in learn.yb])
+        learn.xb = tuple([_mixed(batch_tensor, batch_tensor[order], self.lam) for batch_tensor in learn.xb])
+        self._by_loss = any(not batch_tensor.is_floating_point() for batch_tensor in learn.yb)
         if not self._by_loss:
-            learn.yb = tuple([_mixed(each, other, self.lam) for each, other in zip(learn.yb, self._others)])
+            learn.yb = tuple(
+                [_mixed(batch_tensor, other, self.lam) for batch_tensor, other in zip(learn.yb, self._others)]
+            )
 
     def _blended(self, pred: Any, *targets: Any) -> Tensor:
         loss_func = self._loss
         if not self._by_loss:
             return loss_func(pred, *targets)
-        with unreduced(loss_func) as (each, reduction):
-            first, other = each(pred, *targets), each(pred, *self._others)
+        with unreduced(loss_func) as (loss_per_sample, reduction):
+            first, other = loss_per_sample(pred, *targets), loss_per_sample(pred, *self._others)
         lam = self.lam.to(first.dtype)
         loss = other + lam.reshape(-1, *[1] * (first.dim() - 1)) * (first - other)
         return loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss
@@ -209,7 +211,7 @@ class _Averaged(Callback):
     def before_fit(self) -> None:
         """Start the average from the weights."""
         self._average: AveragedModel | None = None
-        self._own: dict | None = None
+        self._trained: dict | None = None
 
     def _update(self) -> None:
         if self._average is None:
@@ -217,9 +219,9 @@ class _Averaged(Callback):
         self._average.update_parameters(self.learn.model)
 
     def before_validate(self) -> None:
-        """Put the average into the model."""
+        """Load the average into the model."""
         if self._average is not None:
-            self._own = deepcopy(self.learn.model.state_dict())
+            self._trained = deepcopy(self.learn.model.state_dict())
             self.learn.model.load_state_dict(self._average.module.state_dict())
 
     def after_validate(self) -> None:
@@ -228,9 +230,9 @@ class _Averaged(Callback):
 
     def cleanup_fit(self) -> None:
         """Put the trained weights back where validation was interrupted."""
-        own, self._own = self.__dict__.get("_own"), None
-        if own is not None:
-            self.learn.model.load_state_dict(own)
+        trained, self._trained = self.__dict__.get("_trained"), None
+        if trained is not None:
+            self.learn.model.load_state_dict(trained)
 
     def after_fit(self) -> None:
         """The average becomes the model."""

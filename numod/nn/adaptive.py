@@ -88,6 +88,8 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         single = target_.ndim == 0
         if input_.ndim != (1 if single else 2) or (not single and input_.shape[0] != target_.shape[0]):
             raise RuntimeError("Input and target should have the same size in the batch dimension.")
+        if target_.dtype not in (dtypes.int32, dtypes.int64):
+            raise RuntimeError(f"gather(): Expected dtype int32/int64 for index, got {target_.dtype}")
         x, target = (input_.unsqueeze(0), target_.unsqueeze(0)) if single else (input_, target_)
         log_probs = self._full_log_prob(x, self.head(x))
         if ((target < 0) | (target >= self.n_classes)).any()._observe():

@@ -15,7 +15,7 @@ from .module import Module
 from .parameter import Parameter
 
 __all__ = ["MultiheadAttention"]
-__path__: list[str] = []  # `flex_attention` is below it, as a name (`paths.named`)
+__path__: list[str] = []  # `flex_attention` is below it, as a name (`paths.virtual_modules`)
 
 
 class SDPBackend(IntEnum):

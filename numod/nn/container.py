@@ -9,7 +9,7 @@ import operator
 from collections import OrderedDict
 from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from itertools import chain
-from typing import Any, Self
+from typing import Any, Self, overload
 
 from ..core import Tensor
 from .module import Module, indent
@@ -104,7 +104,11 @@ class Sequential(_ModuleSequence):
             input = module(input)
         return input
 
-    def __getitem__(self, index: int | slice) -> Module | Sequential:
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice) -> Self: ...
+    def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
             return type(self)(OrderedDict(list(self._modules.items())[index]))
         return self._modules[self._name_at(index)]
@@ -139,7 +143,11 @@ class ModuleList(_ModuleSequence):
         if modules is not None:
             self.extend(modules)
 
-    def __getitem__(self, index: int | slice) -> Module | ModuleList:
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice) -> Self: ...
+    def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
             return type(self)(list(self)[index])
         return self._modules[self._name_at(index)]
@@ -181,7 +189,7 @@ class ModuleDict(Module):
         if modules is not None:
             self.update(modules)
 
-    def __getitem__(self, key: str) -> Module:
+    def __getitem__(self, key: str) -> Any:
         return self._modules[key]
 
     def __setitem__(self, key: str, module: Module) -> None:

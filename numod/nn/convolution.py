@@ -55,7 +55,11 @@ class _Convolution(Module):
                 raise ValueError(f"{name} must be divisible by groups, got {channels} and {groups}")
         if isinstance(padding, str) and padding not in ("same", "valid"):
             raise ValueError(f"Invalid padding string {padding!r}, should be one of ('same', 'valid')")
-        if padding == "same" and any(step != 1 for step in per_dimension(stride, self.ndim)):
+        if (
+            isinstance(padding, str)
+            and padding == "same"
+            and any(step != 1 for step in per_dimension(stride, self.ndim))
+        ):
             raise ValueError("padding='same' is not supported for strided convolutions")
         if padding_mode not in PADDING_MODES:
             raise ValueError(f"padding_mode must be one of {PADDING_MODES}, but got padding_mode='{padding_mode}'")

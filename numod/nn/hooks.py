@@ -89,6 +89,11 @@ class RemovableHandle:
     """Removes a hook: by `handle.remove()`, or on leaving a `with` block.
 
     Pickled together with its module, it still removes the hook of the copy.
+
+    Example:
+
+        >>> handle = nn.ReLU().register_forward_hook(lambda module, inputs, output: None)
+        >>> handle.remove()
     """
 
     next_id = 0
@@ -144,7 +149,7 @@ def register(
 registration = {"parameter": Hooks(), "buffer": Hooks(), "module": Hooks()}
 forward_pre, forward, forward_with_kwargs, forward_always_called = Hooks(), Hooks(), Hooks(), Hooks()
 backward_pre, backward = Hooks(), Hooks()
-changes.everywhere += [forward_pre, forward, backward_pre, backward]
+changes.global_hooks += [forward_pre, forward, backward_pre, backward]
 
 
 def register_module_parameter_registration_hook(hook: Callable) -> RemovableHandle:
@@ -163,14 +168,32 @@ def register_module_module_registration_hook(hook: Callable) -> RemovableHandle:
 
 
 def register_module_forward_pre_hook(hook: Callable) -> RemovableHandle:
-    """`Module.register_forward_pre_hook` for all modules."""
+    """`Module.register_forward_pre_hook` for all modules.
+
+    Example:
+
+        >>> handle = nn.modules.module.register_module_forward_pre_hook(lambda module, inputs: print(module))
+        >>> nn.ReLU()(torch.tensor([-1.0]))
+        ReLU()
+        tensor([0.])
+        >>> handle.remove()
+    """
     return register(forward_pre, hook)
 
 
 def register_module_forward_hook(
     hook: Callable, *, with_kwargs: bool = False, always_call: bool = False
 ) -> RemovableHandle:
-    """`Module.register_forward_hook` for all modules."""
+    """`Module.register_forward_hook` for all modules.
+
+    Example:
+
+        >>> handle = nn.modules.module.register_module_forward_hook(lambda module, inputs, output: print(module))
+        >>> nn.ReLU()(torch.tensor([-1.0]))
+        ReLU()
+        tensor([0.])
+        >>> handle.remove()
+    """
     options = (forward_with_kwargs, with_kwargs), (forward_always_called, always_call)
     return register(forward, hook, options=options)
 

@@ -83,9 +83,18 @@ class LazyLayer(LazyModuleMixin):
 
 def lazy_form(cls: type, mixin: type) -> type:
     """The lazy form of a layer's class, with the mixin's constructor."""
+    name, ndim = cls.__name__, int(cls.__name__[-2])
+    arguments = "3, 1" if "Conv" in name else ""  # a convolution has 3 output channels and windows of 1
     members = {
         "cls_to_become": cls,
-        "__doc__": f"A {cls.__name__} that takes `{mixin.inferred}` from its first input; see LazyLinear.",
+        "__doc__": f"""A {name} that takes `{mixin.inferred}` from its first input; see LazyLinear.
+
+        Example:
+
+            >>> layer = nn.Lazy{name}({arguments})
+            >>> layer(torch.rand(2, 3{", 4" * ndim})).shape
+            numod.Size([2, 3{", 4" * ndim}])
+        """,
         "__module__": mixin.__module__,
     }
     return type(f"Lazy{cls.__name__}", (mixin, cls), members)

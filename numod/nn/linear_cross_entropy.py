@@ -18,6 +18,11 @@ class LinearCrossEntropyLoss(Module):
     """The cross-entropy of `linear(input)` as scores of `num_classes` classes.
 
     There is a prediction for each of `out_features` positions.
+
+    Example:
+
+        >>> nn.LinearCrossEntropyLoss(3, 4)(torch.ones(2, 3), torch.tensor([0, 1])).shape
+        numod.Size([])
     """
 
     def __init__(

@@ -229,7 +229,13 @@ class BCEWithLogitsLoss(_Loss):
 
 
 class NLLLoss2d(NLLLoss):
-    """Deprecated name of NLLLoss."""
+    """Deprecated name of NLLLoss.
+
+    Example:
+
+        >>> nn.NLLLoss()(torch.zeros(1, 2, 1, 1), torch.zeros(1, 1, 1, dtype=torch.long))
+        tensor(0.)
+    """
 
     def __init__(
         self,
@@ -400,7 +406,13 @@ class TripletMarginLoss(_Loss):
 
 
 class TripletMarginWithDistanceLoss(_Loss):
-    """TripletMarginLoss with any distance function."""
+    """TripletMarginLoss with any distance function.
+
+    Example:
+
+        >>> nn.TripletMarginWithDistanceLoss()(torch.zeros(1, 2), torch.ones(1, 2), torch.full((1, 2), 2.0))
+        tensor(0.)
+    """
 
     def __init__(
         self,
@@ -476,6 +488,12 @@ class CTCLoss(_Loss):
     """-log of the probability of target sequences under log-probabilities (T, N, C), summed over all alignments.
 
     Graves et al., 2006.
+
+    Example:
+
+        >>> log_probs = torch.zeros(4, 1, 3).log_softmax(-1)
+        >>> nn.CTCLoss()(log_probs, torch.tensor([[1, 2]]), torch.tensor([4]), torch.tensor([2]))
+        tensor(0.8432)
     """
 
     def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> None:

@@ -31,6 +31,21 @@ class Module(Hookable, Convertible, registry.ModuleBase):
     Assigning a Parameter, Buffer or Module to an attribute registers it, in `_parameters`, `_buffers` or `_modules`, in
     the order of assignment; `None` may be registered as a placeholder. Call `super().__init__()` before assigning any,
     and define `forward`. `training` is True in training mode, False in evaluation mode.
+
+    Example:
+
+        >>> class Net(nn.Module):
+        ...     def __init__(self):
+        ...         super().__init__()
+        ...         self.hidden, self.out = nn.Linear(4, 8), nn.Linear(8, 2)
+        ...
+        ...     def forward(self, x):
+        ...         return self.out(torch.relu(self.hidden(x)))
+        >>> net = Net()
+        >>> net(torch.ones(3, 4)).shape
+        numod.Size([3, 2])
+        >>> [name for name, _ in net.named_parameters()]
+        ['hidden.weight', 'hidden.bias', 'out.weight', 'out.bias']
     """
 
     training: bool

@@ -125,13 +125,11 @@ class _BatchNorm(_Norm):
 
     def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
-        if self.training and self.track_running_stats and self.num_batches_tracked is not None:
-            self.num_batches_tracked.add_(1)
-            if self.momentum is None:
-                return self._averaged(input)
+        factor = self._count_batch()
+        if isinstance(factor, Tensor):
+            return self._averaged(input, factor)
         use_batch_stats = self.training or (self.running_mean is None and self.running_var is None)
         uses_running = not self.training or self.track_running_stats
-        factor = 0.0 if self.momentum is None else self.momentum
         return F.batch_norm(
             input,
             self.running_mean if uses_running else None,
@@ -143,15 +141,23 @@ class _BatchNorm(_Norm):
             self.eps,
         )
 
-    def _averaged(self, input: Tensor) -> Tensor:
-        """Batch norm with a cumulative average: the update factor is 1 / number of batches.
+    def _count_batch(self) -> float | Tensor:
+        """Count a batch in training. Returns the update factor of the running statistics.
 
-        It is a tensor, so that a compiled step does not treat it as a constant.
+        Without a momentum it is 1 / number of batches, as a tensor, so that compiled steps do not make it a constant.
         """
+        if self.training and self.track_running_stats and self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(1)
+            if self.momentum is None:
+                return (1.0 / self.num_batches_tracked.double()).to(self.running_mean.dtype)
+        return 0.0 if self.momentum is None else self.momentum
+
+    def _averaged(self, input: Tensor, factor: Tensor) -> Tensor:
+        """Batch norm in training whose update factor is a tensor."""
         statistics = [statistic.clone() for statistic in (self.running_mean, self.running_var)]
         result = F.batch_norm(input, *statistics, self.weight, self.bias, True, 1.0, self.eps)
         for running, statistic in zip((self.running_mean, self.running_var), statistics):
-            running.lerp_(statistic, (1.0 / self.num_batches_tracked.double()).to(running.dtype))
+            running.lerp_(statistic, factor)
         return result
 
 
@@ -420,6 +426,11 @@ class CrossMapLRN2d(LocalResponseNorm):
     """LocalResponseNorm for (N, C, H, W) with a symmetric neighbourhood.
 
     For an even `size` the neighbourhood has size - 1 channels, but the sum is still divided by `size`.
+
+    Example:
+
+        >>> nn.CrossMapLRN2d(2)(torch.ones(1, 4, 2, 2)).shape
+        numod.Size([1, 4, 2, 2])
     """
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:

@@ -223,7 +223,13 @@ def is_lazy(param: Any) -> bool:
 
 
 class UninitializedParameter(UninitializedTensorMixin, Parameter):
-    """A Parameter that gets its shape later, by `materialize(shape)`."""
+    """A Parameter that gets its shape later, by `materialize(shape)`.
+
+    Example:
+
+        >>> nn.LazyLinear(3).weight.__class__.__name__
+        'UninitializedParameter'
+    """
 
     cls_to_become = Parameter
 
@@ -235,7 +241,13 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
 
 
 class UninitializedBuffer(UninitializedTensorMixin, Buffer):
-    """A Buffer that gets its shape later, by `materialize(shape)`."""
+    """A Buffer that gets its shape later, by `materialize(shape)`.
+
+    Example:
+
+        >>> nn.LazyBatchNorm1d().running_mean.__class__.__name__
+        'UninitializedBuffer'
+    """
 
     cls_to_become = Buffer
 

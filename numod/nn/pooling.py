@@ -10,7 +10,7 @@ from ..errors import WHOLE
 from . import functional as F
 from .settings import Described, Size, per_dimension
 
-__all__ = [
+__all__ = [  # for type checkers: pooling.pyi, written by tests/stubs.py
     f"{name}{ndim}d"
     for name in ("MaxPool", "MaxUnpool", "AvgPool", "LPPool", "AdaptiveMaxPool", "AdaptiveAvgPool")
     for ndim in (1, 2, 3)
@@ -198,7 +198,14 @@ class AvgPool1d(_AvgPool):
         super().__init__(kernel_size, stride, padding, ceil_mode, count_include_pad)
 
 
-_EXAMPLE_ARGUMENTS = {_MaxPool: "2", _AvgPool: "2", _LPPool: "2, 2", _AdaptiveMaxPool: "2", _AdaptiveAvgPool: "2"}
+_EXAMPLE_ARGUMENTS = {
+    _MaxPool: "2",
+    _AvgPool: "2",
+    _LPPool: "2, 2",
+    _AdaptiveMaxPool: "2",
+    _AdaptiveAvgPool: "2",
+    _FractionalMaxPool: "2, 2",
+}
 
 
 def _of(base: type, ndim: int) -> type:
@@ -210,6 +217,15 @@ def _of(base: type, ndim: int) -> type:
             f"\n\nExample:\n\n    >>> nn.{name}({_EXAMPLE_ARGUMENTS[base]})(torch.ones(1, 2{', 4' * ndim})).shape\n"
             f"    numod.Size([1, 2{', 2' * ndim}])\n"
         )
+    if base is _MaxUnpool:
+        text += f"""
+
+Example:
+
+    >>> pool, unpool = nn.MaxPool{ndim}d(2, return_indices=True), nn.{name}(2)
+    >>> unpool(*pool(torch.rand(1, 2{", 4" * ndim}))).shape
+    numod.Size([1, 2{", 4" * ndim}])
+"""
     return type(
         name,
         (base,),

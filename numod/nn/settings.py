@@ -23,7 +23,10 @@ class Described(Module):
     _shown: tuple[str, ...] = ()
 
     def extra_repr(self) -> str:
-        return ", ".join(f"{name}={getattr(self, name)!r}" for name in self._shown)
+        settings = [(name, getattr(self, name)) for name in self._shown]
+        return ", ".join(
+            f"{name}={value!r}" if isinstance(value, str) else f"{name}={value}" for name, value in settings
+        )
 
 
 def unusual(module: Module, **usual: Any) -> str:

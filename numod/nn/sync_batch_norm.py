@@ -23,6 +23,11 @@ class SyncBatchNorm(_BatchNorm):
     """Batch normalisation of any (N, C, ...) by the statistics of all ranks' batches.
 
     In evaluation, and without a process group of several ranks, it is the same as BatchNorm.
+
+    Example:
+
+        >>> nn.SyncBatchNorm.convert_sync_batchnorm(nn.BatchNorm1d(3))
+        SyncBatchNorm(3, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)
     """
 
     def __init__(
@@ -47,17 +52,13 @@ class SyncBatchNorm(_BatchNorm):
         if group is None or group.size() == 1 or not by_batch:
             return super().forward(input)
         self._check_input_dim(input)
-        share = 0.0 if self.momentum is None else self.momentum
-        if self.training and self.num_batches_tracked is not None:
-            self.num_batches_tracked.add_(1)
-            if self.momentum is None:
-                share = 1.0 / self.num_batches_tracked.to(self.running_mean.dtype)
+        factor = self._count_batch()
         mean, variance, normalized, count = _statistics(input, self.eps, group)
-        if self.training and self.running_mean is not None:
+        if self.training and self.track_running_stats and self.running_mean is not None:
             with no_grad():
-                self.running_mean.lerp_(mean.to(self.running_mean.dtype), share)
+                self.running_mean.lerp_(mean.to(self.running_mean.dtype), factor)
                 unbiased = variance * (count / (count - 1.0))
-                self.running_var.lerp_(unbiased.to(self.running_var.dtype), share)
+                self.running_var.lerp_(unbiased.to(self.running_var.dtype), factor)
         return _scaled(normalized, self.weight, self.bias).to(input.dtype)
 
     def _group(self) -> Any:
@@ -106,8 +107,8 @@ def _statistics(input: Tensor, eps: float, group: ProcessGroup) -> tuple[Tensor,
 
     x = input.float() if input.dtype.itemsize == 2 else input
     others = [dim for dim in range(x.ndim) if dim != 1]
-    own = full((1,), x.numel() // x.shape[1], dtype=x.dtype, device=x.device)
-    totals = sum_over_ranks(cat([x.sum(others), own]), group)
+    local_count = full((1,), x.numel() // x.shape[1], dtype=x.dtype, device=x.device)
+    totals = sum_over_ranks(cat([x.sum(others), local_count]), group)
     count = totals[-1:].detach()
     mean = totals[:-1] / count
     centred = x - _as_channels(mean, x.ndim)

@@ -115,7 +115,14 @@ class TransformerEncoderLayer(_Layer):
 
 
 class TransformerDecoderLayer(_Layer):
-    """Self-attention, cross-attention to `memory`, and a feed-forward block."""
+    """Self-attention, cross-attention to `memory`, and a feed-forward block.
+
+    Example:
+
+        >>> layer = nn.TransformerDecoderLayer(8, nhead=2, batch_first=True)
+        >>> layer(torch.ones(3, 5, 8), torch.ones(3, 7, 8)).shape
+        numod.Size([3, 5, 8])
+    """
 
     attentions = ("self_attn", "multihead_attn")
 

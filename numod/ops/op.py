@@ -64,7 +64,7 @@ class Plan:
     ) -> None:
         self.layout, self.launch, self.constants, self.offset, self.era = layout, launch, constants, offset, _era
 
-    def place(self, arguments: list) -> None:
+    def sort_arguments(self, arguments: list) -> None:
         """Record which inputs are tensors and which are numbers (None is neither)."""
         self.tensors = tuple(k for k, argument in enumerate(arguments) if isinstance(argument, Layout))
         self.numbers = tuple(
@@ -200,7 +200,7 @@ class Op:
         arguments, era = tuple(arguments), _era
         plan = self.prepare_into(arguments, parameters, into, over) if into else self.prepare(arguments, parameters)
         plan.era = era
-        plan.place(arguments)
+        plan.sort_arguments(arguments)
         devices = (*parameters, *[getattr(argument, "device", None) for argument in arguments])
         if any(getattr(device, "type", None) == "meta" for device in devices):
             plan.launch = None if plan.launch is None else nothing_to_do

@@ -399,7 +399,7 @@ def plan_loop(
         for operand in operands
     ):
         classes, sizes, steps = "1" * len(operands), [work], []
-    elif work >= transpose_copy.FROM and not counts and (launch := _after_transpositions(*problem)):
+    elif work >= transpose_copy.MIN_SIZE and not counts and (launch := _after_transpositions(*problem)):
         return launch, ()
     else:
         order = range(len(shape))

@@ -499,10 +499,10 @@ huber = pointwise(
 )
 margin_gap = pointwise(
     "margin_gap",
-    lambda use, x, own, margin: where(use, maximum(margin - own + x, 0.0), 0.0),
+    lambda use, x, target_score, margin: where(use, maximum(margin - target_score + x, 0.0), 0.0),
     conditions=("use",),
-    dx=lambda g, use, x, own, margin: where(use & (margin - own + x > 0.0), g, 0.0),
-    down=lambda g, use, x, own, margin: where(use & (margin - own + x > 0.0), -g, 0.0),
+    dx=lambda g, use, x, target_score, margin: where(use & (margin - target_score + x > 0.0), g, 0.0),
+    dtarget_score=lambda g, use, x, target_score, margin: where(use & (margin - target_score + x > 0.0), -g, 0.0),
     accepts=FLOAT,
 )
 binary_cross_entropy = pointwise(

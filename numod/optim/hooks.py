@@ -26,7 +26,7 @@ class Hooks(OrderedDict):
 
 
 _before_any_step, _after_any_step = Hooks(), Hooks()
-changes.everywhere += [_before_any_step, _after_any_step]
+changes.global_hooks += [_before_any_step, _after_any_step]
 
 
 class Hooked:

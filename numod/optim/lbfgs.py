@@ -20,9 +20,22 @@ class LBFGS(Optimizer):
 
     `step(closure)` calls the closure, which computes the loss and its gradients, up to `max_eval` times.
     `line_search_fn` is None (steps of `lr`) or "strong_wolfe". Raises ValueError for several groups.
+
+    Example:
+
+        >>> x = nn.Parameter(torch.tensor([3.0]))
+        >>> optimizer = optim.LBFGS([x])
+        >>> def closure():
+        ...     optimizer.zero_grad()
+        ...     loss = (x ** 2).sum()
+        ...     loss.backward()
+        ...     return loss
+        >>> loss = optimizer.step(closure)
+        >>> bool(x.abs() < 1e-4)
+        True
     """
 
-    reads_anew = False
+    rereads_scalars = False
 
     def __init__(
         self,

@@ -19,7 +19,7 @@ from .optimizer import Optimizer, gradients_of, non_negative, one_element
 class _Composed(Optimizer):
     """Base of optimizers whose step is composed of tensor operations, one parameter at a time."""
 
-    reads_anew = False
+    rereads_scalars = False
 
     @no_grad()
     def _updates(self, parameters: list[Tensor], group: dict[str, Any]) -> list[tuple]:
@@ -38,6 +38,13 @@ class Adafactor(_Composed):
     """Adafactor: the second moment factored into row and column means, relative step sizes, clipped updates.
 
     Shazeer and Stern, 2018.
+
+    Example:
+
+        >>> layer = nn.Linear(2, 1)
+        >>> optimizer = optim.Adafactor(layer.parameters(), lr=0.01)
+        >>> layer(torch.ones(4, 2)).sum().backward()
+        >>> optimizer.step()
     """
 
     def __init__(
@@ -111,6 +118,13 @@ class Muon(_Composed):
     """Muon: momentum orthogonalized by Newton-Schulz iterations.
 
     Raises ValueError for parameters that are not matrices. Jordan et al., 2024.
+
+    Example:
+
+        >>> layer = nn.Linear(2, 2, bias=False)
+        >>> optimizer = optim.Muon(layer.parameters(), lr=0.01)
+        >>> layer(torch.ones(4, 2)).sum().backward()
+        >>> optimizer.step()
     """
 
     def __init__(

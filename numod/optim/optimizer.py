@@ -39,11 +39,21 @@ class Optimizer(Hooked):
 
     `params` are tensors, (name, tensor) pairs, or dicts that override `defaults`. Raises TypeError and ValueError as
     PyTorch does. Subclasses define `_updates(parameters, group)`.
+
+    Example:
+
+        >>> weight = nn.Parameter(torch.ones(2))
+        >>> optimizer = optim.SGD([weight], lr=0.5)
+        >>> weight.sum().backward()
+        >>> optimizer.step()
+        >>> weight
+        Parameter containing:
+        tensor([0.5000, 0.5000], requires_grad=True)
     """
 
     # whether a step reads settings and counts only in the functions of `_updates` that return its scalars; compiled
     # programs call these functions in every run
-    reads_anew = True
+    rereads_scalars = True
 
     def __init__(self, params: Iterable, defaults: dict[str, Any]) -> None:
         if isinstance(params, Tensor):
@@ -336,15 +346,15 @@ class Numbers:
             raise
 
 
-def stand_in(value: Tensor) -> Tensor:
-    """Mark a tensor that replaces a learning rate or a count while a step is exported. Returns it."""
-    value._stands_in = True
+def mark_exported(value: Tensor) -> Tensor:
+    """Mark a tensor that replaces a learning rate or a count in an exported step. Returns it."""
+    value._is_exported = True
     return value
 
 
 def number(value: float | Tensor) -> Any:
     """A setting as a number; a tensor that replaces it is returned as it is."""
-    return value if getattr(value, "_stands_in", False) else float(value)
+    return value if getattr(value, "_is_exported", False) else float(value)
 
 
 def square_root(value: Any) -> Any:

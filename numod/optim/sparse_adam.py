@@ -17,9 +17,16 @@ class SparseAdam(Optimizer):
 
     Gradients are dense, including those of `nn.Embedding(sparse=True)`. Raises ValueError for hyper-parameters that are
     not positive or betas outside [0, 1).
+
+    Example:
+
+        >>> table = nn.Embedding(5, 2, sparse=True)
+        >>> optimizer = optim.SparseAdam(table.parameters(), lr=0.01)
+        >>> table(torch.tensor([1, 3])).sum().backward()
+        >>> optimizer.step()
     """
 
-    reads_anew = False
+    rereads_scalars = False
 
     def __init__(
         self,

@@ -56,21 +56,26 @@ class ZeroRedundancyOptimizer(Optimizer):
         group = self.process_group
         loads = [0] * group.size()
         self._owners: dict[Tensor, int] = {}
-        everything = [each for part in self.param_groups for each in part["params"]]
-        for each in sorted(everything, key=Tensor.numel, reverse=True):
+        everything = [parameter for part in self.param_groups for parameter in part["params"]]
+        for parameter in sorted(everything, key=Tensor.numel, reverse=True):
             owner = loads.index(min(loads))
-            self._owners[each] = owner
-            loads[owner] += each.numel()
+            self._owners[parameter] = owner
+            loads[owner] += parameter.numel()
         own_groups = [
-            {**part, "params": [each for each in part["params"] if self._owners[each] == group.own]}
+            {
+                **part,
+                "params": [parameter for parameter in part["params"] if self._owners[parameter] == group.group_rank],
+            }
             for part in self.param_groups
         ]
         former = self.optim
         self.optim = self._optimizer_class(own_groups, **self._options)
         if former is not None:
-            self.optim.state.update({each: state for each, state in former.state.items() if each in self._owners})
-        for part, own in zip(self.param_groups, self.optim.param_groups):
-            for name, value in own.items():
+            self.optim.state.update(
+                {parameter: state for parameter, state in former.state.items() if parameter in self._owners}
+            )
+        for part, local_group in zip(self.param_groups, self.optim.param_groups):
+            for name, value in local_group.items():
                 part.setdefault(name, value)
 
     def add_param_group(self, param_group: dict) -> None:
@@ -81,8 +86,8 @@ class ZeroRedundancyOptimizer(Optimizer):
 
     def step(self, closure: Callable | None = None, **options: Any) -> Any:
         """Step this rank's parameters, and get the others from their ranks. Returns the closure's loss."""
-        for part, own in zip(self.param_groups, self.optim.param_groups):  # schedulers set the former
-            own.update({name: value for name, value in part.items() if name != "params"})
+        for group, local_group in zip(self.param_groups, self.optim.param_groups):  # schedulers set the former
+            local_group.update({name: value for name, value in group.items() if name != "params"})
         loss = self.optim.step(**options) if closure is None else self.optim.step(closure, **options)
         self._share()
         return loss
@@ -90,19 +95,19 @@ class ZeroRedundancyOptimizer(Optimizer):
     def _share(self) -> None:
         """Broadcast each rank's parameters, those of one dtype together."""
         kinds: dict[tuple, list[Tensor]] = {}
-        for each, owner in self._owners.items():
-            kinds.setdefault((owner, each.dtype, each.device), []).append(each)
+        for parameter, owner in self._owners.items():
+            kinds.setdefault((owner, parameter.dtype, parameter.device), []).append(parameter)
         with no_grad():
             works = []
             for (owner, *_), members in kinds.items():
-                flat = cat([each.detach().reshape(-1) for each in members])
+                flat = cat([parameter.detach().reshape(-1) for parameter in members])
                 work = dist.broadcast(flat, group=self.process_group, group_src=owner, async_op=True)
                 works.append((work, owner, flat, members))
             for work, owner, flat, members in works:
                 work.wait()
-                if owner != self.process_group.own:
-                    for each, part in zip(members, flat.split([each.numel() for each in members])):
-                        each.detach().copy_(part.view(each.shape))
+                if owner != self.process_group.group_rank:
+                    for parameter, part in zip(members, flat.split([parameter.numel() for parameter in members])):
+                        parameter.detach().copy_(part.view(parameter.shape))
 
     def join_hook(self, **options: Any) -> None:
         """Raises NotImplementedError: use DistributedDataParallel.join with an optimizer on each rank."""
@@ -114,9 +119,9 @@ class ZeroRedundancyOptimizer(Optimizer):
 
     def consolidate_state_dict(self, to: int = 0) -> None:
         """Gather all ranks' states on rank `to`, where `state_dict` returns them."""
-        own = [self.optim.state.get(each) for each in self._owners]
-        received = [None] * self.process_group.size() if self.process_group.own == to else None
-        dist.gather_object(own, received, group=self.process_group, group_dst=to)
+        local_states = [self.optim.state.get(parameter) for parameter in self._owners]
+        received = [None] * self.process_group.size() if self.process_group.group_rank == to else None
+        dist.gather_object(local_states, received, group=self.process_group, group_dst=to)
         self._every_state = received
 
     def state_dict(self) -> dict:
@@ -127,20 +132,25 @@ class ZeroRedundancyOptimizer(Optimizer):
         if self._every_state is None:
             raise RuntimeError(
                 "Optimizer state has not been consolidated on this rank. Please call `consolidate_state_dict(to="
-                f"{self.process_group.own})` on all ranks beforehand if you meant to save the global state."
+                f"{self.process_group.group_rank})` on all ranks beforehand if you meant to save the global state."
             )
-        states = {each: self._every_state[owner][number] for number, (each, owner) in enumerate(self._owners.items())}
-        everything = [each for part in self.param_groups for each in part["params"]]
-        numbers = {each: number for number, each in enumerate(everything)}
-        groups = [{**part, "params": [numbers[each] for each in part["params"]]} for part in self.param_groups]
-        state = {numbers[each]: value for each, value in states.items() if value}
+        states = {
+            parameter: self._every_state[owner][number]
+            for number, (parameter, owner) in enumerate(self._owners.items())
+        }
+        everything = [parameter for part in self.param_groups for parameter in part["params"]]
+        numbers = {parameter: number for number, parameter in enumerate(everything)}
+        groups = [
+            {**part, "params": [numbers[parameter] for parameter in part["params"]]} for part in self.param_groups
+        ]
+        state = {numbers[parameter]: value for parameter, value in states.items() if value}
         return {"state": dict(sorted(state.items())), "param_groups": groups}
 
     def load_state_dict(self, state_dict: dict) -> None:
         """Load the state of all parameters; each rank keeps its part."""
         super().load_state_dict(state_dict)
         self.optim.state.clear()
-        for each, owner in self._owners.items():
-            if owner == self.process_group.own and each in self.state:
-                self.optim.state[each] = self.state[each]
+        for parameter, owner in self._owners.items():
+            if owner == self.process_group.group_rank and parameter in self.state:
+                self.optim.state[parameter] = self.state[parameter]
         self.state.clear()

@@ -12,14 +12,14 @@ from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
 
-from . import named
+from . import virtual_modules
 
 _ADAPTIVE = ("adadelta", "adagrad", "adamax", "asgd", "nadam", "radam", "rmsprop", "rprop")
 HOMES = {  # PyTorch's path -> numod's, both below numod
     **{
         name: f"paths.{name}"
         for name in (
-            "accelerator compiler cpu functional futures fx hub jit library masked multiprocessing onnx "
+            "accelerator compiler cpu functional futures fx hub jit library masked multiprocessing "
             "quasirandom signal types"
         ).split()
     },
@@ -28,7 +28,7 @@ HOMES = {  # PyTorch's path -> numod's, both below numod
     "_dynamo.utils": "paths.compiler", "_dynamo._trace_wrapped_higher_order_op": "paths.compiler",
     "_dynamo.eval_frame": "paths.compiler", "__config__": "paths.configuration", "storage": "paths.storage",
     "_inductor": "paths.compiler", "_dynamo.config": "graph.config", "_inductor.config": "graph.config",
-    "jit.annotations": "paths.annotations", "_C": "paths.internal", "onnx.symbolic_helper": "paths.onnx",
+    "jit.annotations": "paths.annotations", "_C": "paths.internal",
     "signal.windows": "paths.windows",
     **{f"optim.{name}": "optim.adaptive" for name in _ADAPTIVE}, "optim.adamw": "optim.adam", "_tensor": "core.tensor",
     "return_types": "core.return_types", "overrides": "core.overrides", "autograd.grad_mode": "autograd.modes",
@@ -64,9 +64,9 @@ class Finder:
         if root != "numod" and rest and sys.modules.get(root) is sys.modules["numod"]:
             # after `sys.modules["torch"] = numod`, torch.nn is numod.nn and not a second copy of its file
             return ModuleSpec(name, _Loader(f"numod.{rest}")) if find_spec(f"numod.{rest}") is not None else None
-        if root != "numod" or rest not in HOMES and rest not in named.MODULES:
+        if root != "numod" or rest not in HOMES and rest not in virtual_modules.MODULES:
             return None
-        is_package = any(known_path.startswith(f"{rest}.") for known_path in (*HOMES, *named.MODULES))
+        is_package = any(known_path.startswith(f"{rest}.") for known_path in (*HOMES, *virtual_modules.MODULES))
         return ModuleSpec(
             name, _Loader(f"numod.{HOMES[rest]}") if rest in HOMES else _NamesLoader, is_package=is_package
         )
@@ -97,7 +97,7 @@ class _NamesLoader:
 
     @staticmethod
     def create_module(spec: ModuleSpec) -> ModuleType:
-        return named.module(spec.name.partition(".")[2])
+        return virtual_modules.module(spec.name.partition(".")[2])
 
     @staticmethod
     def exec_module(module: ModuleType) -> None:
@@ -109,7 +109,7 @@ def later(parent: str) -> Callable[[str], ModuleType]:
 
     def __getattr__(name: str) -> ModuleType:
         path = f"{parent}.{name}"
-        if path not in HOMES and path not in named.MODULES:
+        if path not in HOMES and path not in virtual_modules.MODULES:
             raise AttributeError(f"module 'numod.{parent}' has no attribute '{name}'")
         return import_module(f"numod.{path}")
 

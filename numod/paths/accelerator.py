@@ -25,7 +25,13 @@ def current_accelerator(check_available: bool = False) -> Device | None:
 
 
 def get_device_module(device: Device | str | None = None) -> ModuleType:
-    """`numod.cuda` or `numod.cpu`, for the device or the available one. Raises RuntimeError for other devices."""
+    """`numod.cuda` or `numod.cpu`, for the device or the available one. Raises RuntimeError for other devices.
+
+    Example:
+
+        >>> torch.get_device_module("cpu").__name__
+        'numod.paths.cpu'
+    """
     kind = Device(device if device is not None else current_accelerator() or "cpu").type
     if kind not in ("cpu", "cuda"):
         raise RuntimeError(

@@ -12,7 +12,15 @@ T = TypeVar("T")
 
 
 class Future(Generic[T]):
-    """A result that is set once, by any thread. `devices` is accepted without effect."""
+    """A result that is set once, by any thread. `devices` is accepted without effect.
+
+    Example:
+
+        >>> future = torch.futures.Future()
+        >>> future.set_result(3)
+        >>> future.wait()
+        3
+    """
 
     def __init__(self, *, devices: Any = None) -> None:
         self._future: _python.Future = _python.Future()

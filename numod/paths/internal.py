@@ -73,37 +73,79 @@ def _are_functorch_transforms_active() -> bool:
 
 
 def sym_float(a: float) -> float:
-    """`float(a)`."""
+    """`float(a)`.
+
+    Example:
+
+        >>> torch.sym_float(2)
+        2.0
+    """
     return float(a)
 
 
 def sym_int(a: float) -> int:
-    """`int(a)`."""
+    """`int(a)`.
+
+    Example:
+
+        >>> torch.sym_int(2.5)
+        2
+    """
     return int(a)
 
 
 def sym_max(a: float, b: float) -> float:
-    """`max(a, b)`."""
+    """`max(a, b)`.
+
+    Example:
+
+        >>> torch.sym_max(2, 3)
+        3
+    """
     return max(a, b)
 
 
 def sym_min(a: float, b: float) -> float:
-    """`min(a, b)`."""
+    """`min(a, b)`.
+
+    Example:
+
+        >>> torch.sym_min(2, 3)
+        2
+    """
     return min(a, b)
 
 
 def sym_not(a: bool) -> bool:
-    """`not a`."""
+    """`not a`.
+
+    Example:
+
+        >>> torch.sym_not(True)
+        False
+    """
     return not a
 
 
 def sym_sum(args: Iterable[float]) -> float:
-    """The sum of sizes."""
+    """The sum of sizes.
+
+    Example:
+
+        >>> torch.sym_sum([1, 2, 3])
+        6
+    """
     return sum(args)
 
 
 def sym_ite(b: bool, t: Any, f: Any) -> Any:
-    """`t if b else f`."""
+    """`t if b else f`.
+
+    Example:
+
+        >>> torch.sym_ite(True, 1, 2)
+        1
+    """
     return t if b else f
 
 

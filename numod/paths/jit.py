@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import Any, Final
+from typing import Any, Final, TypeVar, overload
 
 from ..export.script import ScriptFunction, ScriptModule, freeze, load, save, script, trace
 from .futures import Future
@@ -15,13 +15,14 @@ __all__ = [
     "script_if_tracing", "script_method", "trace", "unused", "wait",
 ]  # fmt: skip
 _isinstance = isinstance
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class TracerWarning(Warning):
     """The warning class of PyTorch's tracer, which model files filter. numod does not issue it."""
 
 
-def script_if_tracing(fn: Callable) -> Callable:
+def script_if_tracing(fn: Function) -> Function:
     """Return the function unchanged."""
     return fn
 
@@ -29,12 +30,16 @@ def script_if_tracing(fn: Callable) -> Callable:
 export = interface = script_method = _script_if_tracing = _overload = _overload_method = script_if_tracing
 
 
-def ignore(drop: Any = False, **kwargs: Any) -> Callable:
+@overload
+def ignore(drop: Function, **kwargs: Any) -> Function: ...
+@overload
+def ignore(drop: bool = False, **kwargs: Any) -> Callable[[Function], Function]: ...
+def ignore(drop: Any = False, **kwargs: Any) -> Any:
     """Return the function unchanged; called with a flag, return a decorator that does so."""
     return drop if callable(drop) else script_if_tracing
 
 
-def unused(fn: Callable) -> Callable:
+def unused(fn: Function) -> Function:
     """Return the function unchanged."""
     return fn
 
@@ -69,7 +74,9 @@ def annotate(the_type: Any, the_value: Any) -> Any:
     return the_value
 
 
-Attribute = lambda value, type: value  # noqa: E731
+def Attribute(value: Any, type: Any) -> Any:
+    """Return the value."""
+    return value
 
 
 def isinstance(obj: Any, target_type: Any) -> bool:

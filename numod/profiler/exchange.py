@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from types import CodeType, FunctionType, ModuleType
 
-from ..core.recode import behind, original, recoded
+from ..core.function_code import original, originals, recoded
 
 
 class Exchange:
@@ -30,23 +30,23 @@ class Exchange:
         setattr(owner, name, function)
         self._undo.append(lambda: delattr(owner, name))
 
-    def recode(self, function: FunctionType, body: FunctionType, **names: object) -> CodeType:
+    def replace_code(self, function: FunctionType, body: FunctionType, **names: object) -> CodeType:
         """Give `function` the code of `body`, wherever the function is referenced, and return the code.
 
         `body` has the same parameters, or `*args, **kwargs`. In it `plain` is the original function, and `names` are
         globals.
         """
-        function = behind.get(function, function)
+        function = originals.get(function, function)
         code = recoded(function, body, plain=original(function), **names)
         self.exchange_code(function, code)
         return code
 
     def exchange_code(self, function: FunctionType, code: CodeType) -> None:
-        """Set a function's code object to one that `recode` returned before, which is faster than `recode`."""
-        inner = behind.get(function, function)
+        """Set a function's code object to one that `replace_code` returned before; this is faster."""
+        inner = originals.get(function, function)
         before, inner.__code__ = inner.__code__, code
         # by then the original may be stored behind another trampoline
-        self._undo.append(lambda: setattr(behind.get(function, function), "__code__", before))
+        self._undo.append(lambda: setattr(originals.get(function, function), "__code__", before))
 
     def later(self, undo: Callable[[], object]) -> None:
         """Call `undo` when the replacements are reverted."""

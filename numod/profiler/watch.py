@@ -103,7 +103,7 @@ class Watch:
         if self.options.details:
             tools["describe"] = self._describer()
         for function, body in DETAILED if self.options.details else BARE:
-            exchange.recode(function, body, **tools)
+            exchange.replace_code(function, body, **tools)
         if self.options.memory:
             exchange.add(Storage, "__del__", self._watch_storage())
         exchange.replace(extensions, "record", lambda plain: around_record(plain, note))
@@ -116,7 +116,7 @@ class Watch:
             for kind in _with_own(Optimizer, name):
                 title = _title(f"Optimizer.{name}", name)
                 if kind.__module__.startswith(_NAME):
-                    exchange.recode(vars(kind)[name], timed, category="optimizer", subject=title, **tools)
+                    exchange.replace_code(vars(kind)[name], timed, category="optimizer", subject=title, **tools)
                 else:
                     exchange.replace(kind, name, lambda plain, title=title: watched(plain, "optimizer", title))
         for kind in (Pass, WorkerPass):
@@ -125,14 +125,14 @@ class Watch:
             )
         # code objects are replaced, since modifying a class slows it down for a while, and compiled functions would
         # take it for another class
-        exchange.recode(Tensor.item, method, category="item", subject="numod::item", **tools)
-        exchange.recode(Op.plan, method, category="plan", subject="plan", **tools)
+        exchange.replace_code(Tensor.item, method, category="item", subject="numod::item", **tools)
+        exchange.replace_code(Op.plan, method, category="plan", subject="plan", **tools)
         if self.options.modules:
-            exchange.recode(
+            exchange.replace_code(
                 Module.__call__, module_called, roots=self.roots, name_in_caller=_name_in_caller, Hooks=Hooks, **tools
             )
         lines = self._source_lines if self.options.stack else tuple
-        exchange.recode(
+        exchange.replace_code(
             vars(functions.Function)["apply"].__func__,
             function_applied,
             call=lambda name: Call(name, stack=lines()),

@@ -37,6 +37,16 @@ def save(
     only `load` with `weights_only=False` reads them, and only where these classes are available. Prefer saving the
     `state_dict()`. Raises pickle's errors for objects that cannot be pickled, and TypeError if an object for a
     safetensors file is not data.
+
+    Example:
+
+        >>> import io
+        >>> file = io.BytesIO()
+        >>> torch.save({"weight": torch.ones(2)}, file)
+        >>> file.seek(0)
+        0
+        >>> torch.load(file)
+        {'weight': tensor([1., 1.])}
     """
     refuse_pickle_module(pickle_module)
     name = getattr(f, "name", "") if hasattr(f, "write") else f
@@ -68,6 +78,16 @@ def load(
 
     Raises FileNotFoundError, and CheckpointError (a RuntimeError and an UnpicklingError) if the file is damaged or
     incomplete, or contains other objects than data or an unsupported dtype. The message names the file and the reason.
+
+    Example:
+
+        >>> import io
+        >>> file = io.BytesIO()
+        >>> torch.save({"weight": torch.ones(2)}, file)
+        >>> file.seek(0)
+        0
+        >>> torch.load(file)
+        {'weight': tensor([1., 1.])}
     """
     refuse_pickle_module(pickle_module)
     with opened(f, bool(mmap)) as source:

@@ -19,12 +19,14 @@ from __future__ import annotations
 import json
 import math
 import os
+import pkgutil
 import sys
 from collections.abc import Callable
 from functools import cache
+from importlib import import_module
 from typing import Any, NoReturn
 
-from .. import dtypes
+from .. import dtypes, ops
 from ..core.create.random import Draw, default_generator
 from ..core.tensor import Tensor, wrap
 from ..device import Layout, Size
@@ -159,19 +161,20 @@ def _step(step: Step | Check, drawn: _Drawn) -> dict[str, Any]:
 
 @cache
 def _ops_by_name() -> dict[str, Op]:
-    """numod's ops by (kind, name)."""
-    ops: dict[str, Op] = {}
-    for name, module in list(sys.modules.items()):
-        if name.startswith("numod.ops."):
-            objects = [*vars(module).values(), *getattr(module, "rows", {}).values()]
-            ops.update(
-                {
-                    f"{type(op).__name__}.{op.name}": op
-                    for op in objects
-                    if isinstance(op, Op) and op.portable and op.takes is not None
-                }
-            )
-    return ops
+    """numod's ops by "kind.name". The module of an op is not part of its name, so it may move."""
+    for module in pkgutil.walk_packages(ops.__path__, f"{ops.__name__}."):
+        import_module(module.name)  # some are imported on first use
+    by_name: dict[str, Op] = {}
+    for module_name, module in list(sys.modules.items()):
+        if module_name.startswith("numod.ops."):
+            for op in (*vars(module).values(), *getattr(module, "rows", {}).values()):
+                if isinstance(op, Op) and op.portable and op.takes is not None:
+                    name = f"{type(op).__name__}.{op.name}"
+                    if by_name.setdefault(name, op) is not op:
+                        raise NameError(
+                            f"two ops are called {name} in the file format; rename the one of {module_name}"
+                        )
+    return by_name
 
 
 def _draw_to_json(draw: Draw, drawn: _Drawn) -> dict[str, Any]:

@@ -482,6 +482,17 @@ _FUNCTIONS: dict[str, Callable] = {
     "numpy._core.multiarray.scalar": _numpy_scalar,
     "numpy._core.multiarray._reconstruct": _numpy_array,
 }
+
+
+class _VersionText(str):
+    """PyTorch's `torch.__version__` in a file, which is read as plain text."""
+
+    def __new__(cls, text: str) -> str:
+        if type(text) is not str:
+            raise ValueError(f"a version of PyTorch must be text, got {type(text).__name__}")
+        return text
+
+
 GLOBALS: dict[str, Any] = {
     **{path: Call(path.rpartition(".")[2], function) for path, function in _FUNCTIONS.items()},
     **{f"torch.{row.short}Storage": StorageType(f"{row.short}Storage", row) for row in dtypes.ALL.values()},
@@ -494,6 +505,7 @@ GLOBALS: dict[str, Any] = {
     },
     **{f"torch.{name}": _Scheme(name) for name in _SCHEMES},
     "torch.Tensor": _TENSOR,
+    "torch.torch_version.TorchVersion": Allowed("TorchVersion", _VersionText),
     "torch.nn.parameter.Parameter": _PARAMETER,
     "numpy.ndarray": Call("ndarray", lambda *_: _refuse_class("ndarray")),
 }

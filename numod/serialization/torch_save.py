@@ -26,6 +26,7 @@ from ..device.device import Device
 from ..device.layout import layout
 from ..formats import layout as Layout
 from ..nn.parameter import Parameter, UninitializedTensorMixin
+from ..version import Release
 from .saveable import is_number_array
 
 _ALIGNMENT = 64  # of each storage in the file, for memory mapping
@@ -126,7 +127,11 @@ class _Pickler(pickle._Pickler):
     def _save_dtype(self, obj: dtypes.dtype) -> None:
         self.save(_name("torch", obj.name))
 
+    def _save_version(self, obj: Release) -> None:
+        self.save(str.__str__(obj))  # the characters, as text that PyTorch reads too
+
     dispatch[_Name] = _save_name
+    dispatch[Release] = _save_version
     dispatch |= dict.fromkeys((dtypes.dtype, dtypes.AbsentDtype, dtypes.QuantizedDtype), _save_dtype)
 
 

@@ -68,7 +68,7 @@ def stream(
 def _in_process(program: Callable, pieces: Iterable[tuple]) -> Iterator[tuple]:
     """Compute one piece after the other here."""
     for load, *arguments in pieces:
-        arguments = [each.compute() if hasattr(each, "compute") else each for each in arguments]
+        arguments = [argument.compute() if hasattr(argument, "compute") else argument for argument in arguments]
         yield from _compute(program, load, *arguments)
 
 
@@ -80,7 +80,9 @@ def _on_workers(program: Callable, pieces: Iterable[tuple], client: Any) -> Iter
     while True:
         limit = max(_AHEAD * sum(client.nthreads().values()), 1)
         for load, *arguments in itertools.islice(pieces, max(limit - len(waiting), 0)):
-            arguments = [client.compute(each) if hasattr(each, "compute") else each for each in arguments]
+            arguments = [
+                client.compute(argument) if hasattr(argument, "compute") else argument for argument in arguments
+            ]
             waiting.append(client.submit(_compute, sent, load, *arguments, retries=_RETRIES, pure=False))
         if not waiting:
             return
@@ -94,11 +96,11 @@ def _compute(program: Callable, load: Callable, *arguments: Any) -> list[tuple[n
         with no_grad():
             result = program(from_numpy(np.require(batch, requirements="CW")))
         tensors = result if isinstance(result, (tuple, list)) else (result,)
-        if not all(isinstance(each, Tensor) for each in tensors):
+        if not all(isinstance(tensor, Tensor) for tensor in tensors):
             raise TypeError(
                 f"predict: the program returned {type(result).__name__}; expected a tensor or a tuple of them"
             )
-        results.append(tuple(each.detach().cpu().numpy() for each in tensors))
+        results.append(tuple(tensor.detach().cpu().numpy() for tensor in tensors))
     return results
 
 

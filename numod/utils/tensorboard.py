@@ -18,7 +18,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Tensor):
         return value.detach().cpu().numpy()
     if isinstance(value, Mapping):
-        return {key: _plain(each) for key, each in value.items()}
+        return {key: _plain(part) for key, part in value.items()}
     return type(value)(map(_plain, value)) if type(value) in (list, tuple) else value
 
 

@@ -80,7 +80,7 @@ ROUNDINGS = [
 
 @pytest.mark.parametrize("name", ROUNDINGS, ids=str)
 def test_fake_quantize(name):
-    found = []
+    results = []
     for lib in BOTH:
         quantization = lib.ao.quantization
         if isinstance(name, str):
@@ -88,10 +88,10 @@ def test_fake_quantize(name):
         else:
             module = quantization.get_default_qat_qconfig(*name[:2])[name[2]]()
         outputs = [module(lib.from_numpy(batch)).numpy() for batch in stream("normal")]
-        found.append((outputs, [each.numpy() for each in (module.scale, module.zero_point)], repr(module)))
-    for theirs, ours in zip(found[0][0] + found[0][1], found[1][0] + found[1][1]):
+        results.append((outputs, [tensor.numpy() for tensor in (module.scale, module.zero_point)], repr(module)))
+    for theirs, ours in zip(results[0][0] + results[0][1], results[1][0] + results[1][1]):
         assert np.array_equal(theirs, ours)
-    assert found[0][2] == found[1][2].replace("numod.", "torch.")
+    assert results[0][2] == results[1][2].replace("numod.", "torch.")
 
 
 def lines(module):
@@ -194,8 +194,10 @@ def test_arithmetic_with_numbers(number):
     for lib in BOTH:
         q = lib.quantize_per_tensor(lib.from_numpy(x), 0.02, 100, lib.quint8)
         functional = lib.nn.quantized.QFunctional()
-        found = [functional.add_scalar(q, number)] + ([functional.mul_scalar(q, number)] if number else [])
-        results.append([(each.q_scale(), each.q_zero_point(), each.int_repr().tolist()) for each in found])
+        sums = [functional.add_scalar(q, number)] + ([functional.mul_scalar(q, number)] if number else [])
+        results.append(
+            [(quantized.q_scale(), quantized.q_zero_point(), quantized.int_repr().tolist()) for quantized in sums]
+        )
     for theirs, ours in zip(*results):
         assert theirs[0] == pytest.approx(ours[0], rel=1e-6) and theirs[1] == ours[1]
         assert np.abs(np.subtract(theirs[2], ours[2])).max() <= 1

@@ -83,6 +83,13 @@ def test_ints_of_64_bits():
     for call in (lambda: numod.ones(3).sum(1 << 70), lambda: numod.ones(3).kthvalue(1 << 70)):
         with pytest.raises(ValueError, match="Overflow when unpacking long long"):
             call()
+    for call in (
+        lambda: numod.zeros(2, 1 << 70),
+        lambda: numod.empty((1 << 70,)),
+        lambda: F.pad(numod.ones(3), (1 << 70, 0)),
+    ):
+        with pytest.raises(TypeError, match="failed to unpack the object at pos . with error"):
+            call()
 
 
 @pytest.mark.parametrize("two", [np.int64(2), np.int32(2), numod.tensor(2)])

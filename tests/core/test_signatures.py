@@ -81,7 +81,7 @@ def taken(path: str, overload: inspect.Signature) -> bool:
     ]
     places = (None,) if path.startswith("Tensor.") else ()
     kwargs = dict.fromkeys(names[len(places) :])
-    inside = signatures.own(function)
+    inside = signatures.defined(function)
     try:
         inside.bind(*places, **kwargs)
     except TypeError:

@@ -49,8 +49,8 @@ def test_the_file_is_small_and_attributed():
 def test_the_split_covers_all_digits_once():
     train, test = Digits(train=True), Digits(train=False)
     assert (len(train), len(test)) == (1437, 360)
-    rows = [bytes((each * 16).numpy().astype("uint8")) for part in (train, test) for each in part.data]
-    published = [bytes((each * 16).numpy().astype("uint8")) for each in load_digits()[0]]
+    rows = [bytes((image * 16).numpy().astype("uint8")) for part in (train, test) for image in part.data]
+    published = [bytes((image * 16).numpy().astype("uint8")) for image in load_digits()[0]]
     assert sorted(rows) == sorted(published)
     assert set(test.targets.tolist()) == set(range(10))
 
@@ -74,8 +74,8 @@ def test_a_batch_equals_its_samples():
     digits = Digits(train=False)
     batch = next(iter(DataLoader(Subset(digits, [5, 0, 7]), batch_size=3)))
     expected = default_collate([digits[5], digits[0], digits[7]])
-    assert [each.tolist() for each in batch] == [each.tolist() for each in expected]
-    assert [each.dtype for each in batch] == [numod.float32, numod.int64]
+    assert [tensor.tolist() for tensor in batch] == [tensor.tolist() for tensor in expected]
+    assert [tensor.dtype for tensor in batch] == [numod.float32, numod.int64]
 
 
 def test_transforms_see_single_samples():

@@ -49,9 +49,9 @@ def test_bfloat16_sums_round_to_nearest() -> None:
     values[:, 0], values[0, 1], values[:, 2] = float("inf"), float("nan"), 3e38
     for dtype in (numod.bfloat16, numod.float16):
         x = values.to(dtype)
-        own = x[dist.get_rank()].clone()
-        dist.all_reduce(own)
-        assert numod.equal(own.nan_to_num(-1.0), (x[0] + x[1]).nan_to_num(-1.0))
+        local = x[dist.get_rank()].clone()
+        dist.all_reduce(local)
+        assert numod.equal(local.nan_to_num(-1.0), (x[0] + x[1]).nan_to_num(-1.0))
 
 
 @on_ranks()
@@ -80,29 +80,29 @@ def test_layouts_and_versions() -> None:
 
 @on_ranks()
 def test_gathers_and_scatters() -> None:
-    rank, own = dist.get_rank(), numod.tensor([1.0, 2.0]) + 10 * dist.get_rank()
+    rank, local = dist.get_rank(), numod.tensor([1.0, 2.0]) + 10 * dist.get_rank()
     parts = [numod.empty(2), numod.empty(4)[::2]]
-    dist.all_gather(parts, own)
+    dist.all_gather(parts, local)
     assert [part.tolist() for part in parts] == [[1, 2], [11, 12]]
     stacked = numod.empty(2, 2)
-    dist.all_gather_into_tensor(stacked, own)
+    dist.all_gather_into_tensor(stacked, local)
     assert stacked.tolist() == [[1, 2], [11, 12]]
     part = numod.empty(2)
-    dist.reduce_scatter(part, [own, own * 2])
+    dist.reduce_scatter(part, [local, local * 2])
     assert part.tolist() == ([12, 14], [24, 28])[rank]
     dist.reduce_scatter_tensor(part, numod.arange(4.0), ReduceOp.AVG)
     assert part.tolist() == ([0, 1], [2, 3])[rank]
     gathered = [numod.empty(2), numod.empty(2)] if rank == 1 else None
-    dist.gather(own, gathered, dst=1)
-    assert rank == 0 or [each.tolist() for each in gathered] == [[1, 2], [11, 12]]
-    dist.scatter(part, [own, own + 1] if rank == 0 else None, src=0)
+    dist.gather(local, gathered, dst=1)
+    assert rank == 0 or [part_received.tolist() for part_received in gathered] == [[1, 2], [11, 12]]
+    dist.scatter(part, [local, local + 1] if rank == 0 else None, src=0)
     assert part.tolist() == ([1, 2], [2, 3])[rank]
-    total = own.clone()
+    total = local.clone()
     dist.reduce(total, 1)
     assert rank == 0 or total.tolist() == [12, 14]
     received = [numod.empty(rank + 1, 2), numod.empty(rank + 1, 2)]
     dist.all_to_all(received, [numod.full((k + 1, 2), 10.0 * rank + k) for k in range(2)])
-    assert [each.unique().tolist() for each in received] == [[rank], [10 + rank]]
+    assert [part_received.unique().tolist() for part_received in received] == [[rank], [10 + rank]]
     rows = numod.empty(3)
     sizes = [[1, 2], [2, 1]][rank]
     dist.all_to_all_single(rows, numod.arange(3.0) + 10 * rank, sizes, [[1, 2], [2, 1]][rank])
@@ -139,16 +139,16 @@ def test_objects() -> None:
     rank = dist.get_rank()
     every = [None, None]
     dist.all_gather_object(every, {"rank": rank, "x": numod.ones(rank)})
-    assert [each["rank"] for each in every] == [0, 1] and every[1]["x"].tolist() == [1]
+    assert [obj["rank"] for obj in every] == [0, 1] and every[1]["x"].tolist() == [1]
     shared = ["x", numod.float64] if rank == 0 else [None, None]
     dist.broadcast_object_list(shared, 0)
     assert shared == ["x", numod.float64]
     gathered = [0, 0] if rank == 1 else None
     dist.gather_object("z" * rank, gathered, dst=1)
     assert rank == 0 or gathered == ["", "z"]
-    given = [None]
-    dist.scatter_object_list(given, [1, "b"] if rank == 1 else None, src=1)
-    assert given == [(1, "b")[rank]]
+    received = [None]
+    dist.scatter_object_list(received, [1, "b"] if rank == 1 else None, src=1)
+    assert received == [(1, "b")[rank]]
 
 
 @on_ranks()

@@ -90,7 +90,7 @@ def test_weights_equal_those_of_the_whole_batch() -> None:
                 assert len(trained.reducer.buckets) > 1
             if options.get("gradient_as_bucket_view"):
                 memory = {id(bucket.flat._storage) for bucket in trained.reducer.buckets}
-                assert all(id(each.grad._storage) in memory for each in model.parameters())
+                assert all(id(parameter.grad._storage) in memory for parameter in model.parameters())
 
 
 @on_ranks()

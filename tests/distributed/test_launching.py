@@ -134,8 +134,8 @@ def test_no_process_is_left_when_the_launcher_is_ended(program, number) -> None:
 
 def _running(program: str) -> list[str]:
     """The command lines of processes that run a program."""
-    found = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
-    return [line for line in found.splitlines() if program in line]
+    processes = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
+    return [line for line in processes.splitlines() if program in line]
 
 
 @pytest.mark.mpi
@@ -197,13 +197,13 @@ def test_places_of_launchers(monkeypatch) -> None:
     for names in environment._NAMES:
         for name in names:
             monkeypatch.delenv(name, raising=False)
-    assert environment.place() == (0, 1, 0, 1)
+    assert environment.position_in_job() == (0, 1, 0, 1)
     for name, value in zip(environment._NAMES[2], ("5", "8", "1", "4(x2)")):
         monkeypatch.setenv(name, value)
-    assert environment.place() == (5, 8, 1, 4)
+    assert environment.position_in_job() == (5, 8, 1, 4)
     for name, value in zip(environment._NAMES[0], ("3", "4", "1", "2")):
         monkeypatch.setenv(name, value)
-    assert environment.place() == (3, 4, 1, 2)
+    assert environment.position_in_job() == (3, 4, 1, 2)
 
 
 def test_commands_of_launchers(monkeypatch) -> None:

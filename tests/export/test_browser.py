@@ -118,7 +118,7 @@ def test_the_page_shows_inputs_and_outputs(written: tuple, tmp_path: Path) -> No
     net, artifact = written
     text = _dom(artifact.folder / "net.html", tmp_path)
     assert 'data-ready="yes"' in text and text.count('type="number"') == 8
-    shown = [float(each) for each in re.findall(r"<b>([^<]+)</b>", text)]
+    shown = [float(number) for number in re.findall(r"<b>([^<]+)</b>", text)]
     want, tripled = net(torch.zeros(2, 3), torch.tensor([0, 0]))
     np.testing.assert_allclose(shown, want.flatten().tolist() + tripled.tolist(), rtol=1e-3)
 
@@ -141,6 +141,6 @@ def test_a_person_draws_digits_and_they_are_read(tmp_path: Path) -> None:
     script = DRAW.replace("STROKES", json.dumps([*STROKES.values()]))
     page.write_text(page.read_text(encoding="utf-8").replace("</body>", script), encoding="utf-8")
     for width in (1280, 390):
-        found = re.search('data-found="([^"]*)"', _dom(page, tmp_path, width))
-        digits, fits = json.loads(unescape(found[1]))
+        match = re.search('data-found="([^"]*)"', _dom(page, tmp_path, width))
+        digits, fits = json.loads(unescape(match[1]))
         assert fits and sum(a == b for a, b in zip(digits, STROKES)) >= 4, digits

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import numod as torch
@@ -95,9 +96,9 @@ def test_a_branch_on_a_value_is_an_error_with_its_line() -> None:
 
 def test_capture_leaves_running_statistics_alone() -> None:
     net = nn.Sequential(nn.BatchNorm1d(3))
-    before = {name: each.clone() for name, each in net.state_dict().items()}
+    before = {name: tensor.clone() for name, tensor in net.state_dict().items()}
     export(net, (torch.randn(4, 3),))
-    assert all(torch.equal(each, before[name]) for name, each in net.state_dict().items())
+    assert all(torch.equal(tensor, before[name]) for name, tensor in net.state_dict().items())
 
 
 @pytest.mark.parametrize("function", [
@@ -107,11 +108,13 @@ def test_outputs_have_memory_of_their_own(function: object) -> None:
     x, y = torch.randn(2, 3), torch.randn(2, 3)
     program = export(function, (x, y)).program
     got, want = program(x, y), function(x, y)
-    results = [got] if isinstance(got, torch.Tensor) else [each for each in got if isinstance(each, torch.Tensor)]
-    expected = [want] if isinstance(want, torch.Tensor) else [each for each in want if isinstance(each, torch.Tensor)]
+    results = [got] if isinstance(got, torch.Tensor) else [output for output in got if isinstance(output, torch.Tensor)]
+    expected = (
+        [want] if isinstance(want, torch.Tensor) else [output for output in want if isinstance(output, torch.Tensor)]
+    )
     assert type(got) is type(want) and all(torch.equal(a, b) for a, b in zip(results, expected, strict=True))
     assert all(result.is_contiguous() and result.storage_offset() == 0 for result in results)
-    assert len({each.untyped_storage().data_ptr() for each in (*results, x, y)}) == len(results) + 2
+    assert len({output.untyped_storage().data_ptr() for output in (*results, x, y)}) == len(results) + 2
 
 
 def test_loading_needs_no_class(tmp_path: Path) -> None:
@@ -159,3 +162,12 @@ def test_a_file_of_version_1_loads() -> None:
     got = captured.module()(torch.ones(1, 2))
     assert torch.allclose(got, torch.tensor([[-0.46211716532707214, 0.9918597340583801]]), atol=1e-6)
     assert [*captured.state_dict] == ["0.weight", "0.bias"] and captured.input_names == ("input",)
+
+
+def test_a_network_of_version_1_gives_what_it_gave() -> None:
+    # its file names some fifty ops: convolution, norms, LSTM, attention, topk, scans; a renamed op breaks it
+    folder = Path(__file__).parent / "data"
+    captured, stored = load(folder / "network-1.pt2"), np.load(folder / "network-1.npz")
+    results = captured.module()(torch.tensor(stored["ids"]), torch.tensor(stored["s"]))
+    for k, result in enumerate(results):
+        np.testing.assert_allclose(result.numpy(), stored[f"out{k}"], rtol=1e-5, atol=1e-6)

@@ -206,3 +206,24 @@ def test_damaged_files_are_refused(change: object, tmp_path: Path, monkeypatch: 
     monkeypatch.undo()
     with pytest.raises(ValueError):
         load(tmp_path / "net.pt2")
+
+
+def test_two_dimensions_with_large_minima_are_told_apart() -> None:
+    rows, columns = Dim("rows", min=20), Dim("columns", min=30)
+    captured = export(
+        lambda x, y: x.sum() + y * 0 + y.shape[0],
+        (torch.ones(20), torch.ones(30)),
+        dynamic_shapes=({0: rows}, {0: columns}),
+    )
+    assert captured.module()(torch.ones(21), torch.ones(40)).tolist() == [61.0] * 40
+
+
+def test_attention_has_one_form_at_all_sizes() -> None:
+    """The blockwise kernel does not pay for small batches; a program has it, or not, at all of them."""
+    net = nn.MultiheadAttention(24, 3, batch_first=True).eval()
+
+    def attend(x: torch.Tensor) -> torch.Tensor:
+        return net(x, x, x, need_weights=False)[0]
+
+    captured = export(attend, (torch.randn(2, 17, 24),), dynamic_shapes=({0: Dim("batch", max=16)},))
+    _agree(captured.module(), attend, torch.randn(5, 17, 24))

@@ -43,7 +43,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Net, Artifact]:
 
 def _run(artifact: Artifact, x: np.ndarray, outputs: list[np.ndarray], arena: np.ndarray, size: int) -> int:
     library = ctypes.CDLL(str(artifact.path("native")))
-    arrays = [each.ctypes.data_as(ctypes.c_void_p) for each in (arena, x, *outputs)]
+    arrays = [array.ctypes.data_as(ctypes.c_void_p) for array in (arena, x, *outputs)]
     return library.net_run(None, arrays[0], ctypes.c_size_t(size), ctypes.c_int64(len(x)), *arrays[1:])
 
 
@@ -58,15 +58,15 @@ def test_results_are_those_of_eager_and_nothing_else_is_written(batch: int, writ
     net, artifact = written
     x = torch.randn(batch, 5)
     with torch.no_grad():
-        want = [each.numpy() for each in net(x)]
-    rooms = [np.full(each.nbytes + 2 * GUARD, 0x5A, np.uint8) for each in want]
+        want = [expected.numpy() for expected in net(x)]
+    rooms = [np.full(expected.nbytes + 2 * GUARD, 0x5A, np.uint8) for expected in want]
     size = _arena_bytes(artifact, batch)
     arena = np.full(size + 2 * GUARD, 0x5A, np.uint8)
     assert _run(artifact, x.numpy(), [room[GUARD:] for room in rooms], arena[GUARD:], size) == 0
-    for room, each in zip(rooms, want):
-        got = room[GUARD : GUARD + each.nbytes].view(each.dtype).reshape(each.shape)
-        np.testing.assert_allclose(got, each, rtol=1e-5, atol=1e-6)
-        assert (room[:GUARD] == 0x5A).all() and (room[GUARD + each.nbytes :] == 0x5A).all()
+    for room, expected in zip(rooms, want):
+        got = room[GUARD : GUARD + expected.nbytes].view(expected.dtype).reshape(expected.shape)
+        np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
+        assert (room[:GUARD] == 0x5A).all() and (room[GUARD + expected.nbytes :] == 0x5A).all()
     assert (arena[:GUARD] == 0x5A).all() and (arena[GUARD + size :] == 0x5A).all()
 
 
@@ -158,6 +158,32 @@ def test_a_training_step_takes_any_batch(tmp_path: Path) -> None:
     for size in (2, 5, 1, 6):
         x, y = torch.randn(size, 4), torch.randn(size, 1)
         np.testing.assert_allclose(network.run(x.numpy(), y.numpy()), step(x, y).numpy(), rtol=1e-4)
+
+
+class Recurrent(nn.Module):
+    """A convolution, a recurrent layer and causal attention, whose sizes come from `x.shape`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding, self.conv, self.norm = nn.Embedding(9, 4), nn.Conv1d(4, 8, 3, padding=1), nn.BatchNorm1d(8)
+        self.lstm, self.head = nn.LSTM(8, 8, batch_first=True), nn.Linear(8, 3)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        batch, length = ids.shape
+        x = torch.relu(self.norm(self.conv(self.embedding(ids).transpose(1, 2)))).transpose(1, 2)
+        heads = self.lstm(x)[0].view(batch, length, 2, 4).transpose(1, 2)
+        x = nn.functional.scaled_dot_product_attention(heads, heads, heads, is_causal=True)
+        return self.head(x.transpose(1, 2).reshape(batch, length, 8))
+
+
+def test_a_network_of_many_kinds_of_layers_takes_any_batch_of_tensors(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    net = Recurrent().eval()
+    captured = export(net, (torch.randint(0, 9, (3, 6)),), dynamic_shapes=({0: Dim("batch", min=1, max=3)},))
+    network = load_native(aot_compile(captured, tmp_path, targets=("native",)).folder)
+    for batch in (1, 2, 3):
+        ids = torch.randint(0, 9, (batch, 6))
+        np.testing.assert_allclose(network.run(ids), net(ids).detach().numpy(), rtol=1e-5, atol=1e-6)
 
 
 def test_a_deep_network_finds_its_constants(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ class TestCompiled:
     def test_the_weights_are_there_once(self, written: tuple) -> None:
         net, artifact = written
         stored = load_file(artifact.folder / "net.safetensors")
-        assert sum(each.numel() for each in stored.values()) == sum(each.numel() for each in net.parameters())
+        assert sum(tensor.numel() for tensor in stored.values()) == sum(tensor.numel() for tensor in net.parameters())
         assert torch.equal(stored["table.weight"], net.table.weight)
 
     def test_each_has_its_functions_and_all_have_one_header(self, written: tuple) -> None:
@@ -64,7 +64,7 @@ class TestCompiled:
         ).stdout
         defined = {line.split()[-1] for line in listed.split("\n") if " T " in line}
         functions = {
-            f"net_{entry}_{each}" for entry in ("encode", "step") for each in ("run", "arena_bytes", "selftest")
+            f"net_{entry}_{function}" for entry in ("encode", "step") for function in ("run", "arena_bytes", "selftest")
         }
         assert defined == functions | {"net_error", "net_check"}
         warnings = ["-Wall", "-Wextra", "-pedantic", "-Werror"]

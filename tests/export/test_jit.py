@@ -107,8 +107,8 @@ def test_freezing_makes_weights_constants(tmp_path: Path) -> None:
     net, x = nn.Sequential(nn.Linear(4, 3), nn.Dropout()).eval(), torch.randn(2, 4)
     want = net(x).detach()
     frozen = torch.jit.freeze(torch.jit.trace(net, x))
-    kept = torch.jit.freeze(torch.jit.trace(net, x), preserved_attrs=["0.bias"])
-    assert not list(frozen.parameters()) and list(kept.state_dict()) == ["0.bias"]
+    preserving = torch.jit.freeze(torch.jit.trace(net, x), preserved_attrs=["0.bias"])
+    assert not list(frozen.parameters()) and list(preserving.state_dict()) == ["0.bias"]
     with torch.no_grad():
         net[0].weight.zero_()
     assert torch.allclose(frozen(x), want) and "dropout" not in frozen.code

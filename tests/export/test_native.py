@@ -122,7 +122,7 @@ class Library:
     def run(self, inputs: tuple, outputs: tuple, arena: np.ndarray | None = None, size: int | None = None) -> int:
         arena = self.arena() if arena is None else arena
         size = arena.nbytes if size is None else size
-        arrays = [pointer(each.numpy() if isinstance(each, torch.Tensor) else each) for each in (*inputs, *outputs)]
+        arrays = [pointer(array.numpy() if isinstance(array, torch.Tensor) else array) for array in (*inputs, *outputs)]
         return self.library.net_run(pointer(self.weights), pointer(arena), ctypes.c_size_t(size), *arrays)
 
 
@@ -134,10 +134,10 @@ def compiled_results(net: nn.Module, inputs: tuple) -> list[np.ndarray]:
         fast = torch.compile(net)
         with torch.no_grad():
             fast(*inputs)
-            found = fast(*inputs)
+            results = fast(*inputs)
     finally:
         torch.set_num_threads(threads)
-    return [each.numpy() for each in (found if isinstance(found, tuple) else (found,))]
+    return [result.numpy() for result in (results if isinstance(results, tuple) else (results,))]
 
 
 OTHERS = {  # the last is run kernel by kernel by numod.compile
@@ -153,7 +153,7 @@ def test_results_of_other_networks_are_those_of_compile(name: str, tmp_path: Pat
     net, inputs = OTHERS[name]()
     artifact = aot_compile(export(net.eval(), inputs), tmp_path)
     want = [np.ascontiguousarray(compiled_result) for compiled_result in compiled_results(net, inputs)]
-    got = tuple(np.full_like(each, 7) for each in want)
+    got = tuple(np.full_like(expected, 7) for expected in want)
     assert Library(artifact).run(inputs, got) == 0
     for a, b in zip(got, want, strict=True):
         np.testing.assert_array_equal(a, b)
@@ -163,7 +163,7 @@ def test_results_of_other_networks_are_those_of_compile(name: str, tmp_path: Pat
 def test_results_are_those_of_compile_bit_by_bit(name: str, exported: Callable) -> None:
     net, inputs, artifact = exported(name)
     want = compiled_results(net, inputs)
-    got = tuple(np.full_like(each, 7) for each in want)
+    got = tuple(np.full_like(expected, 7) for expected in want)
     assert Library(artifact).run(inputs, got) == 0
     for a, b in zip(got, want, strict=True):
         np.testing.assert_array_equal(a, b)
@@ -220,7 +220,7 @@ def test_each_fault_has_its_code(exported: Callable) -> None:
             None,
             None,
             ctypes.c_size_t(arena.nbytes),
-            *[pointer(each) for each in (tokens.numpy(), mask.numpy(), *outputs)],
+            *[pointer(array) for array in (tokens.numpy(), mask.numpy(), *outputs)],
         )
         == 1
     )
@@ -240,18 +240,18 @@ def test_nothing_is_written_outside_the_arena_and_the_outputs(exported: Callable
     library, guard = Library(artifact), 64
     arena = np.full(artifact.arena_bytes // 8 + 2 * guard, 0x5A5A5A5A, np.int64)
     want = compiled_results(net, inputs)
-    rooms = [np.full(each.nbytes + 2 * guard, 0x5A, np.uint8) for each in want]
+    rooms = [np.full(expected.nbytes + 2 * guard, 0x5A, np.uint8) for expected in want]
     assert library.run(inputs, tuple(room[guard:] for room in rooms), arena[guard:], artifact.arena_bytes) == 0
     assert (arena[:guard] == 0x5A5A5A5A).all() and (arena[guard + -(-artifact.arena_bytes // 8) :] == 0x5A5A5A5A).all()
-    for room, each in zip(rooms, want):
-        assert (room[:guard] == 0x5A).all() and (room[guard + each.nbytes :] == 0x5A).all()
-        assert room[guard : guard + each.nbytes].tobytes() == each.tobytes()
+    for room, expected in zip(rooms, want):
+        assert (room[:guard] == 0x5A).all() and (room[guard + expected.nbytes :] == 0x5A).all()
+        assert room[guard : guard + expected.nbytes].tobytes() == expected.tobytes()
 
 
 def test_threads_share_the_code_and_the_weights(exported: Callable) -> None:
     net, inputs, artifact = exported("lenet")
     library, (want,) = Library(artifact), compiled_results(net, inputs)
-    found = [np.zeros_like(want) for _ in range(4)]
+    outputs = [np.zeros_like(want) for _ in range(4)]
 
     def work(out: np.ndarray) -> None:
         arena = library.arena()
@@ -259,12 +259,12 @@ def test_threads_share_the_code_and_the_weights(exported: Callable) -> None:
             out.fill(0)
             library.run(inputs, (out,), arena)
 
-    threads = [threading.Thread(target=work, args=(each,)) for each in found]
+    threads = [threading.Thread(target=work, args=(output,)) for output in outputs]
     for thread in threads:
         thread.start()
-    for each in threads:
-        each.join()
-    assert all(np.array_equal(each, want) for each in found)
+    for thread in threads:
+        thread.join()
+    assert all(np.array_equal(output, want) for output in outputs)
 
 
 def test_the_file_of_weights_is_the_block_of_weights(exported: Callable) -> None:

@@ -108,7 +108,7 @@ def test_arrays_in_arrays_out(linked: bool, written: tuple, monkeypatch: pytest.
     z = np.array([1 + 2j, 3 - 4j], np.complex64)
     x = np.asfortranarray(np.array(X, np.float32))
     got = network.run(x, np.array(K), np.array(KEEP), bits, np.array(HALF, np.float16), z)
-    assert [each.dtype.name for each in got] == ["float32", "int64", "bool", "uint16", "float16", "complex64",
+    assert [output.dtype.name for output in got] == ["float32", "int64", "bool", "uint16", "float16", "complex64",
         "float32"]  # fmt: skip
     np.testing.assert_allclose(got[0], _wanted(net)[0], rtol=1e-5)
     assert np.array_equal(got[5], z * 2) and got[6].shape == () and got[6] == 5.75
@@ -128,15 +128,15 @@ def test_buffers_in_buffers_out(written: tuple) -> None:
 @compiles
 def test_threads_share_a_network(written: tuple) -> None:
     net, artifact = written
-    network, found = load_native(artifact.folder), []
-    work = lambda: found.extend(network.run(*LISTS) for _ in range(50))  # noqa: E731
+    network, outputs = load_native(artifact.folder), []
+    work = lambda: outputs.extend(network.run(*LISTS) for _ in range(50))  # noqa: E731
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(found) == 200 and all(each == found[0] for each in found)
-    _check(found[0], net)
+    assert len(outputs) == 200 and all(output == outputs[0] for output in outputs)
+    _check(outputs[0], net)
 
 
 @compiles
@@ -156,12 +156,12 @@ def test_threads_share_a_network(written: tuple) -> None:
     (5, np.zeros(2, np.complex128), TypeError, "z must hold complex64, got complex128"),
 ])  # fmt: skip
 def test_wrong_inputs_are_told_in_plain_words(
-    place: int, value: object, error: type, text: str, written: tuple
+    position: int, value: object, error: type, text: str, written: tuple
 ) -> None:
     _, artifact = written
     network = load_native(artifact.folder)
     with pytest.raises(error, match=text):
-        network.run(*[value if k == place else each for k, each in enumerate(LISTS)])
+        network.run(*[value if k == position else value_given for k, value_given in enumerate(LISTS)])
 
 
 @compiles
@@ -175,7 +175,7 @@ def test_files_of_other_exports_are_refused(written: tuple, tmp_path: Path) -> N
     _, artifact = written
     shutil.copytree(artifact.folder, tmp_path, dirs_exist_ok=True)
     about = json.loads((tmp_path / "net.json").read_text())
-    with pytest.raises(OSError, match="no library in .* fits wasm; it was exported for native"):
+    with pytest.raises(OSError, match="no library in .* fits wasm, only native"):
         load_native(tmp_path, "wasm")
     (tmp_path / "net.json").write_text(json.dumps(about | {"abi": 1}))
     with pytest.raises(RuntimeError, match="the header belongs to another version"):

@@ -199,9 +199,9 @@ def test_objects_have_their_formats(artifact: Artifact) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_mathematics_needs_no_library_on_bare_processors(dtype: torch.dtype, tmp_path: Path) -> None:
     def functions(x: torch.Tensor) -> torch.Tensor:
-        found = [torch.exp(x), torch.log(x), torch.sin(x), torch.cos(x), torch.tan(x), torch.tanh(x), torch.erf(x)]
-        found += [x**x, torch.fmod(x, 0.7), torch.lgamma(x), torch.floor(x), torch.round(x), torch.expm1(x)]
-        return torch.stack(found)
+        values = [torch.exp(x), torch.log(x), torch.sin(x), torch.cos(x), torch.tan(x), torch.tanh(x), torch.erf(x)]
+        values += [x**x, torch.fmod(x, 0.7), torch.lgamma(x), torch.floor(x), torch.round(x), torch.expm1(x)]
+        return torch.stack(values)
 
     names = ["cortex-m0", "riscv32", *(["wasm"] if shutil.which("wasm-ld") else [])]
     written = aot_compile(export(functions, (torch.rand(3).to(dtype) + 1,)), tmp_path, targets=names)

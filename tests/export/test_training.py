@@ -56,9 +56,9 @@ def losses(step: Callable, inputs: tuple, count: int) -> list[float]:
 
 def test_capture_leaves_everything_as_it_was() -> None:
     net, optimizer, step, inputs = training("Adam", hard=True)
-    before, stream = {name: each.clone() for name, each in net.state_dict().items()}, torch.get_rng_state()
+    before, stream = {name: tensor.clone() for name, tensor in net.state_dict().items()}, torch.get_rng_state()
     captured = export(step, inputs)
-    assert all(torch.equal(each, before[name]) for name, each in net.state_dict().items())
+    assert all(torch.equal(tensor, before[name]) for name, tensor in net.state_dict().items())
     assert torch.equal(torch.get_rng_state(), stream) and not optimizer.state
     assert all(parameter.grad is None for parameter in net.parameters())
     assert {"first.weight", "optimizer.state.0.exp_avg", "optimizer.param_groups.0.lr"} <= captured.state_dict.keys()
@@ -74,7 +74,7 @@ def test_a_loaded_step_trains_as_the_function_does(kind: str, options: dict, tmp
     loaded = load(tmp_path / "step")
     assert np.allclose(losses(loaded.module(), inputs, 7), losses(step, inputs, 7), rtol=1e-5, atol=1e-7)
     state = loaded.state_dict
-    assert all(torch.allclose(each, state[name], rtol=1e-4, atol=1e-5) for name, each in net.state_dict().items())
+    assert all(torch.allclose(tensor, state[name], rtol=1e-4, atol=1e-5) for name, tensor in net.state_dict().items())
 
 
 def test_what_cannot_be_captured_is_in_one_report() -> None:
@@ -97,7 +97,7 @@ def test_what_cannot_be_captured_is_in_one_report() -> None:
 @pytest.mark.parametrize("kind", ["LBFGS", "SparseAdam"])
 def test_optimizers_that_values_steer_are_named(kind: str) -> None:
     _, _, step, inputs = training(kind)
-    with pytest.raises(ExportError, match=f"optimizer: a step of {kind} is steered by values"):
+    with pytest.raises(ExportError, match=f"optimizer: steps of {kind} depend on values"):
         export(step, inputs)
 
 
@@ -119,7 +119,7 @@ def test_a_damaged_update_is_refused(tmp_path: Path) -> None:
 
     _, _, step, inputs = training("SGD")
     program = export(step, inputs).program
-    number = next(k for k, each in enumerate(program.steps) if isinstance(each, Step) and isinstance(each.op, Update))
+    number = next(k for k, step in enumerate(program.steps) if isinstance(step, Step) and isinstance(step.op, Update))
     update = program.steps[number]
     for inputs_, parameters, results in (
         (update.inputs[:-1], update.attributes, update.results),
@@ -159,7 +159,7 @@ def test_native_steps_are_those_of_compile_bit_by_bit(kind: str, hard: bool, wei
             data = data[8 + int.from_bytes(data[:8], "little") :]
             state.view(np.uint8)[: len(data)] = np.frombuffer(data, np.uint8)
         loss, got = np.zeros((), np.float32), []
-        arrays = [pointer(each) for each in (*(input.numpy() for input in inputs), loss)]
+        arrays = [pointer(array) for array in (*(input.numpy() for input in inputs), loss)]
         for _ in range(30):
             assert library.net_run(pointer(state), pointer(arena), ctypes.c_size_t(arena.nbytes), *arrays) == 0
             got.append(loss.item())
@@ -171,12 +171,12 @@ def test_native_steps_are_those_of_compile_bit_by_bit(kind: str, hard: bool, wei
     library.net_state_header.restype, size = ctypes.c_void_p, ctypes.c_size_t()
     header = ctypes.string_at(library.net_state_header(ctypes.byref(size)), size.value)
     (tmp_path / "after.safetensors").write_bytes(header + state.tobytes()[: artifact.weights_bytes])
-    found = read_state(tmp_path / "after.safetensors")
-    want = {name: each.clone() for name, each in net.state_dict().items() if name in found["net"]}
+    read = read_state(tmp_path / "after.safetensors")
+    want = {name: tensor.clone() for name, tensor in net.state_dict().items() if name in read["net"]}
     assert want.keys() >= {"first.weight", "last.bias"}
-    assert all(torch.equal(each, found["net"][name]) for name, each in want.items())
-    net.load_state_dict(found["net"], strict=False)
-    optimizer.load_state_dict(found["optimizer"])
+    assert all(torch.equal(tensor, read["net"][name]) for name, tensor in want.items())
+    net.load_state_dict(read["net"], strict=False)
+    optimizer.load_state_dict(read["optimizer"])
     if kind == "Adam":
         assert optimizer.state[net.first.weight]["step"] == 34 and optimizer.state[net.last.bias]["step"] == 34
         assert load_file(tmp_path / "after.safetensors")["generator"][1].item() > 0

@@ -34,7 +34,7 @@ READS = {
     "pickle": lambda x: pickle.dumps(x),
     "in": lambda x: 1.0 in x,
     "list of tensors": lambda x: numod.tensor([x.sum(), x.sum()]),
-    "nonzero loop": lambda x: [each for each in x.sum(0) if each > 1],
+    "nonzero loop": lambda x: [value for value in x.sum(0) if value > 1],
 }
 GLOBAL = {"factor": 0}
 
@@ -113,8 +113,8 @@ class Steered(nn.Module):
     "kind",
     [
         name
-        for name, each in vars(Steered).items()
-        if getattr(each, "__code__", None) and name[0] != "_" and name != "forward"
+        for name, var in vars(Steered).items()
+        if getattr(var, "__code__", None) and name[0] != "_" and name != "forward"
     ],
 )
 def test_what_cannot_be_recorded_runs_eagerly_with_one_warning(kind: str) -> None:
@@ -259,7 +259,7 @@ def test_embedding_and_targets_out_of_range() -> None:
     numod.manual_seed(0)
     model, twin = (nn.Sequential(Rows(), nn.Flatten(), nn.BatchNorm1d(6), nn.Dropout(0.2)) for _ in range(2))
     twin.load_state_dict(model.state_dict())
-    optimizers = [numod.optim.Adam(each.parameters(), lr=0.1) for each in (model, twin)]
+    optimizers = [numod.optim.Adam(value.parameters(), lr=0.1) for value in (model, twin)]
     eager, compiled = step_of(model, optimizers[0]), compile(step_of(twin, optimizers[1]))
     calls = [
         ([[0, 1], [2, 3]], [0, 1]),

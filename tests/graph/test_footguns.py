@@ -56,9 +56,7 @@ def test_numbers_and_tensors_that_change_at_every_call_are_kept(kind: type) -> N
     for k in range(4):
         assert numod.equal(compiled(numod.ones(3) * k), eager(numod.ones(3) * k))
         assert all(
-            numod.equal(vars(compiled)[name], each)
-            for name, each in vars(eager).items()
-            if isinstance(each, numod.Tensor)
+            numod.equal(vars(compiled)[name], var) for name, var in vars(eager).items() if isinstance(var, numod.Tensor)
         )
 
 
@@ -154,9 +152,9 @@ def test_a_call_that_raises_half_way_leaves_what_eager_leaves() -> None:
     compiled = numod.compile(step)
     for k, fails in enumerate([False] * 3 + [True] + [False] * 2):
         fail[0] = fails
-        for each in (compiled, eager):
+        for function in (compiled, eager):
             try:
-                each(numod.full((3,), float(k + 1)))
+                function(numod.full((3,), float(k + 1)))
             except ValueError:
                 assert fails
         assert mine.tolist() == theirs.tolist() and mine.grad.tolist() == theirs.grad.tolist()
@@ -250,14 +248,14 @@ def test_views_that_are_copies_in_programs_follow_what_is_written(function: Call
     def run_backward(x: numod.Tensor, i: numod.Tensor) -> tuple:
         weight = numod.ones(2, requires_grad=True)
         found = function(x * weight, i)
-        sum((each * weight[0]).square().sum() for each in (found if type(found) is tuple else (found,))).backward()
+        sum((value * weight[0]).square().sum() for value in (found if type(found) is tuple else (found,))).backward()
         return found, weight.grad
 
-    for each in (run, run_backward):
-        compiled = compile(each, fullgraph=True)
+    for function in (run, run_backward):
+        compiled = compile(function, fullgraph=True)
         for k in (0, 2, 1, 0):
             mine, theirs = numod.arange(6.0).reshape(3, 2), numod.arange(6.0).reshape(3, 2)
-            found, expected = compiled(mine, numod.tensor(k)), each(theirs, numod.tensor(k))
+            found, expected = compiled(mine, numod.tensor(k)), function(theirs, numod.tensor(k))
             assert equal(found, expected) and equal(mine, theirs)
         assert compiled.recorded == 1
 

@@ -115,8 +115,8 @@ def search(kind: str, mode: str, seeds: range) -> None:
     for worker in workers:
         worker.start()
     outcomes = [queue.get(timeout=600) for _ in workers]
-    for each in workers:
-        each.join()
+    for worker in workers:
+        worker.join()
     if any(outcomes):
         pytest.fail("\n\n".join(filter(None, outcomes)))
 

@@ -20,7 +20,7 @@ def check(seeds: range) -> None:
         found = run(Scene(seed), lambda function: compiled_natively(function, options={"linked": False}))
         for call, (one, two) in enumerate(zip(expected, found, strict=True)):
             assert alike(one, two), (
-                f"seed {seed}, call {call}: {[(scene.names[k], each) for k, each in scene.places]} after {scene.plan}"
+                f"seed {seed}, call {call}: {[(scene.names[k], value) for k, value in scene.places]} after {scene.plan}"
             )
 
 

@@ -169,9 +169,9 @@ def test_several_steps(name: str) -> None:
     compiled = torch.compile(other, options={"linked": False})
     for turn in range(5):
         found = []
-        for each in (step, compiled):
+        for function in (step, compiled):
             torch.manual_seed(turn)
-            found.append((each(*inputs(turn)), torch.rand(1)))
+            found.append((function(*inputs(turn)), torch.rand(1)))
         for a, b in zip(*map(_flat, found), strict=True):
             assert torch.allclose(a, b, rtol=1e-4, atol=1e-5)
     assert compiled.recorded == 1

@@ -36,7 +36,7 @@ def test_hooks_that_keep_activations_and_gradients(after: bool) -> None:
 
         step = wrap(step)
         return [
-            [step(*batch(k)), *[each.detach().clone() for each in (*seen.values(), *model.parameters())]]
+            [step(*batch(k)), *[value.detach().clone() for value in (*seen.values(), *model.parameters())]]
             for k in range(5)
         ]
 
@@ -123,11 +123,11 @@ def test_gradients_of_a_checkpoint_inside_are_wanted_outside() -> None:
         ).sum()
 
     found = []
-    for each in (function, compile(function)):
+    for value in (function, compile(function)):
         weight = numod.arange(4.0).requires_grad_()
         for k in range(3):
             numod.manual_seed(k)
-            each(numod.ones(4), weight).backward()
+            value(numod.ones(4), weight).backward()
         found.append(weight.grad)
     assert equal(*found)
 

@@ -12,7 +12,11 @@ import numod
 
 GUIDE = Path(numod.__file__).parent / "guide"
 README = Path(numod.__file__).parents[1] / "README.md"
-ELSEWHERE = {"export.md", "distributed.md"}  # pages with a test of their own, as their examples need tools or are slow
+ELSEWHERE = {
+    "export.md",
+    "distributed.md",
+    "onnx.md",
+}  # pages with a test of their own, as their examples need tools or are slow
 PAGES = sorted(GUIDE.glob("*.md"))
 
 

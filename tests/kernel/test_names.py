@@ -13,8 +13,10 @@ from collections import Counter
 
 import pytest
 
+import numod
 from numod import dtypes
-from numod.kernel import block, emit, folds, scalar, tensor_cores, writer
+from numod.device import cuda_tensor_cores, cuda_vectors
+from numod.kernel import block, build, emit, folds, scalar, tensor_cores, writer
 from numod.kernel.expression import Symbol, as_expression
 from numod.ops.matmul import tiled
 from numod.ops import table
@@ -186,3 +188,12 @@ def test_kernels_that_get_an_end(module: object) -> None:
     for kernel in kernels:
         names = {*parameters(ast.unparse(kernel)), *stores(ast.unparse(kernel))}
         assert not any(name.startswith("_") and name != "_" or declared(name) for name in names)
+
+
+def test_a_name_has_one_meaning_in_kernels(monkeypatch) -> None:
+    provided = {*build._provided(numod.device("cpu").backend), *cuda_vectors.intrinsics()}
+    provided |= cuda_tensor_cores.intrinsics().keys()
+    assert not provided & scalar.functions.keys()
+    monkeypatch.setitem(scalar.functions, "divide", len)
+    with pytest.raises(NameError, match="provides divide to kernels already"):
+        build._provided(numod.device("cpu").backend)

@@ -116,8 +116,10 @@ class Given(Callback):
 
 
 def tracked(tracker: Callback, values: list[float], **options: object) -> object:
-    given = Given(values)
-    learn = learner(batches(1), batches(1), cbs=[Recorder, given, tracker], metrics=given.metric(), **options)
+    values_by_epoch = Given(values)
+    learn = learner(
+        batches(1), batches(1), cbs=[Recorder, values_by_epoch, tracker], metrics=values_by_epoch.metric(), **options
+    )
     return learn
 
 
@@ -214,8 +216,8 @@ def test_swa_is_the_mean_of_the_last_epochs() -> None:
     learn = learner(batches(1), cbs=SWA(0.5))
     learn.fit(4)
     ends = [by_hand(batches(1), epochs) for epochs in (3, 4)]
-    for found, first, second in zip(learn.model.parameters(), *[each.parameters() for each in ends]):
-        assert numod.allclose(found, (first + second) / 2, rtol=1e-6)
+    for parameter, first, second in zip(learn.model.parameters(), *[model.parameters() for model in ends]):
+        assert numod.allclose(parameter, (first + second) / 2, rtol=1e-6)
 
 
 def test_activation_stats() -> None:
@@ -224,6 +226,6 @@ def test_activation_stats() -> None:
     learn.fit(1)
     mean, std, near_zero = learn.activation_stats.layer_stats(1)
     expected = hidden.mean().item(), hidden.std().item(), (hidden <= 0.05).float().mean().item()
-    assert [mean, std, near_zero] == [[pytest.approx(each)] for each in expected]
+    assert [mean, std, near_zero] == [[pytest.approx(value)] for value in expected]
     assert learn.activation_stats.hist(1).shape == (40, 1) and not learn.model[1]._forward_hooks
     assert [name for name, _ in learn.activation_stats.layers] == ["0", "1", "2"]

@@ -73,8 +73,8 @@ def kill_and_resume(tmp_path: Path, times: int, seed: int) -> None:
         folder = tmp_path / f"killed {number}"
         run(folder, draw.randrange(1, 37))
         run(folder)
-        found = numod.load(folder / "final.pth")
-        assert all(numod.equal(found[name], expected[name]) for name in expected)
+        weights = numod.load(folder / "final.pth")
+        assert all(numod.equal(weights[name], expected[name]) for name in expected)
         assert (folder / "history.csv").read_text().count("\n") == 4
 
 

@@ -109,8 +109,8 @@ def test_lr_find_leaves_everything_as_it_was(tmp_path: Path) -> None:
     weights, losses = pickle.dumps([p.tolist() for p in learn.model.parameters()]), learn.recorder.losses
     state, position = numod.get_rng_state(), generator.get_state()
     opt, model = learn.opt, learn.model
-    found = learn.lr_find(num_it=30, suggest_funcs=(valley, slide, steep, minimum))
-    assert found._fields == ("valley", "slide", "steep", "minimum") and min(found) > 0
+    rates = learn.lr_find(num_it=30, suggest_funcs=(valley, slide, steep, minimum))
+    assert rates._fields == ("valley", "slide", "steep", "minimum") and min(rates) > 0
     assert weights == pickle.dumps([p.tolist() for p in learn.model.parameters()]) and learn.model is model
     assert numod.equal(state, numod.get_rng_state()) and numod.equal(position, generator.get_state())
     assert learn.opt is opt and learn.recorder.losses == losses and len(learn.lr_finder.losses) <= 31
@@ -240,8 +240,8 @@ def test_the_notebook_updates_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[str] = []
 
     class Display:
-        def update(self, each: ProgressCallback) -> None:
-            shown.append(each._repr_html_())
+        def update(self, bar: ProgressCallback) -> None:
+            shown.append(bar._repr_html_())
 
     monkeypatch.setattr("numod.learner.progress.notebook_display", Display)
     learn = digits_like()
@@ -260,17 +260,17 @@ def test_summary_and_loop(capsys: pytest.CaptureFixture) -> None:
 
 def test_interpretation() -> None:
     learn = digits_like()
-    found = ClassificationInterpretation.from_learner(learn)
-    matrix = found.confusion_matrix()
+    interpretation = ClassificationInterpretation.from_learner(learn)
+    matrix = interpretation.confusion_matrix()
     expected = np.zeros((3, 3), dtype=int)
     for target, guess in zip(Y.tolist(), learn.model(X).argmax(1).tolist()):
         expected[target, guess] += 1
-    assert matrix.tolist() == expected.tolist() and found.vocab == ["a", "b", "c"]
-    mistakes = found.most_confused()
+    assert matrix.tolist() == expected.tolist() and interpretation.vocab == ["a", "b", "c"]
+    mistakes = interpretation.most_confused()
     assert sum(count for *_, count in mistakes) == 12 - expected.trace() and mistakes == sorted(
         mistakes, key=lambda m: -m[2]
     )
-    losses, numbers = found.top_losses(3)
+    losses, numbers = interpretation.top_losses(3)
     assert numod.equal(losses, F.cross_entropy(learn.model(X), Y, reduction="none")[numbers])
     assert losses.tolist() == sorted(losses.tolist(), reverse=True)
 
@@ -295,7 +295,7 @@ def test_the_report_is_one_file_with_the_runs_numbers(tmp_path: Path) -> None:
     assert (
         len(data["train"]) == 6
         and len(data["valid"]) == 2
-        and [each["name"] for each in data["schedule"]] == ["lr", "mom"]
+        and [curve["name"] for curve in data["schedule"]] == ["lr", "mom"]
     )
     assert sum(map(sum, data["confusion"]["counts"])) == 12 and len(data["worst"]) == 12
     assert data["worst"][0]["height"] == 2 and len(data["epochs"]) == 2 and data["layers"][0][0] == "Sequential"
@@ -339,9 +339,10 @@ def test_plots_draw(tmp_path: Path) -> None:
     learn.fit_one_cycle(1, 0.1)
     assert len(learn.recorder.plot_loss().lines) == 2 and len(learn.recorder.plot_sched()) == 2
     assert len(learn.activation_stats.plot()) == 6 and len(learn.show_results()) == 9
-    found = ClassificationInterpretation.from_learner(learn)
+    interpretation = ClassificationInterpretation.from_learner(learn)
     assert (
-        found.plot_confusion_matrix(normalize=True).get_xlabel() == "predicted" and len(found.plot_top_losses(4)) == 4
+        interpretation.plot_confusion_matrix(normalize=True).get_xlabel() == "predicted"
+        and len(interpretation.plot_top_losses(4)) == 4
     )
     pyplot.savefig(io.BytesIO())
     pyplot.close("all")

@@ -1,4 +1,4 @@
-"""Losses and their gradients against mpmath at difficult points, within the bars of `shared/two_inputs`. About 3 s with
+"""Losses and their gradients against mpmath at difficult points, within the bars of `shared/losses`. about 3 s with
 kernels in the cache.
 """
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cases import check
-from two_inputs import LOSSES
+from losses import LOSSES
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -8,6 +8,7 @@ import numod.nn.functional as F
 from numod import nn
 
 ONE = torch.zeros(1, 1, 4)
+GRADIENT = torch.ones((), requires_grad=True)
 
 
 def attention_with(bias_k=None, bias_v=None):
@@ -236,6 +237,35 @@ CASES = [
         "Input batch size 3 doesn't match hidden0 batch size 5",
         lambda: nn.GRUCell(10, 20)(torch.zeros(3, 10), torch.zeros(5, 20)),
     ),
+    (TypeError, "'alpha' must be float, not Tensor", lambda: F.celu(ONE, GRADIENT)),
+    (TypeError, "'eps' must be float, not Tensor", lambda: F.layer_norm(ONE, (4,), eps=GRADIENT)),
+    (TypeError, "'value' must be float, not Tensor", lambda: F.pad(ONE, (1, 1), value=GRADIENT)),
+    (TypeError, "'beta' must be float, not complex", lambda: F.smooth_l1_loss(ONE, ONE, beta=1j)),
+    (TypeError, "'divisor_override' must be int", lambda: F.avg_pool2d(ONE, 1, divisor_override=2.0)),
+    (TypeError, "'log_target' must be bool", lambda: F.kl_div(ONE, ONE, reduction="sum", log_target=1)),
+    (TypeError, "'input' .* must be Tensor, not str", lambda: F.dropout("x", 0.0)),
+    (TypeError, "'input' .* must be Tensor, not NoneType", lambda: F.feature_alpha_dropout(None, training=False)),
+    (TypeError, "found element of type float", lambda: F.pad(ONE, (2.0, 2))),
+    (TypeError, "found element of type bool", lambda: F.pad(ONE, (True, 1), "circular")),
+    (NotImplementedError, "log_sigmoid_cpu", lambda: F.binary_cross_entropy_with_logits(ONE.long(), ONE)),
+    (
+        RuntimeError,
+        "All tensors must have the same dtype",
+        lambda: F.bilinear(ONE[0], ONE[0].double(), torch.zeros(1, 4, 4)),
+    ),
+    (
+        RuntimeError,
+        "Expected dtype int32/int64 for index",
+        lambda: nn.AdaptiveLogSoftmaxWithLoss(4, 3, [1])(torch.zeros(2, 4), torch.ones(2)),
+    ),
+    (
+        RuntimeError,
+        "too large relative to input size",
+        lambda: F.fractional_max_pool3d(torch.zeros(1, 4, 4, 4), 3, output_size=2),
+    ),
+    (RuntimeError, "cast to the desired output type Long", lambda: F.gaussian_nll_loss(ONE, ONE, ONE.long())),
+    (RuntimeError, "cast to the desired output type Bool", lambda: F.huber_loss(ONE > 0, ONE)),
+    (RuntimeError, "eps must be non-negative", lambda: F.cosine_similarity(ONE, ONE, eps=float("nan"))),
 ]
 
 
@@ -255,3 +285,43 @@ def test_sizes_are_integers_of_any_kind():
     for size in ([torch.tensor(2)] * 2, np.array([2, 2]), range(2, 4)):
         stride = [int(n) for n in size]
         assert F.conv2d(x, weight, stride=size).tolist() == F.conv2d(x, weight, stride=stride).tolist()
+
+
+def test_a_refused_call_leaves_equal_arguments_good():
+    """2.0 equals 2 as a key of plans."""
+    x = torch.ones(2, 7)
+    with pytest.raises(TypeError):
+        F.pad(x, (2.0, 3))
+    assert F.pad(x, (2, 3)).shape == (2, 12)
+
+
+@pytest.mark.parametrize("half", [0.5, np.float32(0.5), torch.tensor(0.5)])
+def test_numbers_of_layers_of_any_kind(half):
+    x = torch.arange(24.0).reshape(2, 3, 4)
+    for name in ("Dropout", "Dropout1d", "AlphaDropout", "ELU"):
+        layer, usual = getattr(nn, name)(half), getattr(nn, name)(0.5)
+        assert repr(layer) == repr(usual)
+        torch.manual_seed(0)
+        expected = usual(x)
+        torch.manual_seed(0)
+        assert layer(x).tolist() == expected.tolist()
+
+
+def test_numbers_that_pytorch_computes_in_python_may_have_gradients():
+    x, number = torch.ones(1, 3, 4), torch.tensor(2.0, requires_grad=True)
+    for result in (F.gumbel_softmax(x, number), F.lp_pool1d(x, number, 2), F.local_response_norm(x, 2, number)):
+        assert result.requires_grad
+    assert F.gaussian_nll_loss(x, x, x, full=1) == F.gaussian_nll_loss(x, x, x, full=True)
+
+
+def test_losses_have_the_dtype_of_the_input():
+    x, y = torch.tensor([0.25, 0.75]), torch.tensor([0.5, 0.5])
+    assert F.huber_loss(x.bfloat16(), y).dtype is torch.bfloat16 and F.huber_loss(x, y.double()).dtype is torch.float32
+    assert F.binary_cross_entropy(x, y, y.double()).dtype is torch.float32
+    for weights in ({"weight": y.double()}, {"pos_weight": y.double()}):
+        assert F.binary_cross_entropy_with_logits(x, y, **weights).dtype is torch.float32
+
+
+def test_paddings_of_arrays():
+    assert nn.Conv1d(1, 1, 3, padding=np.array([1]))(ONE).shape == (1, 1, 4)
+    assert nn.ConvTranspose2d(1, 1, 3, padding=np.array([1, 1])).padding == (1, 1)

@@ -39,6 +39,19 @@ def test_row_of_two_inputs(name, dtype):
     check(BINARY[name], dtype)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_nextafter_is_exact(dtype):
+    limits = np.finfo(dtype)
+    points = [0.0, -0.0, limits.smallest_subnormal, limits.tiny, 1.0, 1.0 + limits.eps, 2.0, limits.max, INF, NAN]
+    points = np.array([*points, *(-x for x in points)], dtype)
+    x, y = np.repeat(points, len(points)), np.tile(points, len(points))
+    with np.errstate(over="ignore"):
+        expected = np.nextafter(x, y)
+    found = numod.nextafter(numod.tensor(x), numod.tensor(y)).numpy()
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(np.signbit(found)[expected == 0], np.signbit(expected)[expected == 0])
+
+
 @pytest.mark.parametrize("name", ROOTS)
 def test_digits_near_roots(name):
     points = [x for root in ROOTS[name] for x in around(root)]

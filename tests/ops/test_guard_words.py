@@ -141,7 +141,7 @@ def in_place() -> dict[str, Callable]:
             continue
         if name.endswith("_"):
             ops[f"F.{name}"] = function
-        elif "inplace" in signatures.own(function).parameters:
+        elif "inplace" in signatures.defined(function).parameters:
             ops[f"F.{name}"] = functools.partial(function, inplace=True)
     return ops
 

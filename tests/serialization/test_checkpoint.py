@@ -23,6 +23,8 @@ from hypothesis import strategies as st
 import numod
 from numod import nn, optim
 from numod.serialization import CheckpointError, load_file
+from numod.serialization.pickle_reader import PickleReader
+from numod.serialization.torch_objects import find_global
 
 NAMES = ["model.pt", "model.safetensors"]
 both = pytest.mark.parametrize("name", NAMES)
@@ -576,3 +578,20 @@ def test_what_cannot_be_sought_is_named():
 class Pipe(io.RawIOBase):
     def readable(self):
         return True
+
+
+def test_versions_of_pytorch_and_numod_in_a_checkpoint_are_text() -> None:
+    file = io.BytesIO()
+    numod.save({"version": numod.__version__}, file)
+    file.seek(0)
+    value = numod.load(file)["version"]
+    assert type(value) is str and value.startswith(numod.version.torch) and value.endswith(numod.version.release)
+    pytorch = b"\x80\x02ctorch.torch_version\nTorchVersion\nX\x0b\0\0\x002.13.0+cpu1\x85\x81."
+    assert find_text(pytorch) == "2.13.0+cpu1"
+    with pytest.raises(ValueError, match="a version of PyTorch must be text, got int"):
+        find_text(b"\x80\x02ctorch.torch_version\nTorchVersion\nK\x01\x85\x81.")
+
+
+def find_text(data: bytes) -> object:
+    """The value of a pickle."""
+    return PickleReader(data, find_global, None, None).read()

@@ -1,4 +1,4 @@
-"""Cases of `divergences` and `two_inputs`: a call beside its exact value by mpmath, and the check of its value and
+"""Cases of `divergences`, `losses` and `two_inputs`: a call beside its exact value by mpmath, and the check of its value and
 gradients within bars in ulps.
 """
 

@@ -106,3 +106,15 @@ def forward_pair() -> tuple[nn.Module, nn.Module]:
 
 def gradients_of(model: nn.Module) -> list:
     return [parameter.grad for parameter in model.parameters()]
+
+
+class Settings:
+    """Numbers a function may use."""
+
+    shared = 1.0
+
+    def __init__(self) -> None:
+        self.own, self.nested, self.array = 1.0, {"a": [1.0]}, np.ones(1)
+
+    def scaled(self, x: numod.Tensor) -> numod.Tensor:
+        return x * self.own

@@ -98,8 +98,8 @@ class FakeQuantize(FakeQuantizeBase):
     def _check_range(observer: Any, quant_min: int, quant_max: int, observer_kwargs: dict) -> None:
         if quant_min > quant_max:
             raise AssertionError("quant_min must be less than or equal to quant_max")
-        given = getattr(getattr(observer, "p", None), "keywords", {}).get("dtype", dtypes.quint8)
-        limits = dtypes.iinfo(observer_kwargs.get("dtype", given))
+        default_dtype = getattr(getattr(observer, "p", None), "keywords", {}).get("dtype", dtypes.quint8)
+        limits = dtypes.iinfo(observer_kwargs.get("dtype", default_dtype))
         if limits.min > quant_min:
             raise AssertionError("quant_min out of bound")
         if quant_max > limits.max:
@@ -192,7 +192,7 @@ class FusedMovingAvgObsFakeQuantize(FakeQuantize):
         if self.fake_quant_enabled[0] != 1:
             return X
         if self.observer_enabled[0] == 1:
-            ends = (np.atleast_1d(each.numpy()) for each in (inner.min_val, inner.max_val))
+            ends = (np.atleast_1d(bound.numpy()) for bound in (inner.min_val, inner.max_val))
             scale, zero = range_parameters(*ends, inner.quant_min, inner.quant_max, self.is_symmetric_quant)
             self._store(tensor(scale), tensor(zero))
         return self._rounded(X)

@@ -119,7 +119,7 @@ def _fuse(
 ) -> Module:
     model = model if inplace else copy.deepcopy(model)
     further = (fuse_custom_config_dict or {}).get("additional_fuser_method_mapping", {})
-    groups = [modules_to_fuse] if all(isinstance(each, str) for each in modules_to_fuse) else modules_to_fuse
+    groups = [modules_to_fuse] if all(isinstance(entry, str) for entry in modules_to_fuse) else modules_to_fuse
     for names in groups:
         layers = fuser_func([model.get_submodule(name) for name in names], is_qat, further)
         for name, layer in zip(names, layers):

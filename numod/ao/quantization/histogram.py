@@ -74,7 +74,7 @@ class HistogramObserver(UniformQuantizationObserverBase):
             single = self.min_val.reshape(1).histc(self.bins, low.item(), high.item())
             return single * self.histogram.sum()
         counts = self.histogram.numpy().repeat(_UPSAMPLING) / np.float32(_UPSAMPLING)
-        old_low, old_high, low, high = (np.float32(each.item()) for each in (self.min_val, self.max_val, low, high))
+        old_low, old_high, low, high = (np.float32(bound.item()) for bound in (self.min_val, self.max_val, low, high))
         count = self.bins * _UPSAMPLING
         half = np.float32(0.5) * ((old_high - old_low) / np.float32(count))
         middles = _linspace(old_low, old_high, count + 1)[:-1] + half
@@ -132,7 +132,7 @@ class HistogramObserver(UniformQuantizationObserverBase):
         begin = (np.arange(self.bins) - first).astype(f32) * f32(width)
         end = begin + f32(width)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            first_target, last_target = (np.clip(np.floor(each / f32(target)), 0, highest) for each in (begin, end))
+            first_target, last_target = (np.clip(np.floor(bins / f32(target)), 0, highest) for bins in (begin, end))
             density = histogram / f32(width)
             half = f32(target / 2)
             error = _norm(begin - (first_target + f32(0.5)) * f32(target), half, density)

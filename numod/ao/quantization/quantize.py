@@ -42,8 +42,8 @@ def _check_qconfig(qconfig: Any, module: Module) -> None:
 def propagate_qconfig_(module: Module, qconfig_dict: dict | None = None, _parent: Any = None, _path: str = "") -> None:
     """Give each submodule a `qconfig`: its own, the one of its path or type in the dict, or its parent's."""
     specified = qconfig_dict or {}
-    found = specified.get(_path, specified.get(type(module), _parent))
-    qconfig = getattr(module, "qconfig", found)
+    own_qconfig = specified.get(_path, specified.get(type(module), _parent))
+    qconfig = getattr(module, "qconfig", own_qconfig)
     _check_qconfig(qconfig, module)
     module.qconfig = qconfig
     for name, child in module.named_children():
@@ -197,7 +197,7 @@ def _remove_qconfig(module: Module) -> None:
         (module._forward_pre_hooks, _observer_forward_pre_hook),
         (module._forward_hooks, _observer_forward_hook),
     ):
-        for key in [key for key, each in hooks.items() if each is hook]:
+        for key in [key for key, registered in hooks.items() if registered is hook]:
             del hooks[key]
 
 

@@ -46,7 +46,7 @@ def report(model: Module, data: Any, reference: Module | None = None) -> list[La
     decisions = getattr(model, "quantization_decisions", {})
     results, seconds = _run(model, data)
     expected = {} if reference is None else _run(reference, data)[0]
-    found = []
+    rows = []
     for path, layer in _layers(model):
         dtype, nbytes = _weights(layer)
         row = LayerReport(path, layer._get_name(), dtype, nbytes, seconds.get(path))
@@ -55,9 +55,9 @@ def report(model: Module, data: Any, reference: Module | None = None) -> list[La
         notes += [decisions[path]] if decisions.get(path, "").startswith("float") else []
         notes += ["observer has seen no data"] if any(map(_is_uncalibrated, layer.modules())) else []
         row.note = ", ".join(notes)
-        found.append(row)
-    print(_table([_TITLES, *(row.columns() for row in found)]))
-    return found
+        rows.append(row)
+    print(_table([_TITLES, *(row.columns() for row in rows)]))
+    return rows
 
 
 def _layers(model: Module) -> Iterator[tuple[str, Module]]:
@@ -67,7 +67,7 @@ def _layers(model: Module) -> Iterator[tuple[str, Module]]:
         return isinstance(module, (ObserverBase, FakeQuantizeBase)) or type(module).__name__.endswith("PackedParams")
 
     for path, module in model.named_modules():
-        inside = any(is_part(each) for each in _above(model, path))
+        inside = any(is_part(ancestor) for ancestor in _above(model, path))
         if path and not inside and all(map(is_part, module.children())):
             yield path, module
 
@@ -80,12 +80,14 @@ def _above(model: Module, path: str) -> list[Module]:
 
 def _weights(layer: Module) -> tuple[str, int]:
     """(dtype of the largest tensor, bytes of all) of a layer's state."""
-    tensors = [each for value in layer.state_dict().values() for each in (value if type(value) is tuple else (value,))]
-    tensors = [each for each in tensors if isinstance(each, Tensor)]
+    tensors = [
+        tensor for value in layer.state_dict().values() for tensor in (value if type(value) is tuple else (value,))
+    ]
+    tensors = [tensor for tensor in tensors if isinstance(tensor, Tensor)]
     if not tensors:
         return "-", 0
-    largest = max(tensors, key=lambda each: each.numel())
-    return largest.dtype.name, sum(each.numel() * each.element_size() for each in tensors)
+    largest = max(tensors, key=lambda tensor: tensor.numel())
+    return largest.dtype.name, sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
 def _run(model: Module, data: Any) -> tuple[dict[str, Tensor], dict[str, float]]:

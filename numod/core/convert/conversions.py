@@ -21,7 +21,13 @@ def _conversion(kind: dtypes.dtype) -> Callable:
             else to(self, kind, memory_format=memory_format)
         )
 
-    method.__doc__ = f"Converted to {kind.name}; the tensor itself if it has that dtype."
+    method.__doc__ = f"""Converted to {kind.name}; the tensor itself if it has that dtype.
+
+    Example:
+
+        >>> torch.tensor([1, 0]).to(torch.{kind.name}).dtype
+        {kind}
+    """
     return method
 
 
@@ -43,7 +49,13 @@ for _name, _kind in {
 
 
 def cpu(self: Tensor, memory_format: MemoryFormat = preserve_format) -> Tensor:
-    """The tensor on the CPU; itself if it is there in that memory format."""
+    """The tensor on the CPU; itself if it is there in that memory format.
+
+    Example:
+
+        >>> torch.ones(2).cpu().device
+        device(type='cpu')
+    """
     return (
         self
         if self._layout.device.type == "cpu" and memory_format is preserve_format
@@ -68,6 +80,11 @@ def type_(self: Tensor, dtype: object = None, non_blocking: bool = False) -> str
 
     A type, by name or as a constructor such as `numod.FloatTensor`, says the device too. Raises ValueError for an
     unknown name.
+
+    Example:
+
+        >>> torch.ones(2).type()
+        'numod.FloatTensor'
     """
     if dtype is None:
         return f"numod.{'' if self.device.type == 'cpu' else f'{self.device.type}.'}{self.dtype.short}Tensor"
@@ -78,7 +95,7 @@ def type_(self: Tensor, dtype: object = None, non_blocking: bool = False) -> str
         module, _, name = dtype.rpartition(".")  # also "torch.FloatTensor"
         if name not in kwargs or not module:
             raise ValueError(
-                f"invalid type: {dtype!r}; there are {', '.join(f'numod.{each}' for each in kwargs)}, and numod.cuda's"
+                f"invalid type: {dtype!r}; there are {', '.join(f'numod.{key}' for key in kwargs)}, and numod.cuda's"
             )
         device, dtype = "cuda" if module.endswith(".cuda") else "cpu", kwargs[name]
     return to(self, device=device, dtype=dtype, non_blocking=non_blocking)

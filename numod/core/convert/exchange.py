@@ -162,6 +162,12 @@ def from_dlpack(ext_tensor: Any, *, device: Device | str | None = None, copy: bo
 
     Read-only memory is copied, and all memory with `copy=True`. Raises RuntimeError for a capsule that was read before,
     TypeError for other objects and dtypes, and BufferError if a copy is needed but `copy=False`.
+
+    Example:
+
+        >>> import numpy
+        >>> torch.from_dlpack(numpy.ones(2, numpy.float32))
+        tensor([1., 1.])
     """
     if isinstance(ext_tensor, Tensor):
         result = ext_tensor.view(ext_tensor.shape)
@@ -296,7 +302,13 @@ def from_cuda_array(array: Any) -> Tensor:
 
 
 def to_dlpack(tensor: Tensor) -> object:
-    """A tensor's DLPack capsule."""
+    """A tensor's DLPack capsule.
+
+    Example:
+
+        >>> torch.from_dlpack(torch.to_dlpack(torch.ones(2)))
+        tensor([1., 1.])
+    """
     return tensor.__dlpack__()
 
 

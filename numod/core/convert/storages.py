@@ -166,7 +166,13 @@ for _name in "double float half long int short char byte bool bfloat16 complex_d
     setattr(TypedStorage, _name, _conversion(_dtype))
 BY_NAME = {
     f"{value.short}Storage": _Class(f"{value.short}Storage", (),
-        {"dtype": value, "__module__": "numod", "__doc__": f"Storages of {value} elements."})
+        {"dtype": value, "__module__": "numod", "__doc__": f"""Storages of {value} elements.
+
+        Example:
+
+            >>> torch.{value.short}Storage(2).dtype
+            {value}
+        """})
     for value in dtypes.ALL.values()
 }  # fmt: skip
 globals().update(BY_NAME)

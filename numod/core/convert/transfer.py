@@ -64,6 +64,11 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
     """The memory as a NumPy array.
 
     Raises RuntimeError for tensors that require gradients and TypeError off the CPU, unless `force` copies.
+
+    Example:
+
+        >>> torch.tensor([1.0, 2.0]).numpy().dtype
+        dtype('float32')
     """
     if force:
         self = self.detach().cpu()
@@ -105,7 +110,13 @@ def raw(self: Tensor) -> np.ndarray:
 
 
 def item(self: Tensor) -> float | int | bool:
-    """The value of a tensor of one element, as a Python number."""
+    """The value of a tensor of one element, as a Python number.
+
+    Example:
+
+        >>> torch.tensor([2.5]).item()
+        2.5
+    """
     later = _read_later(self, "item") if listeners and self._layout.size == 1 and self._layout.batch is None else None
     return value(self, "item()") if later is None else later
 
@@ -123,9 +134,9 @@ def value(self: Tensor, how: str) -> float | int | bool:
     if self_layout.batch is not None:
         return self_layout.batch.common_value(self)
     for listener in active_listeners() if listeners else ():
-        look = getattr(listener, "look", None)
-        if look is not None:
-            look(self, how)
+        branched = getattr(listener, "branched", None)
+        if branched is not None:
+            branched(self, how)
     return observe(self)
 
 
@@ -179,7 +190,13 @@ def _refuse_trace(method: str) -> None:
 
 
 def tolist(self: Tensor) -> list | float | int | bool:
-    """Nested lists of Python numbers."""
+    """Nested lists of Python numbers.
+
+    Example:
+
+        >>> torch.tensor([[1, 2], [3, 4]]).tolist()
+        [[1, 2], [3, 4]]
+    """
     later = _read_later(self, "tolist") if listeners else None
     if later is not None:
         return later
@@ -291,7 +308,13 @@ def share_memory_(self: Tensor) -> Tensor:
 
 
 def is_shared(self: Tensor) -> bool:
-    """Whether the memory is shared with forked processes; always True on CUDA."""
+    """Whether the memory is shared with forked processes; always True on CUDA.
+
+    Example:
+
+        >>> torch.ones(2).is_shared()
+        False
+    """
     memory = None if self.is_cuda else self._storage.data.base
     # not a subclass: that would be a block of `device.host_memory`
     return self.is_cuda or type(getattr(memory, "obj", memory)) is mmap

@@ -325,7 +325,7 @@ def eye(
     return result.requires_grad_() if requires_grad else result
 
 
-def _legacy(cls: type, *arguments: object, dtype: DType | None = None, device: Device | str | None = None) -> Tensor:
+def _construct(cls: type, *arguments: object, dtype: DType | None = None, device: Device | str | None = None) -> Tensor:
     """`Tensor(...)`: sizes give uninitialised memory, a sequence or array its values in the default dtype."""
     device = device or _CPU
     if len(arguments) == 1 and not isinstance(arguments[0], (int, np.integer)):
@@ -338,12 +338,18 @@ def _legacy(cls: type, *arguments: object, dtype: DType | None = None, device: D
     return empty(*arguments or (0,), dtype=dtype, device=device)._alias(cls)
 
 
-Tensor._legacy = classmethod(_legacy)
+Tensor._construct = classmethod(_construct)
 
 
 @factory
 def scalar_tensor(
     s: float, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False
 ) -> Tensor:
-    """A zero-dimensional tensor."""
+    """A zero-dimensional tensor.
+
+    Example:
+
+        >>> torch.scalar_tensor(3.5)
+        tensor(3.5000)
+    """
     return full((), s, dtype=dtype or dtypes.get_default_dtype(), device=device, requires_grad=requires_grad)

@@ -21,7 +21,7 @@ class _Constructor(type):
             raise TypeError(
                 f"expected {cls.__name__} (got {arguments[0].dtype.short}Tensor); convert it with .to({cls.dtype})"
             )
-        return Tensor._legacy(*arguments, dtype=cls.dtype, device=device or cls.device)
+        return Tensor._construct(*arguments, dtype=cls.dtype, device=device or cls.device)
 
     def __instancecheck__(cls, value: object) -> bool:
         return isinstance(value, Tensor) and value.dtype is cls.dtype and value.device.type == cls.device
@@ -30,10 +30,17 @@ class _Constructor(type):
         return f"<class '{cls.__module__}.{cls.__name__}'>"
 
 
+def _text(kind: dtypes.DType, device: str) -> str:
+    """The docstring of a constructor, with an example on the CPU."""
+    text = f"Tensors of {kind} on {device}: of a size, uninitialised, or of values."
+    example = f">>> torch.{kind.short}Tensor([1, 0]).dtype\n    {kind}"
+    return f"{text}\n\nExample:\n\n    {example}\n" if device == "cpu" else text
+
+
 def _constructors(device: str, module: str) -> list[_Constructor]:
     return [
         _Constructor(f"{kind.short}Tensor", (),
-            {"dtype": kind, "device": device, "__module__": module, "__doc__": f"Tensors of {kind} on {device}."})
+            {"dtype": kind, "device": device, "__module__": module, "__doc__": _text(kind, device)})
         for kind in dtypes.ALL.values() if not kind.is_complex
     ]  # fmt: skip
 

@@ -33,6 +33,11 @@ def asarray(
     The elements of a buffer or a storage are of `dtype`.
 
     `requires_grad` None keeps the history of a tensor, False detaches it.
+
+    Example:
+
+        >>> torch.asarray([1, 2, 3])
+        tensor([1, 2, 3])
     """
     if isinstance(obj, (bytes, bytearray, memoryview)):
         obj = frombuffer(obj, dtype=dtype or dtypes.get_default_dtype())
@@ -69,7 +74,13 @@ def empty_strided(
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
-    """Uninitialised memory with the given sizes and strides."""
+    """Uninitialised memory with the given sizes and strides.
+
+    Example:
+
+        >>> torch.empty_strided((2, 3), (1, 2)).stride()
+        (1, 2)
+    """
     size, stride = tuple(size), tuple(stride)
     if len(size) != len(stride):
         raise RuntimeError(f"mismatch in length of strides and shape: {len(stride)} and {len(size)}")
@@ -81,7 +92,13 @@ def empty_strided(
 
 
 def empty_permuted(size: Sequence[int], physical_layout: Sequence[int], **options: object) -> Tensor:
-    """Uninitialised memory in which the dimensions lie in the given order."""
+    """Uninitialised memory in which the dimensions lie in the given order.
+
+    Example:
+
+        >>> torch.empty_permuted((2, 3, 4), (0, 2, 1)).stride()
+        (12, 1, 3)
+    """
     if sorted(physical_layout) != list(range(len(size))):
         raise RuntimeError(
             f"Number of dimensions in size does not match the length of the physical_layout; got size {list(size)} "
@@ -144,6 +161,13 @@ def from_file(
 
     With `shared` writes go to the file, which is made where it is missing and as long as needed; otherwise they stay in
     memory. Raises RuntimeError for a file that cannot be opened or is too short.
+
+    Example:
+
+        >>> import os, tempfile
+        >>> path = os.path.join(tempfile.mkdtemp(), "numbers")
+        >>> torch.from_file(path, shared=True, size=2).fill_(3.0)
+        tensor([3., 3.])
     """
     dtype = dtypes.as_dtype(dtype) or dtypes.get_default_dtype()
     if not size:

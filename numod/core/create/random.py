@@ -34,7 +34,14 @@ _DEFAULT_SEED = 67280421310721  # PyTorch's, of a Generator that nobody seeded
 
 
 class Generator:
-    """A stream of Philox random numbers: a seed, and an offset that every draw advances."""
+    """A stream of Philox random numbers: a seed, and an offset that every draw advances.
+
+    Example:
+
+        >>> generator = torch.Generator().manual_seed(3)
+        >>> torch.equal(torch.rand(2, generator=generator), torch.rand(2, generator=generator.manual_seed(3)))
+        True
+    """
 
     def __init__(self, device: Device | str = "cpu") -> None:
         self.device = Device(device)
@@ -157,22 +164,52 @@ def manual_seed(seed: int) -> Generator:
 
 
 def seed() -> int:
-    """Seed the default generator from the operating system and return the seed."""
+    """Seed the default generator from the operating system and return the seed.
+
+    Example:
+
+        >>> torch.initial_seed() == torch.seed()
+        False
+    """
     return default_generator.seed()
 
 
 def initial_seed() -> int:
-    """The default generator's seed."""
+    """The default generator's seed.
+
+    Example:
+
+        >>> torch.manual_seed(7).initial_seed()
+        7
+    """
     return default_generator.initial_seed()
 
 
 def get_rng_state() -> Tensor:
-    """The default generator's state."""
+    """The default generator's state.
+
+    Example:
+
+        >>> state = torch.get_rng_state()
+        >>> first = torch.rand(2)
+        >>> torch.set_rng_state(state)
+        >>> torch.equal(first, torch.rand(2))
+        True
+    """
     return default_generator.get_state()
 
 
 def set_rng_state(new_state: Tensor) -> None:
-    """Set the default generator's state."""
+    """Set the default generator's state.
+
+    Example:
+
+        >>> state = torch.get_rng_state()
+        >>> first = torch.rand(2)
+        >>> torch.set_rng_state(state)
+        >>> torch.equal(first, torch.rand(2))
+        True
+    """
     default_generator.set_state(new_state)
 
 
@@ -446,7 +483,13 @@ def randn_like(
     device: Device | str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Random numbers with standard normal distribution, shaped like `input`."""
+    """Random numbers with standard normal distribution, shaped like `input`.
+
+    Example:
+
+        >>> torch.randn_like(torch.zeros(2, 3)).shape
+        numod.Size([2, 3])
+    """
     drawn = randn(input.shape, generator=generator, dtype=dtype or input.dtype, device=device or input.device)
     return _in_order_of(input, drawn).requires_grad_(requires_grad)
 
@@ -463,6 +506,11 @@ def randint_like(
 ) -> Tensor:
     """Random integers in [low, high) shaped like `input`: randint_like(input, high) or randint_like(input, low,
     high).
+
+    Example:
+
+        >>> torch.randint_like(torch.zeros(2, 3), 10).shape
+        numod.Size([2, 3])
     """
     drawn = randint(
         *bounds,
@@ -519,7 +567,13 @@ def _fill_parts(self: Tensor, op: object, numbers: tuple, generator: Generator |
 
 
 def uniform_(self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None) -> Tensor:
-    """Fill with uniform numbers in [from_, to); of a complex number both parts. PyTorch's keyword is `from`."""
+    """Fill with uniform numbers in [from_, to); of a complex number both parts. PyTorch's keyword is `from`.
+
+    Example:
+
+        >>> (torch.zeros(3).uniform_(2, 3) >= 2).all()
+        tensor(True)
+    """
     if not (isfinite(from_) and isfinite(to)):
         raise RuntimeError(f"uniform_ expects finite bounds, but found from={from_} and to={to}")
     if from_ > to:
@@ -533,7 +587,13 @@ def uniform_(self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Ge
 
 
 def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
-    """Fill with normal numbers."""
+    """Fill with normal numbers.
+
+    Example:
+
+        >>> torch.zeros(2).normal_().shape
+        numod.Size([2])
+    """
     if not std >= 0:  # also NaN
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
     if self._layout.dtype.is_complex:
@@ -559,6 +619,11 @@ def random_(
 
     Without bounds, or if `to` is None, up to the largest integer that the dtype represents exactly. PyTorch's keyword
     is `from`.
+
+    Example:
+
+        >>> (torch.zeros(3).random_(0, 10) < 10).all()
+        tensor(True)
     """
     if to == NOT_GIVEN:
         from_, to = 0, from_
@@ -571,6 +636,11 @@ def bernoulli_(self: Tensor, p: float | Tensor = 0.5, *, generator: Generator | 
     """Fill with 1 with probability `p` (a number or a tensor), else 0.
 
     Raises RuntimeError for a probability outside [0, 1].
+
+    Example:
+
+        >>> torch.zeros(2).bernoulli_(1.0)
+        tensor([1., 1.])
     """
     if isinstance(p, Tensor):
         return self.copy_(bernoulli(p.expand(self.shape), generator=generator))
@@ -590,7 +660,13 @@ def _draws(self: Tensor, generator: Generator | None) -> Tensor:
 
 
 def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
-    """Fill with exponentially distributed numbers of rate `lambd`."""
+    """Fill with exponentially distributed numbers of rate `lambd`.
+
+    Example:
+
+        >>> (torch.zeros(3).exponential_() >= 0).all()
+        tensor(True)
+    """
     if not lambd > 0:
         raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
     if not self.is_floating_point():
@@ -602,7 +678,13 @@ def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | Non
 
 
 def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
-    """Fill with the number of trials until the first success of probability `p`."""
+    """Fill with the number of trials until the first success of probability `p`.
+
+    Example:
+
+        >>> (torch.zeros(3).geometric_(0.5) >= 1).all()
+        tensor(True)
+    """
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
     return self.copy_(t.ceil(t.log(_draws(self, generator)) / log1p(-p)).clamp_(min=1))

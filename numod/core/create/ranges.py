@@ -67,7 +67,13 @@ def _progression(kind: str | None, *bounds: float) -> tuple[DType, float, float,
 def range(
     start: float = 0, end: float | None = None, step: float = 1, *, dtype: DType | None = None, **options: object
 ) -> Tensor:
-    """Like arange, but `end` is included. Deprecated, as in PyTorch, since Python's range excludes `end`."""
+    """Like arange, but `end` is included. Deprecated, as in PyTorch, since Python's range excludes `end`.
+
+    Example:
+
+        >>> torch.arange(1.0, 4.0)
+        tensor([1., 2., 3.])
+    """
     count = int((end - start) / step) + 1 if step else 0
     if count < 1:
         raise RuntimeError(

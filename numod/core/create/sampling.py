@@ -46,7 +46,13 @@ def dirichlet(input: Tensor, generator: Generator | None = None) -> Tensor:
 
 
 def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
-    """Samples of Poisson distributions with the elements as rates."""
+    """Samples of Poisson distributions with the elements as rates.
+
+    Example:
+
+        >>> torch.poisson(torch.zeros(3))
+        tensor([0., 0., 0.])
+    """
     if input.is_floating_point() and input.numel() and input.min()._observe() < 0:
         raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
     return _sampled("poisson", sampling.poisson, input, generator)
@@ -55,6 +61,11 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
 def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
     """Samples of binomial distributions: the successes among `count` trials, floats, of probability `prob` each, which
     broadcast.
+
+    Example:
+
+        >>> torch.binomial(torch.tensor([10.0, 10.0]), torch.tensor([0.0, 1.0]))
+        tensor([ 0., 10.])
     """
     for argument in (count, prob):
         if not argument.is_floating_point():

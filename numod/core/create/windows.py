@@ -110,7 +110,13 @@ def blackman_window(
     device: object = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Blackman's window: 0.42 - 0.5 cos(2 pi x) + 0.08 cos(4 pi x)."""
+    """Blackman's window: 0.42 - 0.5 cos(2 pi x) + 0.08 cos(4 pi x).
+
+    Example:
+
+        >>> torch.blackman_window(5, periodic=False)[2]
+        tensor(1.)
+    """
     return _window("blackman_window", window_length, periodic, cosines(0.42, -0.5, 0.08), dtype, device, requires_grad)
 
 
@@ -143,5 +149,11 @@ def kaiser_window(
     device: object = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Kaiser's window: I0(beta sqrt(1 - (2 x - 1)^2)) / I0(beta)."""
+    """Kaiser's window: I0(beta sqrt(1 - (2 x - 1)^2)) / I0(beta).
+
+    Example:
+
+        >>> torch.kaiser_window(5, periodic=False)[2]
+        tensor(1.)
+    """
     return _window("kaiser_window", window_length, periodic, kaiser(beta), dtype, device, requires_grad)

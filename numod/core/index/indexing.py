@@ -489,7 +489,13 @@ def _put_shapes(view_layout: Layout, index: Layout, position: int, *dims: int) -
 
 
 def index_put_(self: Tensor, indices: tuple, values: Tensor, accumulate: bool = False) -> Tensor:
-    """self[indices] = values, or += with `accumulate` (repeated indices add up)."""
+    """self[indices] = values, or += with `accumulate` (repeated indices add up).
+
+    Example:
+
+        >>> torch.zeros(3).index_put_((torch.tensor([0, 2]),), torch.tensor([1.0, 2.0]))
+        tensor([1., 0., 2.])
+    """
     view, tensors = _basic(self, tuple(indices))
     if values.dtype is not self.dtype:
         if values.numel() > 1 or accumulate or not _has_mask(tuple(indices)):

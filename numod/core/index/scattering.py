@@ -128,6 +128,11 @@ def index_reduce(
 ) -> Tensor:
     """input with the slices of source reduced into those selected by a vector of indices, by prod, mean, amax or
     amin.
+
+    Example:
+
+        >>> torch.index_reduce(torch.ones(2), 0, torch.tensor([0, 0, 1]), torch.tensor([2.0, 3.0, 4.0]), "prod")
+        tensor([6., 4.])
     """
     if reduce not in ("prod", "mean", "amax", "amin"):
         raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
@@ -168,6 +173,11 @@ def segment_reduce(
     `offsets` (*batch, segments + 1) say where they begin instead. A segment without slices gives `initial`, or what the
     reduction starts from (NaN for a mean). Raises RuntimeError for lengths that are negative or do not add up to n, and
     for offsets beyond it, unless `unsafe`.
+
+    Example:
+
+        >>> torch.segment_reduce(torch.tensor([1.0, 2.0, 3.0]), "sum", lengths=torch.tensor([2, 1]))
+        tensor([3., 3.])
     """
     if reduce not in _SEGMENTS:
         raise RuntimeError(f"segment_reduce(): Expected reduce to be one of {', '.join(_SEGMENTS)}, got {reduce}")
@@ -231,7 +241,14 @@ def take(input: Tensor, index: Tensor) -> Tensor:
 
 
 def put_(self: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
-    """Write (or add) the elements of source at indices of the flattened tensor."""
+    """Write (or add) the elements of source at indices of the flattened tensor.
+
+    Example:
+
+        >>> torch.zeros(2, 2).put_(torch.tensor([0, 3]), torch.tensor([1.0, 2.0]))
+        tensor([[1., 0.],
+                [0., 2.]])
+    """
     if source.dtype is not self.dtype:
         raise RuntimeError(
             f"put_(): self and source expected to have the same dtype, but got self.dtype = {self.dtype} and "
@@ -289,7 +306,13 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
 
 
 def masked_scatter_(self: Tensor, mask: Tensor, source: Tensor) -> Tensor:
-    """Write the elements of source, in order, where mask (which broadcasts) is true."""
+    """Write the elements of source, in order, where mask (which broadcasts) is true.
+
+    Example:
+
+        >>> torch.zeros(3).masked_scatter_(torch.tensor([True, False, True]), torch.tensor([1.0, 2.0]))
+        tensor([1., 0., 2.])
+    """
     if mask.dtype is not dtypes.bool_:
         raise RuntimeError(f"masked_scatter_ only supports boolean masks, but got mask with dtype {mask.dtype}")
     if source.dtype is not self.dtype:
@@ -319,12 +342,26 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
 
 
 def index_put(input: Tensor, indices: tuple, values: Tensor, accumulate: bool = False) -> Tensor:
-    """A copy of input with values written (or added) at indices."""
+    """A copy of input with values written (or added) at indices.
+
+    Example:
+
+        >>> torch.index_put(torch.zeros(3), (torch.tensor([0, 2]),), torch.tensor([1.0, 2.0]))
+        tensor([1., 0., 2.])
+    """
     return index_put_(copy_among(input.clone(), (*indices, values)), indices, values, accumulate)
 
 
 def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
-    """Indices of the first `size` nonzero elements, (size, ndim), padded with `fill_value`."""
+    """Indices of the first `size` nonzero elements, (size, ndim), padded with `fill_value`.
+
+    Example:
+
+        >>> torch.nonzero_static(torch.tensor([0, 5, 6]), size=3)
+        tensor([[ 1],
+                [ 2],
+                [-1]])
+    """
     indices = nonzero(input)[:size]
     result = full((size, input.ndim), fill_value, dtype=dtypes.int64, device=input.device)
     copy_(narrow(result, 0, 0, indices.shape[0]), indices)
@@ -368,7 +405,14 @@ def _replaced(name: str, part: Tensor, src: Tensor, copy: Tensor) -> Tensor:
 
 
 def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
-    """A copy of input with one slice of a dimension replaced by src."""
+    """A copy of input with one slice of a dimension replaced by src.
+
+    Example:
+
+        >>> torch.select_scatter(torch.zeros(2, 2), torch.ones(2), 0, 1)
+        tensor([[0., 0.],
+                [1., 1.]])
+    """
     copy = copy_among(input.clone(), (src,))
     return _replaced("select_scatter", select(copy, dim, index), src, copy)
 
@@ -376,14 +420,27 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
 def slice_scatter(
     input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Tensor:
-    """A copy of input with every `step`-th slice from `start` to `end` of a dimension replaced by src."""
+    """A copy of input with every `step`-th slice from `start` to `end` of a dimension replaced by src.
+
+    Example:
+
+        >>> torch.slice_scatter(torch.zeros(4), torch.ones(2), start=1, end=3)
+        tensor([0., 1., 1., 0.])
+    """
     copy = copy_among(input.clone(), (src,))
     part = copy[(slice(None),) * normalize_dim(dim, input.ndim) + (slice(start, end, step),)]
     return _replaced("slice_scatter", part, src, copy)
 
 
 def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """A copy of input with a diagonal replaced by src."""
+    """A copy of input with a diagonal replaced by src.
+
+    Example:
+
+        >>> torch.diagonal_scatter(torch.zeros(2, 2), torch.tensor([1.0, 2.0]))
+        tensor([[1., 0.],
+                [0., 2.]])
+    """
     copy = copy_among(input.clone(), (src,))
     return _replaced("diagonal_scatter", diagonal(copy, offset, dim1, dim2), src, copy)
 
@@ -391,13 +448,26 @@ def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0,
 def as_strided_scatter(
     input: Tensor, src: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Tensor:
-    """A copy of input with the elements of as_strided(size, stride, storage_offset) replaced by src."""
+    """A copy of input with the elements of as_strided(size, stride, storage_offset) replaced by src.
+
+    Example:
+
+        >>> torch.as_strided_scatter(torch.zeros(4), torch.ones(2), (2,), (2,))
+        tensor([1., 0., 1., 0.])
+    """
     copy = copy_among(input.clone(), (src,))
     return _replaced("as_strided_scatter", as_strided(copy, size, stride, storage_offset), src, copy)
 
 
 def fill_diagonal_(self: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
-    """Write a number on the main diagonal; with `wrap` it restarts below the square part of a tall matrix."""
+    """Write a number on the main diagonal; with `wrap` it restarts below the square part of a tall matrix.
+
+    Example:
+
+        >>> torch.zeros(2, 2).fill_diagonal_(1.0)
+        tensor([[1., 0.],
+                [0., 1.]])
+    """
     if self.ndim < 2:
         raise RuntimeError("dimensions must larger than 1")
     if self.ndim > 2 and len(set(self.shape)) > 1:

@@ -173,7 +173,13 @@ def write(op: ix.Scatter, self: Tensor, dim: int, index: Tensor, source: Tensor)
 
 
 def index_add_(self: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1) -> Tensor:
-    """self[index[k]] += alpha * source[k] along a dimension, in order."""
+    """self[index[k]] += alpha * source[k] along a dimension, in order.
+
+    Example:
+
+        >>> torch.zeros(3).index_add_(0, torch.tensor([0, 2, 0]), torch.tensor([1.0, 2.0, 3.0]))
+        tensor([4., 0., 2.])
+    """
     if not self.ndim and source.ndim == 0:
         normalize_dim(dim, 0)
         return _of_scalar(index_add_, self, index, source, alpha=alpha)
@@ -189,7 +195,13 @@ def index_add_(self: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
 
 
 def index_copy_(self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
-    """self[index[k]] = source[k] along a dimension, in order."""
+    """self[index[k]] = source[k] along a dimension, in order.
+
+    Example:
+
+        >>> torch.zeros(3).index_copy_(0, torch.tensor([2, 0]), torch.tensor([1.0, 2.0]))
+        tensor([2., 0., 1.])
+    """
     dim = normalize_dim(dim, self.ndim)
     if self.ndim + source.ndim <= 1:
         return _of_scalar(index_copy_, self, index, source)
@@ -200,7 +212,13 @@ def index_copy_(self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
 
 
 def index_fill_(self: Tensor, dim: int, index: Tensor, value: float) -> Tensor:
-    """self[index[k]] = value along a dimension."""
+    """self[index[k]] = value along a dimension.
+
+    Example:
+
+        >>> torch.zeros(3).index_fill_(0, torch.tensor([0, 2]), 7.0)
+        tensor([7., 0., 7.])
+    """
     dim = normalize_dim(dim, self.ndim)
     if isinstance(value, Tensor) and value.ndim:
         raise RuntimeError(
@@ -275,6 +293,11 @@ def scatter_(
     """self[index[i][j]][j] = src[i][j] for dim 0, and so on; `reduce` "add" or "multiply" combines.
 
     A number is written everywhere.
+
+    Example:
+
+        >>> torch.zeros(3).scatter_(0, torch.tensor([2, 0]), torch.tensor([1.0, 2.0]))
+        tensor([2., 0., 1.])
     """
     if reduce not in (None, "add", "multiply"):
         raise RuntimeError(f"reduce argument must be either add or multiply, got {reduce!r}")
@@ -299,7 +322,13 @@ def scatter_(
 
 
 def scatter_add_(self: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
-    """self[index[i][j]][j] += src[i][j] for dim 0, and so on, in order."""
+    """self[index[i][j]][j] += src[i][j] for dim 0, and so on, in order.
+
+    Example:
+
+        >>> torch.zeros(3).scatter_add_(0, torch.tensor([2, 2]), torch.tensor([1.0, 2.0]))
+        tensor([0., 0., 3.])
+    """
     return _scatter(ix.scatter_add, self, dim, index, src)
 
 

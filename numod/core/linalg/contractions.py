@@ -334,7 +334,13 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
 
 
 def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
-    """The cross product along a dimension of size 3; by default the first such."""
+    """The cross product along a dimension of size 3; by default the first such.
+
+    Example:
+
+        >>> torch.linalg.cross(torch.tensor([1.0, 0.0, 0.0]), torch.tensor([0.0, 1.0, 0.0]))
+        tensor([0., 0., 1.])
+    """
     if dim is None:
         warn_caller(
             "Using numod.cross without specifying the dim arg is deprecated.\nPlease either pass the dim explicitly or "
@@ -416,7 +422,14 @@ def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, al
 
 
 def chain_matmul(*matrices: Tensor) -> Tensor:
-    """The product of matrices, multiplied in the cheapest order. Deprecated in favour of `linalg.multi_dot`."""
+    """The product of matrices, multiplied in the cheapest order. Deprecated in favour of `linalg.multi_dot`.
+
+    Example:
+
+        >>> torch.linalg.multi_dot([torch.ones(2, 3), torch.ones(3, 4), torch.ones(4, 1)])
+        tensor([[12.],
+                [12.]])
+    """
     if not matrices or any(matrix.ndim != 2 for matrix in matrices):
         raise RuntimeError(
             f"chain_matmul(): Expected one or more matrices, got tensors of {[matrix.ndim for matrix in matrices]} "

@@ -104,6 +104,13 @@ def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
 def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> return_types.linalg_cholesky_ex:
     """(L, info): info is 0, or the order of the first leading minor that is not positive, unless `check_errors`
     raises.
+
+    Example:
+
+        >>> torch.linalg.cholesky_ex(torch.tensor([[4.0]]))
+        numod.return_types.linalg_cholesky_ex(
+        L=tensor([[2.]]),
+        info=tensor(0, dtype=numod.int32))
     """
     return return_types.linalg_cholesky_ex(attempt(lambda a: cholesky(a, upper=upper), check_errors, A))
 
@@ -129,13 +136,26 @@ def geqrf(input: Tensor) -> return_types.geqrf:
 
     R on and above the diagonal, the Householder vectors of Q below it, and their scales; `householder_product` computes
     Q.
+
+    Example:
+
+        >>> torch.geqrf(torch.tensor([[3.0], [4.0]])).a
+        tensor([[-5.0000],
+                [ 0.5000]])
     """
     packed, tau = op.geqrf.apply((expect_matrix("geqrf", input.detach()),))
     return return_types.geqrf((without_derivative("geqrf", packed, input), without_derivative("geqrf", tau, input)))
 
 
 def householder_product(A: Tensor, tau: Tensor) -> Tensor:
-    """The first columns of the product of Householder reflections 1 - tau v v^H, with v below the diagonal of A."""
+    """The first columns of the product of Householder reflections 1 - tau v v^H, with v below the diagonal of A.
+
+    Example:
+
+        >>> torch.linalg.householder_product(*torch.geqrf(torch.tensor([[3.0], [4.0]]))).abs()
+        tensor([[0.6000],
+                [0.8000]])
+    """
     rows, columns = expect_matrix("householder_product", A).shape[-2:]
     if rows < columns:
         raise RuntimeError(
@@ -147,7 +167,14 @@ def householder_product(A: Tensor, tau: Tensor) -> Tensor:
 
 
 def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False) -> Tensor:
-    """Q @ other (or other @ Q), with Q, all its columns, from `geqrf`; or with Q^H."""
+    """Q @ other (or other @ Q), with Q, all its columns, from `geqrf`; or with Q^H.
+
+    Example:
+
+        >>> torch.ormqr(*torch.geqrf(torch.eye(2)), torch.ones(2, 1)).abs()
+        tensor([[1.],
+                [1.]])
+    """
     if input.ndim < 2 or other.ndim < 2:
         raise RuntimeError(f"ormqr: {'input' if input.ndim < 2 else 'other'} must have at least 2 dimensions.")
     side = -2 if left else -1
@@ -234,18 +261,35 @@ def _one_triangle(A: Tensor, uplo: str) -> tuple[tuple, tuple]:
 
 
 def eig(A: Tensor) -> return_types.linalg_eig:
-    """(eigenvalues, eigenvectors as columns, of length 1), complex also where the matrix is real."""
+    """(eigenvalues, eigenvectors as columns, of length 1), complex also where the matrix is real.
+
+    Example:
+
+        >>> torch.linalg.eig(torch.tensor([[2.0, 0.0], [0.0, 3.0]])).eigenvalues
+        tensor([2.+0.j, 3.+0.j])
+    """
     return return_types.linalg_eig(op.eig.apply((expect_square("eig", A),)))
 
 
 def eigvals(A: Tensor) -> Tensor:
-    """The eigenvalues of `eig`."""
+    """The eigenvalues of `eig`.
+
+    Example:
+
+        >>> torch.linalg.eigvals(torch.tensor([[2.0, 0.0], [0.0, 3.0]]))
+        tensor([2.+0.j, 3.+0.j])
+    """
     return eig(A)[0]
 
 
 def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> return_types.linalg_lu_factor_ex:
     """(L and U in one matrix, pivots counted from 1, info): info is 0, or the position of the first zero on the
     diagonal of U.
+
+    Example:
+
+        >>> torch.linalg.lu_factor_ex(torch.tensor([[2.0, 1.0], [4.0, 3.0]])).info
+        tensor(0, dtype=numod.int32)
     """
     packed, pivots, info, _ = op.lu.apply((expect_matrix("lu_factor_ex", A),), (bool(pivot),))
     if check_errors and any_of(info)._observe():
@@ -261,6 +305,12 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> return_types.linalg_lu_factor
     """(L and U in one matrix, pivots counted from 1), for `lu_solve`.
 
     Raises RuntimeError if U has a zero on its diagonal.
+
+    Example:
+
+        >>> torch.linalg.lu_factor(torch.tensor([[2.0, 1.0], [4.0, 3.0]])).LU
+        tensor([[ 4.0000,  3.0000],
+                [ 0.5000, -0.5000]])
     """
     try:
         return return_types.linalg_lu_factor(lu_factor_ex(A, pivot=pivot, check_errors=True)[:2])
@@ -278,6 +328,11 @@ def ldl_factor_ex(
     """(LD, pivots, info) of symmetric matrices, whose lower triangles are read:
 
     L below the block-diagonal D. info is 0, or the first singular block of D.
+
+    Example:
+
+        >>> torch.linalg.ldl_factor_ex(torch.tensor([[4.0, 2.0], [2.0, 5.0]])).info
+        tensor(0, dtype=numod.int32)
     """
     packed, pivots, info = op.ldl.apply((expect_square("ldl_factor_ex", A),))
     if check_errors and any_of(info)._observe():
@@ -292,12 +347,25 @@ def ldl_factor(A: Tensor, *, hermitian: bool = False) -> return_types.linalg_ldl
     """(LD, pivots) with A = P L D L^T P^T:
 
     L below the block-diagonal D. Bunch and Kaufman, 1977. Raises RuntimeError if D is singular.
+
+    Example:
+
+        >>> torch.linalg.ldl_factor(torch.tensor([[4.0, 2.0], [2.0, 5.0]])).LD.shape
+        numod.Size([2, 2])
     """
     return return_types.linalg_ldl_factor(ldl_factor_ex(A, check_errors=True)[:2])
 
 
 def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False) -> Tensor:
-    """X with A X = B, from `ldl_factor` of A."""
+    """X with A X = B, from `ldl_factor` of A.
+
+    Example:
+
+        >>> LD, pivots = torch.linalg.ldl_factor(torch.tensor([[2.0, 0.0], [0.0, 4.0]]))
+        >>> torch.linalg.ldl_solve(LD, pivots, torch.tensor([[2.0], [8.0]]))
+        tensor([[1.],
+                [2.]])
+    """
     a, b = expect_square("ldl_solve", LD), expect_matrix("ldl_solve", B)
     if tuple(pivots.shape) != tuple(a.shape[:-1]) or b.shape[-2] != a.shape[-1]:
         raise RuntimeError(
@@ -310,7 +378,14 @@ def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False)
 
 
 def lu(A: Tensor, *, pivot: bool = True) -> return_types.linalg_lu:
-    """(P, L, U) with A = P L U; without `pivot`, P is empty."""
+    """(P, L, U) with A = P L U; without `pivot`, P is empty.
+
+    Example:
+
+        >>> torch.linalg.lu(torch.tensor([[2.0, 1.0], [4.0, 3.0]])).L
+        tensor([[1.0000, 0.0000],
+                [0.5000, 1.0000]])
+    """
     packed, _, _, order = op.lu.apply((expect_matrix("lu", A),), (bool(pivot),))
     return return_types.linalg_lu((_permutation(order, A) if pivot else A.new_zeros(0), *_triangles(packed)))
 
@@ -318,7 +393,15 @@ def lu(A: Tensor, *, pivot: bool = True) -> return_types.linalg_lu:
 def lu_unpack(
     LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True
 ) -> return_types.lu_unpack:
-    """(P, L, U) from `lu_factor`; tensors that are not requested are empty."""
+    """(P, L, U) from `lu_factor`; tensors that are not requested are empty.
+
+    Example:
+
+        >>> P, L, U = torch.lu_unpack(*torch.linalg.lu_factor(torch.tensor([[2.0, 1.0], [4.0, 3.0]])))
+        >>> P @ L @ U
+        tensor([[2., 1.],
+                [4., 3.]])
+    """
     empty = LU_data.new_zeros(0)
     exchanged = _permutation(row_order(LU_data, LU_pivots), LU_data) if unpack_pivots else empty
     return return_types.lu_unpack((exchanged, *(_triangles(LU_data) if unpack_data else (empty, empty))))
@@ -355,7 +438,13 @@ def _permutation(order: Tensor, like: Tensor) -> Tensor:
 
 
 def old_svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> return_types.svd:
-    """(U, S, V) with input = U diag(S) V^H; V itself, not transposed. `numod.linalg.svd` is the newer form."""
+    """(U, S, V) with input = U diag(S) V^H; V itself, not transposed. `numod.linalg.svd` is the newer form.
+
+    Example:
+
+        >>> torch.linalg.svd(torch.tensor([[3.0, 0.0], [0.0, 4.0]])).S
+        tensor([4., 3.])
+    """
     if compute_uv:
         u, s, vh = svd(input, not some)
         return return_types.svd((u, s, vh.mH))
@@ -366,19 +455,40 @@ def old_svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> return
 
 
 def old_qr(input: Tensor, some: bool = True) -> return_types.qr:
-    """(Q, R), reduced where `some`, else complete. Deprecated in favor of `linalg.qr`."""
+    """(Q, R), reduced where `some`, else complete. Deprecated in favor of `linalg.qr`.
+
+    Example:
+
+        >>> Q, R = torch.linalg.qr(torch.tensor([[3.0], [4.0]]))
+        >>> R.abs()
+        tensor([[5.]])
+    """
     warn_deprecated("qr", "linalg.qr")
     return return_types.qr(qr(input, "reduced" if some else "complete"))
 
 
 def old_cholesky(input: Tensor, upper: bool = False) -> Tensor:
-    """The Cholesky factor of symmetric positive-definite matrices. Deprecated in favor of `linalg.cholesky`."""
+    """The Cholesky factor of symmetric positive-definite matrices. Deprecated in favor of `linalg.cholesky`.
+
+    Example:
+
+        >>> torch.linalg.cholesky(torch.tensor([[4.0, 2.0], [2.0, 5.0]]))
+        tensor([[2., 0.],
+                [1., 2.]])
+    """
     warn_deprecated("cholesky", "linalg.cholesky")
     return cholesky(input, upper=upper)
 
 
 def old_lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, ...]:
-    """(L and U in one matrix, pivots), and infos if requested. Deprecated in favor of `linalg.lu_factor_ex`."""
+    """(L and U in one matrix, pivots), and infos if requested. Deprecated in favor of `linalg.lu_factor_ex`.
+
+    Example:
+
+        >>> torch.linalg.lu(torch.tensor([[2.0, 1.0], [4.0, 3.0]])).L
+        tensor([[1.0000, 0.0000],
+                [0.5000, 1.0000]])
+    """
     warn_deprecated("lu", "linalg.lu_factor / numod.linalg.lu_factor_ex")
     results = tuple(lu_factor_ex(A, pivot=pivot))
     return results if get_infos else results[:2]

@@ -37,7 +37,13 @@ OUT = "lu_solve slogdet inverse pinverse matrix_power cholesky_solve cholesky_in
 
 
 def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
-    """The diagonals of matrices, as the last dimension of a view."""
+    """The diagonals of matrices, as the last dimension of a view.
+
+    Example:
+
+        >>> torch.linalg.diagonal(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
+        tensor([1., 4.])
+    """
     return any_diagonal(A, offset, dim1, dim2)
 
 
@@ -54,7 +60,15 @@ def inv(A: Tensor) -> Tensor:
 
 
 def inv_ex(A: Tensor, *, check_errors: bool = False) -> return_types.linalg_inv_ex:
-    """(inverse, info): info is 0, or the position of the first zero pivot, for which `check_errors` raises instead."""
+    """(inverse, info): info is 0, or the position of the first zero pivot, for which `check_errors` raises instead.
+
+    Example:
+
+        >>> torch.linalg.inv_ex(torch.tensor([[2.0]]))
+        numod.return_types.linalg_inv_ex(
+        inverse=tensor([[0.5000]]),
+        info=tensor(0, dtype=numod.int32))
+    """
     return return_types.linalg_inv_ex(attempt(inv, check_errors, A))
 
 
@@ -83,7 +97,15 @@ def slogdet(A: Tensor) -> return_types.linalg_slogdet:
 
 
 def old_slogdet(input: Tensor) -> return_types.slogdet:
-    """(sign, logarithm of the absolute value) of determinants."""
+    """(sign, logarithm of the absolute value) of determinants.
+
+    Example:
+
+        >>> torch.linalg.slogdet(torch.tensor([[-1.0, 0.0], [0.0, 1.0]]))
+        numod.return_types.linalg_slogdet(
+        sign=tensor(-1.),
+        logabsdet=tensor(0.))
+    """
     return return_types.slogdet(slogdet(input))
 
 
@@ -142,7 +164,15 @@ def _are_vectors(A: Tensor, B: Tensor) -> bool:
 
 
 def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> return_types.linalg_solve_ex:
-    """(X, info): info is 0, or the position of the first zero pivot of A, for which `check_errors` raises instead."""
+    """(X, info): info is 0, or the position of the first zero pivot of A, for which `check_errors` raises instead.
+
+    Example:
+
+        >>> torch.linalg.solve_ex(torch.tensor([[2.0]]), torch.tensor([[8.0]]))
+        numod.return_types.linalg_solve_ex(
+        result=tensor([[4.]]),
+        info=tensor(0, dtype=numod.int32))
+    """
     return return_types.linalg_solve_ex(attempt(lambda a, b: solve(a, b, left=left), check_errors, A, B))
 
 
@@ -155,7 +185,15 @@ def _expect_one_dtype(name: str, A: Tensor, B: Tensor) -> None:
 
 
 def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
-    """X with A X = B (or X A = B) for a triangular A; the other triangle is not read."""
+    """X with A X = B (or X A = B) for a triangular A; the other triangle is not read.
+
+    Example:
+
+        >>> A, B = torch.tensor([[2.0, 0.0], [1.0, 1.0]]), torch.tensor([[2.0], [3.0]])
+        >>> torch.linalg.solve_triangular(A, B, upper=False)
+        tensor([[1.],
+                [2.]])
+    """
     a, b = _sides("solve_triangular", A, B, left)
     if left:
         return substitution.solve_triangular.apply((a, b), (bool(upper), bool(unitriangular)))
@@ -167,7 +205,15 @@ def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, un
 def triangular_solve(
     b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> return_types.triangular_solve:
-    """(X with A X = b, a copy of A). Deprecated in favor of `linalg.solve_triangular`."""
+    """(X with A X = b, a copy of A). Deprecated in favor of `linalg.solve_triangular`.
+
+    Example:
+
+        >>> A, B = torch.tensor([[2.0, 0.0], [1.0, 1.0]]), torch.tensor([[2.0], [3.0]])
+        >>> torch.linalg.solve_triangular(A, B, upper=False)
+        tensor([[1.],
+                [2.]])
+    """
     warn_deprecated("triangular_solve", "linalg.solve_triangular")
     solution = solve_triangular(A.mT if transpose else A, b, upper=upper != transpose, unitriangular=unitriangular)
     return return_types.triangular_solve((solution, A.clone()))
@@ -186,12 +232,27 @@ def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:
 
 
 def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
-    """The inverse of A, from its Cholesky factor."""
+    """The inverse of A, from its Cholesky factor.
+
+    Example:
+
+        >>> torch.cholesky_inverse(torch.tensor([[2.0, 0.0], [0.0, 4.0]]))
+        tensor([[0.2500, 0.0000],
+                [0.0000, 0.0625]])
+    """
     return cholesky_solve(eye(L.shape[-1], dtype=L.dtype, device=L.device).expand(L.shape), L, upper)
 
 
 def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
-    """X with A X = B (X A = B where not `left`), or with A^H, from `lu_factor` of A."""
+    """X with A X = B (X A = B where not `left`), or with A^H, from `lu_factor` of A.
+
+    Example:
+
+        >>> LU, pivots = torch.linalg.lu_factor(torch.tensor([[2.0, 0.0], [0.0, 4.0]]))
+        >>> torch.linalg.lu_solve(LU, pivots, torch.tensor([[2.0], [8.0]]))
+        tensor([[1.],
+                [2.]])
+    """
     if not left:
         return lu_solve(LU, pivots, B.mH, adjoint=not adjoint).mH
     order = unsqueeze(row_order(LU, pivots), -1)
@@ -210,7 +271,15 @@ def _rows(x: Tensor, order: Tensor) -> Tensor:
 
 
 def old_lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
-    """X with A X = b, from `lu_factor` of A: the older order of arguments."""
+    """X with A X = b, from `lu_factor` of A: the older order of arguments.
+
+    Example:
+
+        >>> LU, pivots = torch.linalg.lu_factor(torch.tensor([[2.0, 0.0], [0.0, 4.0]]))
+        >>> torch.lu_solve(torch.tensor([[2.0], [8.0]]), LU, pivots)
+        tensor([[1.],
+                [2.]])
+    """
     return lu_solve(LU_data, LU_pivots, b)
 
 
@@ -293,7 +362,14 @@ def pinv(
 
 
 def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
-    """The Moore-Penrose inverse; `numod.linalg.pinv` is the newer form."""
+    """The Moore-Penrose inverse; `numod.linalg.pinv` is the newer form.
+
+    Example:
+
+        >>> torch.linalg.pinv(torch.tensor([[2.0, 0.0], [0.0, 4.0]]))
+        tensor([[0.5000, 0.0000],
+                [0.0000, 0.2500]])
+    """
     return pinv(input, rtol=rcond)
 
 
@@ -412,7 +488,15 @@ def _powers(x: Tensor, n: int) -> Tensor:
 
 
 def old_vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
-    """Powers of each element of a vector (n) -> (n, N), in descending order unless `increasing`."""
+    """Powers of each element of a vector (n) -> (n, N), in descending order unless `increasing`.
+
+    Example:
+
+        >>> torch.vander(torch.tensor([1, 2, 3]))
+        tensor([[1, 1, 1],
+                [4, 2, 1],
+                [9, 3, 1]])
+    """
     n = x.shape[-1] if N is None else N
     if not n:
         return x.new_zeros((x.shape[-1], 0))
@@ -443,7 +527,13 @@ def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
 
 
 def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
-    """The inverse of A seen as a matrix of its first `ind` dimensions by the others."""
+    """The inverse of A seen as a matrix of its first `ind` dimensions by the others.
+
+    Example:
+
+        >>> torch.linalg.tensorinv(torch.eye(4).reshape(4, 2, 2), ind=1).shape
+        numod.Size([2, 2, 4])
+    """
     rows = prod(A.shape[:ind])
     if ind <= 0 or rows * rows != A.numel():
         raise RuntimeError(
@@ -454,7 +544,13 @@ def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
 
 
 def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None) -> Tensor:
-    """X with tensordot(A, X, X.ndim) = B."""
+    """X with tensordot(A, X, X.ndim) = B.
+
+    Example:
+
+        >>> torch.linalg.tensorsolve(torch.eye(4).reshape(2, 2, 4), torch.ones(2, 2))
+        tensor([1., 1., 1., 1.])
+    """
     a = A if dims is None else movedim(A, list(dims), list(range(A.ndim - len(dims), A.ndim)))
     shape = a.shape[B.ndim :]
     return reshape(solve(reshape(a, (B.numel(), prod(shape))), reshape(B, -1)), shape)

@@ -25,6 +25,12 @@ def svd_lowrank(
     """(U, S, V) with A - M ≈ U diag(S) V^H, of q columns.
 
     Halko, Martinsson and Tropp, Finding structure with randomness, 2009, algorithm 5.1.
+
+    Example:
+
+        >>> U, S, V = torch.svd_lowrank(torch.randn(8, 4), q=2)
+        >>> U.shape, S.shape, V.shape
+        (numod.Size([8, 2]), numod.Size([2]), numod.Size([4, 2]))
     """
     q, a = 6 if q is None else q, A if M is None else A - M
     if a.shape[-2] < a.shape[-1]:
@@ -47,7 +53,14 @@ def _range(a: Tensor, q: int, times: int) -> Tensor:
 
 
 def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int = 2) -> tuple[Tensor, Tensor, Tensor]:
-    """(U, S, V) of the principal components of the rows of A (..., M, N), whose mean is subtracted where `center`."""
+    """(U, S, V) of the principal components of the rows of A (..., M, N), whose mean is subtracted where `center`.
+
+    Example:
+
+        >>> U, S, V = torch.pca_lowrank(torch.randn(8, 4), q=2)
+        >>> U.shape, S.shape, V.shape
+        (numod.Size([8, 2]), numod.Size([2]), numod.Size([4, 2]))
+    """
     q = min(6, *A.shape[-2:]) if q is None else q
     if not 0 <= q <= min(A.shape[-2:]):
         raise ValueError(f"q(={q}) must be non-negative integer and not greater than min(m, n)={min(A.shape[-2:])}")
@@ -73,6 +86,11 @@ def lobpcg(
 
     X (..., N, k) are first guesses, iK a preconditioner, tol bounds the residual over the norms. Knyazev, Toward the
     optimal preconditioned eigensolver, 2001.
+
+    Example:
+
+        >>> torch.lobpcg(torch.diag(torch.arange(1.0, 10.0)), k=1)[0].round()
+        tensor([9.])
     """
     k = (1 if X is None else X.shape[-1]) if k is None else k
     size, tol = A.shape[-1], {4: 1.2e-4, 8: 1.5e-8}[A.dtype.itemsize] if tol is None else tol

@@ -201,7 +201,13 @@ def softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
 
 
 def log_softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
-    """log(softmax(x)) along a dimension, computed directly."""
+    """log(softmax(x)) along a dimension, computed directly.
+
+    Example:
+
+        >>> F.log_softmax(torch.tensor([1.0, 1.0]), dim=0)
+        tensor([-0.6931, -0.6931])
+    """
     return apply(
         sm.log_softmax, (contiguous(input if dtype is None else to(input, dtype)),), (normalize_dim(dim, input.ndim),)
     )

@@ -75,7 +75,13 @@ def frexp(input: Tensor) -> return_types.frexp:
 
 
 def nextafter(input: Tensor, other: Tensor) -> Tensor:
-    """The next number of the tensor's dtype towards `other`."""
+    """The next number of the tensor's dtype towards `other`.
+
+    Example:
+
+        >>> torch.nextafter(torch.tensor([1.0]), torch.tensor([2.0])) > 1
+        tensor([True])
+    """
     if input.dtype.compute is input.dtype:
         return s.nextafter(input, other)
     start, end = broadcast_tensors(input.detach(), other.detach())
@@ -123,12 +129,24 @@ def float_power_(self: Tensor, exponent: Tensor | float) -> Tensor:
 
 
 def rsub(input: Tensor, other: Tensor | float, *, alpha: float = 1) -> Tensor:
-    """other - alpha * input."""
+    """other - alpha * input.
+
+    Example:
+
+        >>> torch.rsub(torch.tensor([1.0, 2.0]), 3)
+        tensor([2., 1.])
+    """
     return sub(other, input, alpha=alpha)
 
 
 def positive(input: Tensor) -> Tensor:
-    """The tensor itself."""
+    """The tensor itself.
+
+    Example:
+
+        >>> torch.positive(torch.tensor([-1.0, 2.0]))
+        tensor([-1.,  2.])
+    """
     if input.dtype is dtypes.bool_:
         raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
     return input
@@ -153,7 +171,13 @@ def result_type(tensor1: Tensor | float, tensor2: Tensor | float) -> DType:
 
 
 def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
-    """The element where it is above `threshold`, else `value`; integers stay integers."""
+    """The element where it is above `threshold`, else `value`; integers stay integers.
+
+    Example:
+
+        >>> F.threshold(torch.tensor([0.5, 2.0]), 1.0, 0.0)
+        tensor([0., 2.])
+    """
     return t.threshold(input, *_fitting(input, threshold, value))
 
 

@@ -126,8 +126,8 @@ def _read(op: c.ViewAsDtype, input: Tensor) -> Tensor:
     result = wrap(
         read_as(input._storage, dtype.storage), layout(tuple(shape), dtype, input.device, tuple(strides)), offset
     )
-    result._base, result._own = input if input._base is None else input._base, input._own
-    result._seen = (input._own or input._storage).version
+    result._base, result._version_counter = input if input._base is None else input._base, input._version_counter
+    result._seen = (input._version_counter or input._storage).version
     result._unrecorded = not state.grad_enabled
     if state.grad_enabled and input.requires_grad:
         extensions.record(op, (input,), [input._layout], (), result)
@@ -181,12 +181,24 @@ def conj_(input: Tensor) -> Tensor:
 
 
 def itself(input: Tensor) -> Tensor:
-    """The tensor: conjugates and negatives are computed at once here, never put off."""
+    """The tensor: conjugates and negatives are computed at once here, never put off.
+
+    Example:
+
+        >>> torch.resolve_conj(torch.tensor([1 + 2j]).conj())
+        tensor([1.-2.j])
+    """
     return input
 
 
 def is_false(input: Tensor) -> bool:
-    """False: conjugates and negatives are computed at once here, never put off."""
+    """False: conjugates and negatives are computed at once here, never put off.
+
+    Example:
+
+        >>> torch.is_conj(torch.tensor([1j]).conj())
+        False
+    """
     return False
 
 
@@ -213,7 +225,13 @@ def isreal(input: Tensor) -> Tensor:
 
 
 def vdot(input: Tensor, other: Tensor) -> Tensor:
-    """The product of two vectors, the first conjugated."""
+    """The product of two vectors, the first conjugated.
+
+    Example:
+
+        >>> torch.vdot(torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0]))
+        tensor(11.)
+    """
     return dot(conj_(input), other)
 
 

@@ -202,6 +202,11 @@ def gradient(
 
     `spacing` is a step, one per dimension, or the coordinates along each. Raises RuntimeError where a dimension has
     fewer than edge_order + 1 elements.
+
+    Example:
+
+        >>> torch.gradient(torch.tensor([1.0, 4.0, 9.0, 16.0]))
+        (tensor([3., 4., 6., 7.]),)
     """
     dims = list(range(input.ndim)) if dim is None else [dim] if isinstance(dim, WHOLE) else list(dim)
     spacing = 1 if spacing is None else spacing

@@ -39,7 +39,7 @@ IN_PLACE = "bitwise_not pow nan_to_num logit"
 
 
 def add(
-    input: Tensor, other: Tensor | float, older: Tensor | None = None, *, alpha: float = 1, out: Tensor | None = None
+    input: Tensor, other: Tensor | float, third: Tensor | None = None, *, alpha: float = 1, out: Tensor | None = None
 ) -> Tensor:
     """input + alpha * other. Of masks the union, or with alpha = 0 the input.
 
@@ -48,8 +48,8 @@ def add(
         >>> torch.add(torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0]), alpha=2)
         tensor([ 7., 10.])
     """
-    if older is not None:
-        other, alpha = in_older_order("add", other, (older,))
+    if third is not None:
+        other, alpha = in_older_order("add", other, (third,))
     if alpha == 1 or (alpha := scale_of(input, other, alpha)) == 1:
         return write_out(t.add, (input, other), out)
     _check_scale(input, other, alpha)
@@ -57,7 +57,7 @@ def add(
 
 
 def sub(
-    input: Tensor, other: Tensor | float, older: Tensor | None = None, *, alpha: float = 1, out: Tensor | None = None
+    input: Tensor, other: Tensor | float, third: Tensor | None = None, *, alpha: float = 1, out: Tensor | None = None
 ) -> Tensor:
     """input - alpha * other.
 
@@ -66,8 +66,8 @@ def sub(
         >>> torch.sub(torch.tensor([3.0, 4.0]), torch.tensor([1.0, 1.0]), alpha=2)
         tensor([1., 2.])
     """
-    if older is not None:
-        other, alpha = in_older_order("sub", other, (older,))
+    if third is not None:
+        other, alpha = in_older_order("sub", other, (third,))
     refuse_masks(input, other)
     if alpha != 1:
         _check_scale(input, other, alpha)
@@ -554,6 +554,11 @@ def to(
     """In another dtype and on another device: to(dtype), to(device), to(device, dtype), to(other).
 
     Itself where nothing changes, unless `copy`.
+
+    Example:
+
+        >>> torch.tensor([1, 2]).to(torch.float32)
+        tensor([1., 2.])
     """
     if len(arguments) == 1 and dtype is device is None and not copy:
         if arguments[0] is input._layout.device or arguments[0] is input._layout.dtype:
@@ -613,14 +618,26 @@ def clone(input: Tensor, *, memory_format: MemoryFormat = preserve_format) -> Te
 
 
 def contiguous(input: Tensor, memory_format: MemoryFormat = contiguous_format) -> Tensor:
-    """The tensor itself if it is dense in row-major order (or in `memory_format`), else a dense copy."""
+    """The tensor itself if it is dense in row-major order (or in `memory_format`), else a dense copy.
+
+    Example:
+
+        >>> torch.ones(2, 3).t().contiguous().stride()
+        (2, 1)
+    """
     if memory_format is not contiguous_format:
         return in_format(input, memory_format)
     return input if lies_dense(input) else apply(t.row_major, (input,))
 
 
 def copy_(self: Tensor, other: Tensor | float, non_blocking: bool = False) -> Tensor:
-    """Fill with `other`, which broadcasts and is converted; returns self."""
+    """Fill with `other`, which broadcasts and is converted; returns self.
+
+    Example:
+
+        >>> torch.zeros(2).copy_(torch.tensor([1, 2]))
+        tensor([1., 2.])
+    """
     if not isinstance(other, Tensor):
         if isinstance(other, Number):
             return self.fill_(other)

@@ -29,7 +29,7 @@ def _argument_of(argument: Any, k: int, count: int) -> Any:
 def _apply_method(name: str, tensors: Sequence[Tensor], arguments: tuple, kwargs: dict) -> tuple:
     """The results of the method for every tensor, each with its part of the arguments."""
     if name == "pow" and not isinstance(tensors, (list, tuple)):  # a number to the power of each tensor
-        return tuple(tensors**each for each in arguments[0])
+        return tuple(tensors**exponent for exponent in arguments[0])
     if not tensors:
         raise RuntimeError("Tensor list must have at least one tensor.")
     count = len(tensors)
@@ -43,7 +43,7 @@ def _apply_method(name: str, tensors: Sequence[Tensor], arguments: tuple, kwargs
     for k, tensor in enumerate(tensors):
         parts = [_argument_of(argument, k, count) for argument in arguments]
         results.append(
-            getattr(tensor, name)(*parts, **{key: _argument_of(each, k, count) for key, each in kwargs.items()})
+            getattr(tensor, name)(*parts, **{key: _argument_of(kwarg, k, count) for key, kwarg in kwargs.items()})
         )
     return tuple(results)
 

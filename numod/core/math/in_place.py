@@ -24,9 +24,9 @@ METHODS = """
 def _scaled(row: object, sign: int) -> Callable:
     """`add_` or `sub_`: without alpha the row itself, else the sum with `sign * alpha * other`."""
 
-    def method(self: Tensor, other: Tensor | float, older: Tensor | None = None, *, alpha: float = 1) -> Tensor:
-        if older is not None:
-            other, alpha = in_older_order(f"{row.name}_", other, (older,))
+    def method(self: Tensor, other: Tensor | float, third: Tensor | None = None, *, alpha: float = 1) -> Tensor:
+        if third is not None:
+            other, alpha = in_older_order(f"{row.name}_", other, (third,))
         if sign < 0:
             refuse_masks(self, other)
         alpha = scale_of(self, other, alpha)
@@ -69,7 +69,14 @@ def fmod_(self: Tensor, other: Tensor | float) -> Tensor:
 
 
 def clamp_(self: Tensor, min: Tensor | float | None = None, max: Tensor | float | None = None) -> Tensor:
-    """Limit to [min, max]; either bound may be None, a number or a tensor. Raises RuntimeError where both are None."""
+    """Limit to [min, max]; either bound may be None, a number or a tensor. Raises RuntimeError where both are None.
+
+    Example:
+
+        >>> x = torch.tensor([-2.0, 0.5, 3.0])
+        >>> x.clamp_(-1, 1)
+        tensor([-1.0000,  0.5000,  1.0000])
+    """
     if min is None and max is None:
         raise RuntimeError("numod.clamp: At least one of 'min' or 'max' must not be None")
     if max is None:
@@ -82,7 +89,13 @@ def clamp_(self: Tensor, min: Tensor | float | None = None, max: Tensor | float 
 
 
 def round_(self: Tensor, *, decimals: int = 0) -> Tensor:
-    """Round to the nearest integer (or multiple of 10^-decimals), halves to even."""
+    """Round to the nearest integer (or multiple of 10^-decimals), halves to even.
+
+    Example:
+
+        >>> torch.tensor([1.26]).round_(decimals=1)
+        tensor([1.3000])
+    """
     if decimals:
         return elementwise.copy_(self, elementwise.round(self, decimals=decimals))
     apply_into(t.round, (self,), (self,))
@@ -90,7 +103,13 @@ def round_(self: Tensor, *, decimals: int = 0) -> Tensor:
 
 
 def fill_(self: Tensor, value: Tensor | float) -> Tensor:
-    """Fill with `value`. Raises RuntimeError for a number that the dtype does not hold."""
+    """Fill with `value`. Raises RuntimeError for a number that the dtype does not hold.
+
+    Example:
+
+        >>> torch.zeros(2).fill_(3.0)
+        tensor([3., 3.])
+    """
     value = dtypes.fitting(value, self._layout.dtype)
     if isinstance(value, Tensor) and value.dtype.is_complex and not value.ndim and not self.dtype.is_complex:
         return elementwise.copy_(self, value)
@@ -100,7 +119,13 @@ def fill_(self: Tensor, value: Tensor | float) -> Tensor:
 
 
 def zero_(self: Tensor) -> Tensor:
-    """Fill with zeros."""
+    """Fill with zeros.
+
+    Example:
+
+        >>> torch.ones(2).zero_()
+        tensor([0., 0.])
+    """
     return _filled(self, 0)
 
 
@@ -138,7 +163,13 @@ def memory_of(self: Tensor, name: str) -> tuple[Tensor, Tensor]:
 
 
 def masked_fill_(self: Tensor, mask: Tensor, value: Tensor | float) -> Tensor:
-    """Write `value` where mask is true."""
+    """Write `value` where mask is true.
+
+    Example:
+
+        >>> torch.zeros(3).masked_fill_(torch.tensor([True, False, True]), 5.0)
+        tensor([5., 0., 5.])
+    """
     if mask.dtype is not dtypes.bool_:
         raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype}")
     if self._layout.overlapping:
@@ -152,9 +183,9 @@ def masked_fill_(self: Tensor, mask: Tensor, value: Tensor | float) -> Tensor:
 def _addcmul(row: object) -> Callable:
     """`addcmul_` or `addcdiv_`."""
 
-    def method(self: Tensor, tensor1: Tensor, tensor2: Tensor, *older: Tensor, value: float = 1) -> Tensor:
-        if older:
-            tensor1, tensor2, value = in_older_order(f"{row.name}_", tensor1, (tensor2, *older), 2)
+    def method(self: Tensor, tensor1: Tensor, tensor2: Tensor, *third: Tensor, value: float = 1) -> Tensor:
+        if third:
+            tensor1, tensor2, value = in_older_order(f"{row.name}_", tensor1, (tensor2, *third), 2)
         apply_into(row, (self, tensor1, tensor2, value), (self,))
         return self
 

@@ -120,6 +120,11 @@ def old_norm(
     """The vector norm of all elements, or over dimensions; "nuc" the sum of singular values.
 
     Matrix norms are in `numod.linalg`.
+
+    Example:
+
+        >>> torch.linalg.norm(torch.tensor([3.0, 4.0]))
+        tensor(5.)
     """
     if p != "nuc":
         return reductions.norm(input, p, dim, keepdim, dtype)
@@ -127,12 +132,24 @@ def old_norm(
 
 
 def nuclear_norm(input: Tensor, dim: Sequence[int] = (-2, -1), keepdim: bool = False) -> Tensor:
-    """The sum of singular values of matrices."""
+    """The sum of singular values of matrices.
+
+    Example:
+
+        >>> torch.nuclear_norm(torch.tensor([[3.0, 0.0], [0.0, 4.0]]))
+        tensor(7.)
+    """
     return matrix_norm(input, "nuc", dim, keepdim)
 
 
 def frobenius_norm(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    """The root of the sum of squares."""
+    """The root of the sum of squares.
+
+    Example:
+
+        >>> torch.frobenius_norm(torch.tensor([[3.0, 0.0], [0.0, 4.0]]))
+        tensor(5.)
+    """
     return reductions.norm(input, 2, dim, keepdim)
 
 
@@ -186,7 +203,7 @@ def tolerances(
     A: Tensor, atol: float | Tensor | None, rtol: float | Tensor | None
 ) -> tuple[float | Tensor, float | Tensor]:
     """(absolute, relative) tolerance of singular values; the relative one defaults to rounding errors."""
-    given = atol is not None and (isinstance(atol, Tensor) or atol > 0)
+    has_absolute = atol is not None and (isinstance(atol, Tensor) or atol > 0)
     return 0.0 if atol is None else atol, (
-        0.0 if given else max(A.shape[-2:]) * dtypes.finfo(A.dtype).eps
+        0.0 if has_absolute else max(A.shape[-2:]) * dtypes.finfo(A.dtype).eps
     ) if rtol is None else rtol

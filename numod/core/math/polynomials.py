@@ -52,7 +52,7 @@ def _twice_less_one(x: Tensor) -> Tensor:
 
 _CHEBYSHEV = {"t": lambda x: x, "u": lambda x: 2.0 * x, "v": lambda x: 2.0 * x - 1.0, "w": lambda x: 2.0 * x + 1.0}
 POLYNOMIALS = {
-    each.__name__: each for each in (
+    function.__name__: function for function in (
         *(_polynomial(f"chebyshev_polynomial_{kind}", first, _chebyshev) for kind, first in _CHEBYSHEV.items()),
         *(_polynomial(f"shifted_chebyshev_polynomial_{kind}", first, _chebyshev, _twice_less_one) for kind,
             first in _CHEBYSHEV.items()),
@@ -68,7 +68,13 @@ POLYNOMIALS = {
 
 
 def spherical_bessel_j0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """sin(x) / x; 1 at 0, and 0 at infinity."""
+    """sin(x) / x; 1 at 0, and 0 at infinity.
+
+    Example:
+
+        >>> torch.special.spherical_bessel_j0(torch.tensor([0.0, 1.0]))
+        tensor([1.0000, 0.8415])
+    """
     x = input if input.is_floating_point() else to(input, dtypes.get_default_dtype())
     ordinary = (x != 0) & ~t.isinf(x)
     safe = t.where(ordinary, x, 1.0)

@@ -21,7 +21,13 @@ IN_PLACE = "mvlgamma igamma=gammainc igammac=gammaincc polygamma=polygamma_metho
 
 
 def polygamma(n: int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The n-th derivative of digamma, element by element."""
+    """The n-th derivative of digamma, element by element.
+
+    Example:
+
+        >>> torch.special.polygamma(1, torch.tensor([1.0]))
+        tensor([1.6449])
+    """
     if not isinstance(n, int):
         raise TypeError(f"polygamma(): argument 'n' (position 1) must be int, not {type(n).__name__}")
     if n < 0:
@@ -41,6 +47,11 @@ def polygamma_method(input: Tensor, n: int) -> Tensor:
 def mvlgamma(input: Tensor, p: int, *, out: Tensor | None = None) -> Tensor:
     """Logarithm of the multivariate gamma function of dimension p: log gamma(x - k / 2) summed over k < p, and p (p -
     1) / 4 * log(pi).
+
+    Example:
+
+        >>> torch.mvlgamma(torch.tensor([2.0, 3.0]), 2)
+        tensor([0.4516, 1.5502])
     """
     if p < 1:
         raise RuntimeError("p has to be greater than or equal to 1")
@@ -52,7 +63,13 @@ def mvlgamma(input: Tensor, p: int, *, out: Tensor | None = None) -> Tensor:
 
 
 def gammainc(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Regularised lower incomplete gamma function P(input, other). There is no gradient for `input`."""
+    """Regularised lower incomplete gamma function P(input, other). There is no gradient for `input`.
+
+    Example:
+
+        >>> torch.special.gammainc(torch.tensor([1.0]), torch.tensor([1.0]))
+        tensor([0.6321])
+    """
     return write_out(s.gammainc, (input, other), out)
 
 
@@ -60,10 +77,21 @@ def gammaincc(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Ten
     """Regularised upper incomplete gamma function Q(input, other) = 1 - P(input, other).
 
     There is no gradient for `input`.
+
+    Example:
+
+        >>> torch.special.gammaincc(torch.tensor([1.0]), torch.tensor([1.0]))
+        tensor([0.3679])
     """
     return write_out(s.gammaincc, (input, other), out)
 
 
 def zeta(input: Tensor | float, other: Tensor | float, *, out: Tensor | None = None) -> Tensor:
-    """Hurwitz' zeta function, the sum of (other + k)^-input over k >= 0. There is no gradient for `input`."""
+    """Hurwitz' zeta function, the sum of (other + k)^-input over k >= 0. There is no gradient for `input`.
+
+    Example:
+
+        >>> torch.special.zeta(torch.tensor([2.0]), torch.tensor([1.0]))
+        tensor([1.6449])
+    """
     return write_out(s.zeta, (input, other), out)

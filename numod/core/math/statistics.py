@@ -55,7 +55,13 @@ def quantile(
 def nanquantile(
     input: Tensor, q: float | Tensor, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Tensor:
-    """`quantile` of the elements that are not NaN."""
+    """`quantile` of the elements that are not NaN.
+
+    Example:
+
+        >>> torch.nanquantile(torch.tensor([1.0, float("nan"), 3.0]), 0.5)
+        tensor(2.)
+    """
     return _quantile("nanquantile", input, q, dim, keepdim, interpolation, True)
 
 

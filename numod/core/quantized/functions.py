@@ -30,10 +30,15 @@ def quantize_per_tensor(
     """Quantize floats with one scale and zero point: integer = round(x / scale) + zero_point, saturated.
 
     A list of tensors is quantized with a vector of scales and one of zero points, one of each for every tensor.
+
+    Example:
+
+        >>> torch.quantize_per_tensor(torch.tensor([0.1, 0.26]), 0.1, 0, torch.qint8).int_repr()
+        tensor([1, 3], dtype=numod.int8)
     """
     if isinstance(input, (list, tuple)):
         parts = zip(input, scale.tolist(), zero_point.tolist(), strict=True)
-        return tuple(quantize_per_tensor(*each, dtype) for each in parts)
+        return tuple(quantize_per_tensor(*part, dtype) for part in parts)
     _check_input(input, dtype)
     scale, zero_point = _number(scale), int(_number(zero_point))
     low, high = dtypes.RANGES[dtype.integers]
@@ -46,7 +51,15 @@ def quantize_per_tensor(
 def quantize_per_channel(
     input: Tensor, scales: Tensor, zero_points: Tensor, axis: int, dtype: QuantizedDtype
 ) -> QuantizedTensor:
-    """Quantize floats with a scale and a zero point for each channel along `axis`."""
+    """Quantize floats with a scale and a zero point for each channel along `axis`.
+
+    Example:
+
+        >>> scales, zeros = torch.tensor([0.1, 0.5]), torch.tensor([0, 0])
+        >>> torch.quantize_per_channel(torch.tensor([[0.2], [1.0]]), scales, zeros, 0, torch.qint8).int_repr()
+        tensor([[2],
+                [2]], dtype=numod.int8)
+    """
     _check_input(input, dtype)
     axis, (scales, zero_points) = normalize_dim(axis, input.ndim), map(as_tensor, (scales, zero_points))
     for name, vector in (("scales", scales), ("zero_points", zero_points)):
@@ -67,7 +80,13 @@ def _channel_quantizer(dtype: QuantizedDtype, scales: Tensor, zero_points: Tenso
 
 
 def quantize_per_tensor_dynamic(input: Tensor, dtype: QuantizedDtype, reduce_range: bool) -> QuantizedTensor:
-    """Quantize floats with the scale and zero point of their own range."""
+    """Quantize floats with the scale and zero point of their own range.
+
+    Example:
+
+        >>> torch.quantize_per_tensor_dynamic(torch.tensor([0.0, 1.0]), torch.quint8, False).int_repr()
+        tensor([  0, 255], dtype=numod.uint8)
+    """
     _check_input(input, dtype)
     low, high = (float(bound) for bound in input.aminmax()) if input.numel() else (0.0, 0.0)
     return quantize_per_tensor(input, *choose_parameters(low, high, dtype, reduce_range), dtype)
@@ -131,7 +150,13 @@ def _number(value: float | Tensor) -> float:
 
 
 def dequantize(tensor: Tensor | Sequence[Tensor]) -> Tensor | tuple[Tensor, ...]:
-    """The values of a quantized tensor in float32, or of each of several. Float tensors are returned in float32."""
+    """The values of a quantized tensor in float32, or of each of several. Float tensors are returned in float32.
+
+    Example:
+
+        >>> torch.dequantize(torch.quantize_per_tensor(torch.tensor([0.1, 0.26]), 0.1, 0, torch.qint8))
+        tensor([0.1000, 0.3000])
+    """
     if isinstance(tensor, (list, tuple)):
         return tuple(map(dequantize, tensor))
     return tensor.dequantize()
@@ -171,10 +196,10 @@ def _make_per_channel_quantized_tensor(input: Tensor, scale: Tensor, zero_point:
 
 
 def _dtype_of(integers: Tensor) -> QuantizedDtype:
-    found = next((row for row in dtypes.QUANTIZED.values() if row.integers is integers.dtype), None)
-    if found is None:
+    quantized = next((row for row in dtypes.QUANTIZED.values() if row.integers is integers.dtype), None)
+    if quantized is None:
         raise RuntimeError(f"a quantized tensor has integers of int8, uint8 or int32, got {integers.dtype}")
-    return found
+    return quantized
 
 
 def _empty_affine_quantized(
@@ -192,7 +217,13 @@ def _empty_affine_quantized(
 def fake_quantize_per_tensor_affine(
     input: Tensor, scale: float | Tensor, zero_point: int | Tensor, quant_min: int, quant_max: int
 ) -> Tensor:
-    """The nearest values that a quantized tensor could hold, as floats. The gradient is 1 inside the range, else 0."""
+    """The nearest values that a quantized tensor could hold, as floats. The gradient is 1 inside the range, else 0.
+
+    Example:
+
+        >>> torch.fake_quantize_per_tensor_affine(torch.tensor([0.26, 9.0]), 0.1, 0, 0, 15)
+        tensor([0.3000, 1.5000])
+    """
     _check_range("fake_quantize_per_tensor_affine", quant_min, quant_max)
     if isinstance(zero_point, (int, float)) and not quant_min <= zero_point <= quant_max:
         raise RuntimeError("`zero_point` must be between `quant_min` and `quant_max`.")
@@ -203,7 +234,15 @@ def fake_quantize_per_tensor_affine(
 def fake_quantize_per_channel_affine(
     input: Tensor, scale: Tensor, zero_point: Tensor, axis: int, quant_min: int, quant_max: int
 ) -> Tensor:
-    """As `fake_quantize_per_tensor_affine`, with a scale and a zero point for each channel along `axis`."""
+    """As `fake_quantize_per_tensor_affine`, with a scale and a zero point for each channel along `axis`.
+
+    Example:
+
+        >>> scales, zeros = torch.tensor([0.1, 0.5]), torch.tensor([0, 0], dtype=torch.int32)
+        >>> torch.fake_quantize_per_channel_affine(torch.tensor([[0.26], [0.26]]), scales, zeros, 0, 0, 255)
+        tensor([[0.3000],
+                [0.5000]])
+    """
     _check_range("fake_quantize_per_channel_affine", quant_min, quant_max)
     axis = normalize_dim(axis, input.ndim)
     if zero_point.dtype not in (dtypes.int32, dtypes.float32, dtypes.float16):
@@ -216,7 +255,7 @@ def fake_quantize_per_channel_affine(
             f"{input.shape[axis]} channels, got {scale.numel()} and {zero_point.numel()}"
         )
     shape = [-1 if dim == axis else 1 for dim in range(input.ndim)]
-    scale, zero_point = (_detached(each).reshape(shape) for each in (scale, zero_point))
+    scale, zero_point = (_detached(argument).reshape(shape) for argument in (scale, zero_point))
     return apply(rows.fake_quantize, (input, scale, zero_point, quant_min, quant_max))
 
 
@@ -226,7 +265,7 @@ def _fake_quantize_learnable_per_tensor_affine(
     """`fake_quantize_per_tensor_affine` with gradients of scale and zero point, multiplied by `grad_factor`."""
     _check_range("_fake_quantize_learnable_per_tensor_affine", quant_min, quant_max)
     zero_point = _through(zero_point, zero_point.detach().round().clamp(quant_min, quant_max))
-    scale, zero_point = (_scaled_gradient(each, grad_factor) for each in (scale, zero_point))
+    scale, zero_point = (_scaled_gradient(argument, grad_factor) for argument in (scale, zero_point))
     return apply(rows.fake_quantize, (input, scale, zero_point, quant_min, quant_max))
 
 

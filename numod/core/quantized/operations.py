@@ -113,8 +113,8 @@ def _join(func: Callable, name: str, args: tuple, kwargs: dict) -> QuantizedTens
     if quantizer.scheme.is_per_channel:
         refuse(name)
     integers = [
-        each._integers if each._quantizer.same_as(quantizer) else quantizer.quantize(each.dequantize())._integers
-        for each in tensors
+        member._integers if member._quantizer.same_as(quantizer) else quantizer.quantize(member.dequantize())._integers
+        for member in tensors
     ]
     return wrap_integers(func(integers, *others, **kwargs), quantizer)
 

@@ -38,16 +38,16 @@ class WeightParts:
     def requantizer(self, x: Quantizer, bias: Tensor | None, scale: float) -> tuple[Tensor, Tensor]:
         """Offsets (int32) and multipliers of the sums, for a result of this scale."""
         key = x.scale, x.zero_point, scale, id(bias)
-        found = self.requantizers.get(key)
-        if found is None:
+        cached = self.requantizers.get(key)
+        if cached is None:
             steps = self.scale * x.scale
             offset = self.sums * -x.zero_point
             if bias is not None:
                 offset = offset + (bias.detach() / steps).round().to(dtypes.int32)
-            found = offset, steps / scale
+            cached = offset, steps / scale
             if not listeners:  # a recorded program computes its own
-                self.requantizers[key] = found
-        return found
+                self.requantizers[key] = cached
+        return cached
 
 
 def _has_nonzero(zero_point: int | Tensor) -> bool:

@@ -27,8 +27,8 @@ per_tensor_affine, per_tensor_symmetric = qscheme("per_tensor_affine"), qscheme(
 per_channel_affine, per_channel_symmetric = qscheme("per_channel_affine"), qscheme("per_channel_symmetric")
 per_channel_affine_float_qparams = qscheme("per_channel_affine_float_qparams")
 SCHEMES = {
-    each.name: each
-    for each in (
+    scheme.name: scheme
+    for scheme in (
         per_tensor_affine,
         per_tensor_symmetric,
         per_channel_affine,

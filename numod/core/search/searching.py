@@ -172,6 +172,11 @@ def hash_tensor(input: Tensor, dim: int | Sequence[int] = (), *, keepdim: bool =
     """The exclusive or of the bits of all elements, or along dimensions, as float64 or int64.
 
     PyTorch's uint64 is an int64 of the same bits here.
+
+    Example:
+
+        >>> torch.equal(torch.hash_tensor(torch.ones(3)), torch.hash_tensor(torch.ones(3)))
+        True
     """
     if mode != 0:
         raise RuntimeError(f"Unknown hash_tensor mode: {mode}")
@@ -268,6 +273,11 @@ def histogram(
     """(hist, bin_edges): counts, or sums of weights, between edges or in `bins` equal parts of `range`.
 
     With `density` the integral is 1.
+
+    Example:
+
+        >>> torch.histogram(torch.tensor([1.0, 2.0, 1.0]), 4, range=(0.0, 3.0)).hist
+        tensor([0., 2., 1., 0.])
     """
     _check_bins("histogram", input, bins.numel() - 1 if isinstance(bins, Tensor) else bins)
     if weight is not None and weight.shape != input.shape:
@@ -293,6 +303,12 @@ def histogramdd(
     """(hist, bin_edges) of points (..., D): a D-dimensional histogram and D vectors of edges.
 
     Edges are given, or `bins` equal parts of the D pairs in `range`.
+
+    Example:
+
+        >>> torch.histogramdd(torch.tensor([[0.0, 1.0], [1.0, 0.0]]), [2, 2]).hist
+        tensor([[0., 1.],
+                [1., 0.]])
     """
     if input.ndim < 2:
         raise RuntimeError(f"numod.histogramdd: input tensor should have at least 2 dimensions, but got {input.ndim}")

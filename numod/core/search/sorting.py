@@ -171,7 +171,13 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
 
 
 def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor | return_types.nanmedian:
-    """The median of the elements that are not NaN; with `dim`, (values, indices) along it."""
+    """The median of the elements that are not NaN; with `dim`, (values, indices) along it.
+
+    Example:
+
+        >>> torch.nanmedian(torch.tensor([1.0, float("nan"), 3.0]))
+        tensor(1.)
+    """
     return _middle(sl.NANMEDIAN, return_types.nanmedian, input, dim, keepdim)
 
 

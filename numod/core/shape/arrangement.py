@@ -242,7 +242,13 @@ def _split_along(
 def hsplit(
     input: Tensor, *indices_or_sections: object, sections: int | None = None, indices: Sequence[int] | None = None
 ) -> tuple[Tensor, ...]:
-    """`tensor_split` into columns: along dimension 1, or 0 of a vector."""
+    """`tensor_split` into columns: along dimension 1, or 0 of a vector.
+
+    Example:
+
+        >>> torch.hsplit(torch.arange(4), 2)
+        (tensor([0, 1]), tensor([2, 3]))
+    """
     return _split_along(
         "hsplit",
         input,
@@ -255,7 +261,13 @@ def hsplit(
 def vsplit(
     input: Tensor, *indices_or_sections: object, sections: int | None = None, indices: Sequence[int] | None = None
 ) -> tuple[Tensor, ...]:
-    """`tensor_split` into rows: along dimension 0."""
+    """`tensor_split` into rows: along dimension 0.
+
+    Example:
+
+        >>> torch.vsplit(torch.arange(4).reshape(2, 2), 2)
+        (tensor([[0, 1]]), tensor([[2, 3]]))
+    """
     return _split_along(
         "vsplit", input, _the_argument("vsplit", _unpack_one(indices_or_sections), sections, indices), 0, 2
     )
@@ -264,7 +276,13 @@ def vsplit(
 def dsplit(
     input: Tensor, *indices_or_sections: object, sections: int | None = None, indices: Sequence[int] | None = None
 ) -> tuple[Tensor, ...]:
-    """`tensor_split` along dimension 2."""
+    """`tensor_split` along dimension 2.
+
+    Example:
+
+        >>> [part.shape for part in torch.dsplit(torch.ones(1, 2, 4), 2)]
+        [numod.Size([1, 2, 2]), numod.Size([1, 2, 2])]
+    """
     return _split_along(
         "dsplit", input, _the_argument("dsplit", _unpack_one(indices_or_sections), sections, indices), 2, 3
     )
@@ -283,17 +301,35 @@ def _the_argument(name: str, *values: object) -> object:
 
 
 def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
-    """Parts of the given sizes along a dimension; views."""
+    """Parts of the given sizes along a dimension; views.
+
+    Example:
+
+        >>> torch.split_with_sizes(torch.arange(5), [2, 3])
+        (tensor([0, 1]), tensor([2, 3, 4]))
+    """
     return split(input, tuple(split_sizes), dim)
 
 
 def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
-    """Parts of the given sizes, as views that autograd lets one write to."""
+    """Parts of the given sizes, as views that autograd lets one write to.
+
+    Example:
+
+        >>> torch.unsafe_split_with_sizes(torch.arange(4), [1, 3])
+        (tensor([0]), tensor([1, 2, 3]))
+    """
     return unsafe_split(input, tuple(split_sizes), dim)
 
 
 def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
-    """A copy of `length` elements of a dimension from `start` on."""
+    """A copy of `length` elements of a dimension from `start` on.
+
+    Example:
+
+        >>> torch.narrow_copy(torch.arange(5), 0, 1, 3)
+        tensor([1, 2, 3])
+    """
     return narrow(input, dim, start, length).clone()
 
 

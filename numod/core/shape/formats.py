@@ -59,7 +59,13 @@ def follows(input: Tensor, memory_format: MemoryFormat) -> bool:
 
 
 def is_contiguous(self: Tensor, memory_format: MemoryFormat = contiguous_format) -> bool:
-    """Whether the elements lie in row-major order, or that of a memory format, without gaps."""
+    """Whether the elements lie in row-major order, or that of a memory format, without gaps.
+
+    Example:
+
+        >>> torch.ones(2, 3).t().is_contiguous()
+        False
+    """
     return lies_dense(self) if memory_format is contiguous_format else follows(self, memory_format)
 
 

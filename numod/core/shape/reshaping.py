@@ -31,7 +31,7 @@ FUNCTIONS = "as_strided_ resize_as_"
 def _count(self: Tensor) -> None:
     """Count a change of the tensor's layout as a write, since backward would read saved values by the new strides."""
     changes.note()
-    (self._own or self._storage).version += 1
+    (self._version_counter or self._storage).version += 1
 
 
 def _becomes(function: Callable) -> Callable:
@@ -63,6 +63,12 @@ swapaxes_ = _becomes(shapes.swapaxes)
 def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
     """All windows of `size` neighbours along a dimension, every `step`-th; a view with the windows as a last
     dimension.
+
+    Example:
+
+        >>> torch.arange(5).unfold(0, 3, 2)
+        tensor([[0, 1, 2],
+                [2, 3, 4]])
     """
     dim = normalize_dim(dimension, input.ndim)
     shape, strides = (list(input.shape), list(input.stride())) if input.ndim else ([1], [1])
@@ -78,7 +84,14 @@ def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
 
 
 def view(input: Tensor, *shape: int | DType, size: Sequence[int] | None = None, dtype: DType | None = None) -> Tensor:
-    """The same memory in another shape, or read as another dtype."""
+    """The same memory in another shape, or read as another dtype.
+
+    Example:
+
+        >>> torch.arange(4).view(2, 2)
+        tensor([[0, 1],
+                [2, 3]])
+    """
     if dtype is not None or (len(shape) == 1 and isinstance(shape[0], (DType, type))):
         return _read_as(input, dtypes.as_dtype(dtype or shape[0]))
     return shapes.view(input, *shape, size=size)
@@ -117,6 +130,11 @@ def resize_(self: Tensor, *sizes: int, size: Sequence[int] | None = None, memory
     """Resize in place to another shape, row-major from the tensor's first element on.
 
     The storage grows if it is too small; new elements are uninitialised.
+
+    Example:
+
+        >>> torch.arange(4).resize_(2)
+        tensor([0, 1])
     """
     sizes = sizes if size is None else (size,)
     sizes = tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], Sequence) else sizes
@@ -137,7 +155,13 @@ def resize_(self: Tensor, *sizes: int, size: Sequence[int] | None = None, memory
 
 
 def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: object = None) -> Tensor:
-    """`resize_` to the shape of another tensor."""
+    """`resize_` to the shape of another tensor.
+
+    Example:
+
+        >>> torch.zeros(2).resize_as_(torch.ones(1, 2)).shape
+        numod.Size([1, 2])
+    """
     return resize_(self, the_template.shape)
 
 
@@ -150,6 +174,12 @@ def set_(
 ) -> Tensor:
     """Refer to the storage, sizes and strides of another tensor, or to a storage with those given; without arguments,
     to no elements.
+
+    Example:
+
+        >>> x = torch.zeros(1)
+        >>> x.set_(torch.ones(2))
+        tensor([1., 1.])
     """
     source = getattr(source, "elements", source)  # of a storage
     if source is None:
@@ -168,17 +198,36 @@ def set_(
 
 
 def is_set_to(self: Tensor, tensor: Tensor) -> bool:
-    """Whether both have the same storage, offset, sizes and strides."""
+    """Whether both have the same storage, offset, sizes and strides.
+
+    Example:
+
+        >>> x = torch.ones(2)
+        >>> x.is_set_to(x.view(2))
+        True
+    """
     return self._storage is tensor._storage and self._offset == tensor._offset and self._layout is tensor._layout
 
 
 def apply_(self: Tensor, callable: Callable) -> Tensor:
-    """Replace each element by a Python function of it; slow, and only on the CPU."""
-    return _filled_by(self, [callable(each) for each in self.detach().reshape(-1).tolist()])
+    """Replace each element by a Python function of it; slow, and only on the CPU.
+
+    Example:
+
+        >>> torch.tensor([1.0, 2.0]).apply_(lambda value: value + 1)
+        tensor([2., 3.])
+    """
+    return _filled_by(self, [callable(number) for number in self.detach().reshape(-1).tolist()])
 
 
 def map_(self: Tensor, tensor: Tensor, callable: Callable) -> Tensor:
-    """Replace each element by a Python function of it and another tensor's element; slow, and only on the CPU."""
+    """Replace each element by a Python function of it and another tensor's element; slow, and only on the CPU.
+
+    Example:
+
+        >>> torch.tensor([1.0, 2.0]).map_(torch.tensor([3.0, 4.0]), lambda a, b: a * b)
+        tensor([3., 8.])
+    """
     pairs = zip(self.detach().reshape(-1).tolist(), tensor.detach().expand(self.shape).reshape(-1).tolist())
     return _filled_by(self, [callable(*pair) for pair in pairs])
 

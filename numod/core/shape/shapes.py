@@ -42,7 +42,14 @@ def view(input: Tensor, *shape: int, size: Sequence[int] | None = None) -> Tenso
 
 
 def view_as(self: Tensor, other: Tensor) -> Tensor:
-    """A view with the shape of `other`."""
+    """A view with the shape of `other`.
+
+    Example:
+
+        >>> torch.arange(4).view_as(torch.zeros(2, 2))
+        tensor([[0, 1],
+                [2, 3]])
+    """
     return view(self, other.shape)
 
 
@@ -70,7 +77,14 @@ def in_shape(result: Tensor, *sizes: int) -> Tensor:
 
 
 def reshape_as(self: Tensor, other: Tensor) -> Tensor:
-    """Reshaped to the shape of `other`."""
+    """Reshaped to the shape of `other`.
+
+    Example:
+
+        >>> torch.arange(4).reshape_as(torch.zeros(2, 2))
+        tensor([[0, 1],
+                [2, 3]])
+    """
     return reshape(self, other.shape)
 
 
@@ -206,14 +220,28 @@ def _moved(ndim: int, *dims: int) -> tuple[int, ...]:
 
 
 def expand(input: Tensor, *sizes: int, size: Sequence[int] | None = None, implicit: bool = False) -> Tensor:
-    """Dimensions of size 1 expanded without copying; -1 keeps a size."""
+    """Dimensions of size 1 expanded without copying; -1 keeps a size.
+
+    Example:
+
+        >>> torch.tensor([[1], [2]]).expand(2, 3)
+        tensor([[1, 1, 1],
+                [2, 2, 2]])
+    """
     sizes = sizes if size is None else tuple(size)
     sizes = tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], Sequence) else sizes
     return apply(v.expand, (input,), (sizes,))
 
 
 def expand_as(input: Tensor, other: Tensor) -> Tensor:
-    """Expanded to the shape of `other`."""
+    """Expanded to the shape of `other`.
+
+    Example:
+
+        >>> torch.tensor([[1], [2]]).expand_as(torch.zeros(2, 3))
+        tensor([[1, 1, 1],
+                [2, 2, 2]])
+    """
     return expand(input, other.shape)
 
 
@@ -230,7 +258,13 @@ def broadcast_to(input: Tensor, *sizes: int, size: Sequence[int] | None = None) 
 
 
 def sum_to_size(input: Tensor, *sizes: int, size: Sequence[int] | None = None) -> Tensor:
-    """Summed over the dimensions along which a tensor of `size` would be broadcast (the reverse of `broadcast_to`)."""
+    """Summed over the dimensions along which a tensor of `size` would be broadcast (the reverse of `broadcast_to`).
+
+    Example:
+
+        >>> torch.ones(2, 3).sum_to_size(1, 3)
+        tensor([[2., 2., 2.]])
+    """
     sizes = sizes if size is None else (size,)
     size = tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], Sequence) else sizes
     lead = input.ndim - len(size)
@@ -314,7 +348,13 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
 
 
 def ravel(input: Tensor) -> Tensor:
-    """All elements in one dimension; a view only where they lie one after the other."""
+    """All elements in one dimension; a view only where they lie one after the other.
+
+    Example:
+
+        >>> torch.ravel(torch.tensor([[1, 2], [3, 4]]))
+        tensor([1, 2, 3, 4])
+    """
     return reshape(input if input._layout.dense else apply(t.row_major, (input,)), -1)
 
 
@@ -359,11 +399,11 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
         >>> torch.select(torch.tensor([[1, 2], [3, 4]]), 1, 0)
         tensor([1, 3])
     """
-    return apply(v.select, (input,), _place(input._layout, dim, index))
+    return apply(v.select, (input,), _selected_offset(input._layout, dim, index))
 
 
 @resolved
-def _place(input_layout: Layout, dim: int, index: int) -> tuple[int, int]:
+def _selected_offset(input_layout: Layout, dim: int, index: int) -> tuple[int, int]:
     if input_layout.ndim == 0:
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
     dim = normalize_dim(dim, input_layout.ndim)
@@ -450,7 +490,13 @@ def _of_several(name: str, views: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
 
 
 def unsafe_split(tensor: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
-    """The same parts, as views that can be written to."""
+    """The same parts, as views that can be written to.
+
+    Example:
+
+        >>> torch.unsafe_split(torch.arange(4), 3)
+        (tensor([0, 1, 2]), tensor([3]))
+    """
     _require_dims("split", tensor)
     dim = normalize_dim(dim, tensor.ndim)
     n, sizes = tensor.shape[dim], plain(split_size_or_sections)
@@ -492,7 +538,13 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 
 
 def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """The same parts, as views that can be written to."""
+    """The same parts, as views that can be written to.
+
+    Example:
+
+        >>> torch.unsafe_chunk(torch.arange(4), 2)
+        (tensor([0, 1]), tensor([2, 3]))
+    """
     chunks = plain(chunks)
     _require_dims("chunk", input)
     if chunks < 1:
@@ -616,6 +668,8 @@ def pad_constant(input: Tensor, pad: Sequence[int], value: float = 0.0) -> Tenso
 @resolved
 def _sides(input_layout: Layout, *pad: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The number of elements to insert before and after each dimension."""
+    for number in pad:
+        whole_number("pad", "pad", number)
     if len(pad) % 2 or len(pad) > 2 * input_layout.ndim:
         raise RuntimeError(
             "Padding length must be divisible by 2 and at most twice the number of the dimension of the input, got "
@@ -651,7 +705,14 @@ def _paddings(before: tuple[int, ...], after: tuple[int, ...]) -> list[tuple[tup
 
 
 def repeat(input: Tensor, *times: int, repeats: Sequence[int] | None = None) -> Tensor:
-    """A copy repeated along each dimension (new ones in front)."""
+    """A copy repeated along each dimension (new ones in front).
+
+    Example:
+
+        >>> torch.tensor([1, 2]).repeat(2, 2)
+        tensor([[1, 2, 1, 2],
+                [1, 2, 1, 2]])
+    """
     times = times if repeats is None else (repeats,)
     repeats = tuple(times[0]) if len(times) == 1 and isinstance(times[0], Sequence) else times
     if len(repeats) < input.ndim:

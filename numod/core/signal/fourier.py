@@ -122,6 +122,18 @@ def _ihfftn(name: str, input: Tensor, s: Sizes, dim: Sizes, norm: str | None) ->
     return conj_(_to_half(name, x, dims, op.ADJOINT[norm]))
 
 
+def _example(name: str) -> str:
+    """An example with sizes of 4 of a transform: those of real numbers have half of them, and one more."""
+    sizes = {"2": "4, 4", "n": "2, 4, 4"}.get(name[-1], "4")
+    last = {"rfft": 3, "ihfft": 3, "irfft": 6, "hfft": 6}.get(name.rstrip("2n"), 4)
+    dtype = ", dtype=torch.complex64" if last == 6 else ""
+    return f"""Example:
+
+    >>> torch.fft.{name}(torch.ones({sizes}{dtype})).shape
+    numod.Size([{sizes[:-1]}{last}])
+"""
+
+
 def _family(name: str, transform: Callable, summary: str) -> tuple[Callable, Callable, Callable]:
     """The transform along one dimension, along two, and along any."""
 
@@ -142,7 +154,7 @@ def _family(name: str, transform: Callable, summary: str) -> tuple[Callable, Cal
         (many, f"{name}n", "dimensions, all by default"),
     ):
         function.__name__ = function.__qualname__ = function_name
-        function.__doc__ = f"{summary}, along {where}."
+        function.__doc__ = f"{summary}, along {where}.\n\n{_example(function_name)}"
     return one, two, many
 
 

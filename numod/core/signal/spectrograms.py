@@ -77,6 +77,14 @@ def istft(
 ) -> Tensor:
     """The signal of a short-time transform: overlapping frames are added and divided by the windows' squares (Griffin
     and Lim, 1984).
+
+    Example:
+
+        >>> x = torch.randn(64)
+        >>> window = torch.hann_window(16)
+        >>> spectrum = torch.stft(x, 16, window=window, return_complex=True)
+        >>> torch.allclose(torch.istft(spectrum, 16, window=window, length=64), x, atol=1e-5)
+        True
     """
     if not input.is_complex():
         raise RuntimeError(

@@ -16,7 +16,7 @@ from ...autograd.engine import grad_up_to
 from ...autograd.tape import Node, edge_to, hooks_of, modified_error, freed_error
 from ...core.apply import state
 from ...core.create.creation import zeros
-from ...core.tensor import OwnCount, Tensor
+from ...core.tensor import DataVersionCounter, Tensor
 from . import memory_plan
 from ..values.lazy_scalar import ScalarExpression, compute
 from ..values.source_location import CannotRepeat
@@ -153,7 +153,7 @@ class CompiledNode(Node):
             else memory_of[buffer]
             for buffer in (*executable.saved, *executable.forward_only)
         ]
-        self.versions, self.data_writes = [storage.version for storage in self.storages], OwnCount.total
+        self.versions, self.data_writes = [storage.version for storage in self.storages], DataVersionCounter.total
 
     def attach(self, tensor: Tensor, output: int) -> None:
         """Make this node the history of a result."""
@@ -226,7 +226,8 @@ class CompiledNode(Node):
             or executable.program.gradients
         )
         unchanged = (
-            OwnCount.total == self.data_writes and [storage.version for storage in self.storages] == self.versions
+            DataVersionCounter.total == self.data_writes
+            and [storage.version for storage in self.storages] == self.versions
         )
         with enable_grad():
             outputs = self.recompute() if pure and unchanged else None

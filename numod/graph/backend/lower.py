@@ -164,7 +164,7 @@ class _Lowering:
                 Buffer("input", layout.extent, layout.storage, layout.device, number=number)
             )
         for value, tensor in program.held.items():
-            self.result.places[value] = self._held(tensor)
+            self.result.places[value] = self._captured_span(tensor)
         for self.position, step in enumerate(program.steps):
             if isinstance(step, Check):
                 self.result.calls.append(
@@ -179,7 +179,7 @@ class _Lowering:
             else:
                 self._lower(step)
 
-    def _held(self, tensor: Tensor) -> Span:
+    def _captured_span(self, tensor: Tensor) -> Span:
         """The span of a held tensor.
 
         Tensors that share a storage share a buffer, which starts at the storage's first element.

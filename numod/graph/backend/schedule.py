@@ -33,7 +33,7 @@ def checks_first(
 def may_fail(call: Call | CheckCall) -> bool:
     """Whether the call is a check, or runs on the host and may raise (at a singular matrix, for example).
 
-    The eager function then runs again, which must not be for ops that other processes take part in.
+    The eager function then runs again, which is not allowed for ops in which other processes take part.
     """
     return isinstance(call, CheckCall) or call.host is not None and call.step.op.repeatable
 

@@ -22,7 +22,7 @@ class CallChanges:
         self._contents = pytree.contents((args, kwargs))
         self._settings, self._sets_settings = _settings(before.entries), False  # of optimizers
         self._modes = _modes()
-        generators = (thing for _, _, thing in before.entries if issubclass(type(thing), Generator))
+        generators = (obj for _, _, obj in before.entries if issubclass(type(obj), Generator))
         self._streams = {default_generator, *generators}
         self._input_states = [_input_state(tensor) for tensor in tensors]
 
@@ -92,7 +92,7 @@ def _settings(entries: list[Entry]) -> list[dict]:
 
     A program reads them at every run, but does not write them.
     """
-    optimizers = [thing for thing in identical_objects(entries) if is_optimizer(thing)]
+    optimizers = [obj for obj in identical_objects(entries) if is_optimizer(obj)]
     return [_group_settings(group) for optimizer in optimizers for group in optimizer.param_groups]
 
 

@@ -117,9 +117,9 @@ def _conclude(call: RecordedCall, results: Any, outputs: Any, name: str, form: F
     guards = [*call.guards, *call.gradients.guards, *flags]
     snapshot = Snapshot(function, call.roots, guards, call.excluded, call.weak_ids)
     executable.counting = [*snapshot.counting, *counts_of(recorder.updates.schedules)]
-    held = snapshot.storages.union(tensor._storage for tensor in executable.program.held.values())
+    captured_storages = snapshot.storages.union(tensor._storage for tensor in executable.program.held.values())
     inputs = InputConditions(
-        call.shared_storages, held, call.gradients.inputs_without, call.in_backward, call.input_expressions
+        call.shared_storages, captured_storages, call.gradients.inputs_without, call.in_backward, call.input_expressions
     )
     return Recording(outputs, Version(executable, snapshot, inputs, call.gradients.places))
 
@@ -167,7 +167,7 @@ def _shared_storages(
 
     Example: parameters passed to `functional_call`. None if the function reaches another part of such a storage.
     """
-    reachable = [thing for thing in identical_objects(entries) if issubclass(type(thing), Tensor)]
+    reachable = [obj for obj in identical_objects(entries) if issubclass(type(obj), Tensor)]
     shared = {}
     for number, tensor in enumerate(tensors):
         is_replaceable = (id(tensor), "data") in excluded
@@ -188,8 +188,8 @@ def _refuse_hooks(entries: list[Entry]) -> None:
 
     Forward hooks are recorded, and their code is guarded.
     """
-    for name, _, thing in entries:
-        if re.search(r"_backward_(pre_)?hooks\[", name) and callable(thing) and not name.startswith(_OWN_HOOKS):
+    for name, _, obj in entries:
+        if re.search(r"_backward_(pre_)?hooks\[", name) and callable(obj) and not name.startswith(_OWN_HOOKS):
             module, _, hook = name.rpartition(".")
             raise CannotRepeat(
                 f"compile: {module} has a hook ({hook}), which a compiled function would not call; remove it, or "

@@ -35,7 +35,7 @@ def differentiate(recorder: Recorder, inputs: tuple[Tensor, ...], outputs: Any) 
 
 
 def _differentiable(recorder: Recorder, inputs: tuple[Tensor, ...], outputs: Any) -> list[Tensor]:
-    """The results with a history that was not used up. Tensors that existed before keep their own history."""
+    """The results whose history no backward pass has freed. Tensors that existed before keep their own history."""
     results: list[Tensor] = []
 
     def add(leaf: Any) -> None:
@@ -49,7 +49,7 @@ def _differentiable(recorder: Recorder, inputs: tuple[Tensor, ...], outputs: Any
 
 
 def _leaves(results: list[Tensor], inputs: tuple[Tensor, ...]) -> list[Tensor] | None:
-    """The leaves and inputs that the results depend on; None if a backward pass has used up their history."""
+    """The leaves and inputs that the results depend on; None if a backward pass has freed their history."""
     stops = {(id(edge[0]), edge[1]): tensor for tensor in inputs if (edge := edge_to(tensor)) is not None}
     leaves: dict[int, Tensor] = {}
     seen, pending = set(), [edge_to(result) for result in results]
@@ -74,8 +74,8 @@ def _leaves(results: list[Tensor], inputs: tuple[Tensor, ...]) -> list[Tensor] |
 def _dependence(results: list[Tensor], leaves: list[Tensor]) -> tuple[list[set[int]], list[set[int]], list[set[int]]]:
     """How results, by number, depend on leaves and on each other.
 
-    Returns, for each leaf, the results that depend on it; for each result, the results that it depends on; for each
-    result, the results that share nodes with saved tensors with it.
+    Returns (for each leaf, the results that depend on it; for each result, the results that it depends on; for each
+    result, the results whose history shares a node with saved tensors).
     """
     result_at, leaf_at = [
         {(id(edge[0]), edge[1]): number for number, edge in enumerate(map(edge_to, tensors))}

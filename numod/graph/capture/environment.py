@@ -22,7 +22,7 @@ class Environment:
         """How a program returns a container that existed before; None for a new one."""
         return None
 
-    def is_constant(self, thing: Any) -> bool:
+    def is_constant(self, obj: Any) -> bool:
         """Whether a returned object existed before and is the same one at every run."""
         return False
 

@@ -29,10 +29,8 @@ class Gradients:
     def __init__(
         self, function: Callable, entries: list[Entry], inputs: tuple[Tensor, ...], excluded: frozenset = frozenset()
     ) -> None:
-        self.uses_gradients = mentions(function, "grad") or any(
-            is_optimizer(thing) for thing in identical_objects(entries)
-        )
-        tensors = [thing for thing in identical_objects(entries) if issubclass(type(thing), Tensor)]
+        self.uses_gradients = mentions(function, "grad") or any(is_optimizer(obj) for obj in identical_objects(entries))
+        tensors = [obj for obj in identical_objects(entries) if issubclass(type(obj), Tensor)]
         leaves = [tensor for tensor in tensors if tensor._requires_grad or tensor._grad is not None]
         self.before: dict[int, tuple[Tensor, Tensor | None]] = {id(leaf): (leaf, leaf._grad) for leaf in leaves}
         # other tensors, which may get a gradient

@@ -43,7 +43,7 @@ class ChangingNumbers:
         for snapshot in snapshots:
             self.places.update(snapshot.numbers)
         current = dict(_numbers_among(args, kwargs, nested=bool(snapshots)))
-        current |= {name: read_place(*place) for name, place in self.places.items()}
+        current |= {name: read_place(*location) for name, location in self.places.items()}
         for name, value in current.items():
             values = self.values.setdefault(name, set()) if is_number(value) else ()
             if is_number(value) and len(values) < _VALUES:
@@ -88,7 +88,7 @@ class NumberArguments:
                 target[name] = _take_out(subtree, target[name], numbers)
         except LookupError:  # an argument or an item may be absent
             return None
-        numbers += [read_place(*place) for place in self.places]
+        numbers += [read_place(*location) for location in self.places]
         if not all(map(is_number, numbers)):
             return None
         stripped = StrippedArguments(positional)
@@ -128,8 +128,8 @@ def _caller(
                 target = positional if type(name) is int else keywords
                 target[name] = _put_in(subtree, target[name], numbers, substitutions)
             argument_items = substitutions.entries.copy()
-            for place, number in zip(places, numbers[len(paths) :]):
-                substitutions.put(*place, number)
+            for location, number in zip(places, numbers[len(paths) :]):
+                substitutions.put(*location, number)
             if recording() is not None:
                 recording().updates.expose_numbers = partial(_expose, substitutions.entries[len(argument_items) :])
             with math_functions_of_lazy_scalars(mathematics):

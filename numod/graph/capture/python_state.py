@@ -63,7 +63,7 @@ class StateArguments:
         self.places = [*(former.places if former else ()), *places]
         self.rounds = former.rounds + 1 if former else 1  # how often places were added
         self.excluded = frozenset((id(holder), key) for holder, key in self.places)
-        self._stored = [place for place in self.places if not is_gradient(*place)]
+        self._stored = [location for location in self.places if not is_gradient(*location)]
 
     def wrap(self, function: Callable, mathematics: Sequence[Place]) -> Callable:
         """A function of (values at the places, arguments, keyword arguments) that returns (result, new values)."""
@@ -112,15 +112,15 @@ def _caller(places: list[Place], mathematics: Sequence[Place]) -> Callable:
     """The body of a function wrapped by StateArguments. As a function of this library it is not guarded."""
 
     def call(function: Callable, values: list, arguments: tuple, kwargs: dict) -> tuple:
-        before = [(*place, read_place(*place)) for place in places]
-        counts = [(*place, value.value.item()) for place, value in zip(places, values) if type(value) is Count]
+        before = [(*location, read_place(*location)) for location in places]
+        counts = [(*location, value.value.item()) for location, value in zip(places, values) if type(value) is Count]
         for holder, key, number in counts:
             if type(number) is LazyScalar:
                 write_place(holder, key, known_early(number, partial(_refuse, recording(), key)))
         with math_functions_of_lazy_scalars(mathematics):
             result = function(*arguments, **kwargs)
         if (recorder := recording()) is None:
-            new_values = [read_place(*place) for place in places if not is_gradient(*place)]
+            new_values = [read_place(*location) for location in places if not is_gradient(*location)]
         else:
             new_values = _in_parts(places, before, values, result)
             # the result may be a container whose former contents are restored below: return a copy of it
@@ -152,9 +152,9 @@ def _in_parts(places: list[Place], before: list[tuple], values: list, result: An
     Gives up the recording if other code could observe that each run creates new objects.
     """
     triples = [
-        (read_place(*place), former, value)
-        for place, (*_, former), value in zip(places, before, values)
-        if not is_gradient(*place)
+        (read_place(*location), former, value)
+        for location, (*_, former), value in zip(places, before, values)
+        if not is_gradient(*location)
     ]
     returned = {id(container): number for number, (container, _) in enumerate(contents(result))}
     objects_in_parts: list = []

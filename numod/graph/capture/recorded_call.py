@@ -50,7 +50,7 @@ class RecordedCall(Environment):
         self.function, self.args, self.kwargs, self.tensors = function, args, kwargs, tensors
         self.before, self.excluded, self.shared_storages = before, excluded, shared_storages
         self.roots = cache_key.roots_in((args, kwargs))
-        self.outside = {id(thing) for thing in identical_objects(before.entries) if issubclass(type(thing), Tensor)}
+        self.outside = {id(obj) for obj in identical_objects(before.entries) if issubclass(type(obj), Tensor)}
         self.replaceable = {holder for holder, key in excluded if key == "data"}
         builder = build_guards(function, self.roots, excluded)
         builder.refuse_attributes(tensors)
@@ -195,20 +195,20 @@ class RecordedCall(Environment):
             return ArgumentContainer(numbers[0])
         return ScalarExpression("call", (Constant(container),)) if self._is_guarded(container) else None
 
-    def is_constant(self, thing: Any) -> bool:
+    def is_constant(self, obj: Any) -> bool:
         """Whether an object is an argument, or is held fixed by a guard or the snapshot; or a method of one."""
-        if issubclass(type(thing), types.MethodType):
-            return self.is_constant(thing.__self__)
+        if issubclass(type(obj), types.MethodType):
+            return self.is_constant(obj.__self__)
         known = itertools.chain(self.roots, identical_objects(self.before.entries))
-        return any(known_thing is thing for known_thing in known) or self._is_guarded(thing)
+        return any(known_thing is obj for known_thing in known) or self._is_guarded(obj)
 
-    def _is_guarded(self, thing: Any) -> bool:
-        return any(guard.same is thing for guard in self.guards)
+    def _is_guarded(self, obj: Any) -> bool:
+        return any(guard.same is obj for guard in self.guards)
 
     def reaches(self, tensor: Tensor) -> bool:
         """Whether the function can reach a tensor by name now, such as a buffer that a module creates at first use."""
         entries = StateVisitor(self.function, self.roots, self.excluded).entries
-        return any(thing is tensor for thing in identical_objects(entries))
+        return any(obj is tensor for obj in identical_objects(entries))
 
     def watch_settings(self, are_read: bool) -> None:
         """An optimizer begins, or ends, to read the numbers of a step."""

@@ -52,9 +52,9 @@ class Recorder:
         self.reads = ScalarReads(self.program, self.values, outside, self.decisions, self.updates)
         self.view_copies = ViewCopies()
         self.gradients = GradientUse()
-        self.made_here: set[int] = set()  # ids of storages that the function made
-        self._constants: set[int] = set()  # ids of those that hold values from Python
-        self._made_elsewhere: WeakSet[Storage] = WeakSet()  # storages that other threads made meanwhile
+        self.created_storages: set[int] = set()  # ids of storages that the function created
+        self._constants: set[int] = set()  # ids of storages that hold values from Python
+        self._created_on_other_threads: WeakSet[Storage] = WeakSet()  # storages that other threads created meanwhile
         self._draws: dict[tuple, Draw] = {}  # draws that steps use
         self.drawn: set[tuple] = set()  # all draws on this thread
         self.is_reseeded = False  # whether a random stream was restarted
@@ -75,7 +75,7 @@ class Recorder:
     def __call__(self, op: Op, inputs: tuple, parameters: tuple, outputs: tuple, in_place: bool) -> None:
         """An op was called."""
         if isinstance(op, Move) and id(inputs[0]._storage) in self._constants:
-            self.made(outputs[0], "values")
+            self.created(outputs[0], "values")
             return
         operands = tuple(self.value_of(input) for input in inputs)
         if isinstance(op, Update):
@@ -85,7 +85,7 @@ class Recorder:
         if in_place:
             self._constants -= storages
         elif not op.is_view:
-            self.made_here |= storages
+            self.created_storages |= storages
         self.program.steps.append(Step(op, operands, parameters, results, in_place, line()))
         if in_place:
             self.view_copies.propagate(storages)
@@ -95,10 +95,10 @@ class Recorder:
         known = id(tensor) in self.environment.outside
         return known or value in self.program.held or value in self.program.inputs
 
-    def made(self, tensor: Tensor, how: str) -> None:
-        """A tensor was made without an op: "empty" memory, "values" from Python, or of a NumPy "array".
+    def created(self, tensor: Tensor, how: str) -> None:
+        """A tensor was created without an op: "empty" memory, "values" from Python, or over a NumPy "array".
 
-        Each run gets its own copy of the values. The next values of an array are not known.
+        Each run gets its own copy of the values. Arrays are refused, since their later values are unknown.
         """
         if how == "array":
             self.decisions.refuse_array(line())
@@ -110,16 +110,16 @@ class Recorder:
             self(table.copy, (original,), (tensor.dtype,), (tensor,), False)
             self._constants.add(id(tensor._storage))
 
-    def notice(self, tensors: tuple) -> None:
-        """Another thread made tensors."""
-        self._made_elsewhere.update(tensor._storage for tensor in tensors)
+    def created_on_other_thread(self, tensors: tuple) -> None:
+        """Another thread created tensors."""
+        self._created_on_other_threads.update(tensor._storage for tensor in tensors)
 
-    def copied(self, *view_copy: Any) -> None:
-        """A copy was made instead of a view. The arguments are those of ViewCopy."""
+    def view_copied(self, *view_copy: Any) -> None:
+        """A copy was created instead of a view. The arguments are the fields of ViewCopy."""
         self.view_copies.copies.append(ViewCopy(*view_copy))
 
     def has_gaps(self, copy: Tensor) -> None:
-        """The view that a copy stands for has gaps between its elements."""
+        """The view that a copy replaces has gaps between its elements."""
         if get_ident() == self.thread:
             self.view_copies.gapped.add(id(copy._storage))
 
@@ -134,13 +134,13 @@ class Recorder:
         """A method such as `item` is called. It returns the lazy scalar, if the value can be read after the run."""
         return self.reads.lazy_scalar(tensor, method, line(), self.value_of)
 
-    def look(self, tensor: Tensor, what: str) -> None:
-        """Python branches on a value. Each run reads the numbers of an update, whatever they depend on."""
+    def branched(self, tensor: Tensor, what: str) -> None:
+        """Python branches on a value. Ignored while the numbers of an update are read: each run reads them again."""
         if not self.updates.are_read:
             self.reads.branch(tensor, what, line(), self.value_of)
 
     def observe(self, tensor: Tensor, value: float | int | bool) -> None:
-        """The library reads a value: each run must find the same, except for the numbers of an update."""
+        """The library reads a value. Each run checks that it is the same, except for the numbers of an update."""
         if self.reads.take_flag(tensor):
             return
         if not self.updates.are_read:
@@ -174,8 +174,8 @@ class Recorder:
 
     # ---- events: optimizers, gradients, random streams, modules
 
-    def asks(self, are_read: bool) -> None:
-        """An optimizer begins, or ends, to read the numbers of a step."""
+    def reading_update_numbers(self, are_read: bool) -> None:
+        """An optimizer starts, or stops, reading the numbers of an update."""
         self.updates.are_read = are_read
         expose_numbers = self.updates.expose_numbers
         if are_read and expose_numbers is not None:
@@ -184,16 +184,16 @@ class Recorder:
         if not are_read and expose_numbers is not None:
             expose_numbers(False)
 
-    def acted(self, schedule: object) -> None:
+    def schedule_stepped(self, schedule: object) -> None:
         """A schedule was stepped: it sets numbers that updates read."""
-        self.updates.note_schedule(schedule, self.made_here)
+        self.updates.note_schedule(schedule, self.created_storages)
 
-    def asked_for_gradient(self, leaf: Tensor) -> None:
+    def gradient_checked(self, leaf: Tensor) -> None:
         """The library checks whether a leaf has a gradient."""
         if get_ident() == self.thread:
             self.gradients.check(leaf)
 
-    def dropped(self, leaf: Tensor) -> None:
+    def gradient_dropped(self, leaf: Tensor) -> None:
         """The function sets a leaf's gradient to None."""
         self.gradients.drop(leaf)
 
@@ -213,11 +213,11 @@ class Recorder:
     # ---- values
 
     def value_of(self, argument: object) -> object:
-        """What stands for an argument of an op in a step: a Value for a tensor, a Draw, a number, or a constant.
+        """The operand of a step for an argument of an op: a Value for a tensor, a Draw, a number, or a constant.
 
-        A tensor that is not known yet is an alias of a known one (detached, say), or existed before the call.
+        An unknown tensor is either an alias of a known one (a detached tensor, say), or existed before the call.
         """
-        if isinstance(argument, Draw):  # when a checkpoint runs again it draws the same numbers
+        if isinstance(argument, Draw):  # a rerun checkpoint draws the same numbers
             return self._draws.setdefault(_draw_key(argument), argument)
         if not issubclass(type(argument), Tensor):
             return _constant(argument)
@@ -227,21 +227,21 @@ class Recorder:
         return self._add_held(argument) if value is None else value
 
     def _note_alias(self, tensor: Tensor, value: Value) -> None:
-        """Note a known tensor with the memory of another."""
-        held = self.program.held.get(value)
+        """Record a tensor that shares the memory of a known one."""
+        captured = self.program.held.get(value)
         self.decisions.confused |= id(tensor) in self.environment.outside and value in self.program.inputs
-        if held is not None and tensor.requires_grad and tensor.grad_fn is None and not held.requires_grad:
-            self.program.held[value] = tensor  # a leaf, of which an alias was used first: it gets the gradient
+        if captured is not None and tensor.requires_grad and tensor.grad_fn is None and not captured.requires_grad:
+            self.program.held[value] = tensor  # a leaf whose alias was used first; the leaf receives the gradient
             self.gradients.first_use(tensor)
 
     def _add_held(self, tensor: Tensor) -> Value:
         """Add a tensor that existed before the call."""
         storage = tensor._storage
-        if id(tensor) in self.values.by_tensor or id(storage) in self.made_here:
+        if id(tensor) in self.values.by_tensor or id(storage) in self.created_storages:
             self.decisions.refuse_changed_memory(line())
-        if storage in self._made_elsewhere and self.environment.reaches(tensor):
-            self.decisions.confused = True  # state that another thread created for all: the next call finds it
-        elif storage in self._made_elsewhere:
+        if storage in self._created_on_other_threads and self.environment.reaches(tensor):
+            self.decisions.confused = True  # shared state that another thread created; the next call finds it
+        elif storage in self._created_on_other_threads:
             self.decisions.refuse_other_thread(line())
         value = self.values.add(tensor)
         self.program.held[value] = tensor
@@ -258,7 +258,7 @@ class Recorder:
         The program could not repeat later writes through it.
         """
         storage = self.view_copies.storage_viewed(tensor)
-        if storage is not tensor._storage and (id(storage) not in self.made_here or id(storage) in returned):
+        if storage is not tensor._storage and (id(storage) not in self.created_storages or id(storage) in returned):
             self.decisions.refuse_view()
 
     # ---- gradients that a run leaves

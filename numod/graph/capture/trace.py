@@ -41,7 +41,7 @@ def trace(function: Callable, *inputs: Tensor) -> Program:
 def finish(recorder: Recorder, outputs: Any) -> Program:
     """The program with its results, and the gradients of tensors that existed before. Raises CannotRepeat."""
     program, values = recorder.program, recorder.values
-    recorder.updates.refuse_computed(written_storages(program, values) | recorder.made_here)
+    recorder.updates.refuse_computed(written_storages(program, values) | recorder.created_storages)
     for value, tensor in [*program.held.items(), *((value, values.tensor(value)) for value in program.inputs)]:
         if values.is_moved(value, tensor) and id(tensor) not in recorder.environment.replaceable:
             shape = tuple(program.layouts[value].shape)
@@ -91,20 +91,20 @@ def _add_view(recorder: Recorder, tensor: Tensor, value: Value) -> Value:
     return alias
 
 
-def _refuse_object(recorder: Recorder, thing: Any) -> None:
+def _refuse_object(recorder: Recorder, obj: Any) -> None:
     """Refuse an object that may hold values of this run."""
-    is_known = issubclass(type(thing), (ArgumentContainer, Constant)) or is_simple(thing) or _is_library_function(thing)
-    if not is_known and not recorder.environment.is_constant(thing):
+    is_known = issubclass(type(obj), (ArgumentContainer, Constant)) or is_simple(obj) or _is_library_function(obj)
+    if not is_known and not recorder.environment.is_constant(obj):
         raise CannotRepeat(
-            f"trace: the function returns a {type(thing).__name__}, which may hold values of this run; return tensors "
+            f"trace: the function returns a {type(obj).__name__}, which may hold values of this run; return tensors "
             "in tuples, lists, dicts or data classes"
         )
 
 
-def _is_library_function(thing: Any) -> bool:
+def _is_library_function(obj: Any) -> bool:
     """Whether it is a function or class of a library, without a closure, and so holds no values of a run."""
-    if not issubclass(type(thing), (type, FunctionType, BuiltinFunctionType)):
+    if not issubclass(type(obj), (type, FunctionType, BuiltinFunctionType)):
         return False
-    owner = getattr(thing, "__self__", None)
-    holds_values = getattr(thing, "__closure__", None) or not isinstance(owner, (ModuleType, type(None)))
-    return of_library(thing) and not holds_values
+    owner = getattr(obj, "__self__", None)
+    holds_values = getattr(obj, "__closure__", None) or not isinstance(owner, (ModuleType, type(None)))
+    return of_library(obj) and not holds_values

@@ -18,7 +18,8 @@ from ..ir.program import Step
 from .value_map import ValueMap
 
 _FIELDS = (
-    "_storage", "_layout", "_offset", "_base", "_own", "_seen", "_node", "_output", "_requires_grad", "_unrecorded",
+    "_storage", "_layout", "_offset", "_base", "_version_counter", "_seen", "_node", "_output", "_requires_grad",
+    "_unrecorded",
 )  # fmt: skip
 
 

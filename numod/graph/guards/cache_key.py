@@ -108,8 +108,8 @@ def roots_in(structure: Any) -> list:
 class Same:
     """An argument that is compared by identity. It is not kept alive."""
 
-    def __init__(self, thing: Any) -> None:
-        self.id, self.kind, self.reference = id(thing), type(thing).__name__, weakly(thing)
+    def __init__(self, obj: Any) -> None:
+        self.id, self.kind, self.reference = id(obj), type(obj).__name__, weakly(obj)
 
     def __hash__(self) -> int:
         return self.id

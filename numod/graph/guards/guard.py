@@ -40,18 +40,18 @@ class _Gone:
 _GONE = _Gone()
 
 
-def weakly(thing: Any) -> Any:
+def weakly(obj: Any) -> Any:
     """A weak reference to an object, or the object itself if its class does not support weak references."""
-    kind = type(thing)
+    kind = type(obj)
     plain = objects.base_of(kind) is object and hasattr(kind, "__weakref__") and not issubclass(kind, Tensor)
-    return Weak(thing) if plain or kind is types.FunctionType else thing
+    return Weak(obj) if plain or kind is types.FunctionType else obj
 
 
-def strongly(thing: Any) -> Any:
+def strongly(obj: Any) -> Any:
     """The object of a `Weak` reference, `_GONE` if it no longer exists; any other object itself."""
-    if type(thing) is not Weak:
-        return thing
-    referent = thing()
+    if type(obj) is not Weak:
+        return obj
+    referent = obj()
     return _GONE if referent is None else referent
 
 
@@ -74,12 +74,12 @@ SPACE = {
 }  # fmt: skip
 
 
-def _may_go(thing: Any) -> bool:
+def _may_go(obj: Any) -> bool:
     """Whether an object may no longer exist when a guard is tested.
 
     Modules and functions are arguments, or parts of arguments, which exist during the call.
     """
-    return type(thing) is Weak and not (type(thing()) is types.FunctionType or is_module(thing()))
+    return type(obj) is Weak and not (type(obj()) is types.FunctionType or is_module(obj()))
 
 
 @dataclass(eq=False)
@@ -94,7 +94,7 @@ class Guard:
         """The condition with names for its objects, which are added to `space`."""
         names = []
         for object_ in self.objects:
-            space[name := f"thing{len(space)}"] = object_
+            space[name := f"obj{len(space)}"] = object_
             # the first object is None if it no longer exists: reading from it raises AttributeError
             names.append(name if type(object_) is not Weak else f"alive({name})" if len(names) else f"{name}()")
         return self.text.format(*names)
@@ -143,10 +143,10 @@ class Listed(Guard):
     @property
     def words(self) -> list[tuple[int, int]]:
         """The list's length, the address of its items, and the items."""
-        things, *members = self.objects
-        if _LIST_ITEMS is None or not isinstance(things, list):
+        sequence, *members = self.objects
+        if _LIST_ITEMS is None or not isinstance(sequence, list):
             return []
-        length, items = id(things) + _LIST_ITEMS - sizeof(c_ssize_t), id(things) + _LIST_ITEMS
+        length, items = id(sequence) + _LIST_ITEMS - sizeof(c_ssize_t), id(sequence) + _LIST_ITEMS
         first = c_ssize_t.from_address(items).value
         return [
             (length, len(members)),
@@ -155,12 +155,12 @@ class Listed(Guard):
         ]
 
 
-def listed(name: str, things: list) -> Guard:
+def listed(name: str, sequence: list) -> Guard:
     """A guard of the identities of a list's items."""
     return Listed(
         name,
-        " and ".join([f"len({{0}}) == {len(things)}", *(f"{{0}}[{k}] is {{{k + 1}}}" for k in range(len(things)))]),
-        (things, *things),
+        " and ".join([f"len({{0}}) == {len(sequence)}", *(f"{{0}}[{k}] is {{{k + 1}}}" for k in range(len(sequence)))]),
+        (sequence, *sequence),
     )
 
 
@@ -188,16 +188,16 @@ class Sized(Guard):
         )
 
 
-def sized(name: str, thing: Any, excluded: set) -> Guard:
+def sized(name: str, obj: Any, excluded: set) -> Guard:
     """A guard of the number of an object's attributes, except for the `excluded` ones."""
-    fields = objects.dictionary(thing)
+    fields = objects.dictionary(obj)
     if excluded:
         return Guard(
             name,
             "sum(key not in {1} for key in dictionary_of[type({0})]({0})) == {2}",
-            (thing, excluded, sum(key not in excluded for key in fields)),
+            (obj, excluded, sum(key not in excluded for key in fields)),
         )
-    return Sized(name, "len(dictionary_of[type({0})]({0})) == {1}", (thing, len(fields), fields))
+    return Sized(name, "len(dictionary_of[type({0})]({0})) == {1}", (obj, len(fields), fields))
 
 
 def _size_in_dictionary() -> int | None:
@@ -219,7 +219,7 @@ class Entry(Guard):
     @property
     def words(self) -> list[tuple[int, int]]:
         """The addresses of the dictionary's keys and values, and the object at its position."""
-        _, thing, fields, key = map(strongly, self.objects)
+        _, obj, fields, key = map(strongly, self.objects)
         if _DICTIONARY_SIZE is None or _may_go(self.objects[0]):
             return []
         size = sizeof(c_ssize_t)
@@ -228,15 +228,15 @@ class Entry(Guard):
         table, array = (c_ssize_t.from_address(pointer).value for pointer in (keys, values))
         if array:  # the keys are shared with other objects, the values are in an array
             addresses = [array + size * k for k in range(min(words, _SHARED_KEYS))]
-            addresses = [address for address in addresses if c_ssize_t.from_address(address).value == id(thing)]
+            addresses = [address for address in addresses if c_ssize_t.from_address(address).value == id(obj)]
         else:  # pairs of keys and values, after an index
             addresses = [table + size * k for k in range(1, words)]
             addresses = [
                 address
                 for address in addresses
-                if [c_ssize_t.from_address(address - size * k).value for k in (1, 0)] == [id(key), id(thing)]
+                if [c_ssize_t.from_address(address - size * k).value for k in (1, 0)] == [id(key), id(obj)]
             ]
-        return [(keys, table), (values, array), (addresses[0], id(thing))] if len(addresses) == 1 else []
+        return [(keys, table), (values, array), (addresses[0], id(obj))] if len(addresses) == 1 else []
 
 
 def entry(name: str, holder: Any, key: str) -> Guard:
@@ -260,17 +260,17 @@ class Unwritten(Guard):
         return [(addressof(self.objects[0]), self.objects[2])]
 
 
-def unwritten(name: str, thing: type | dict) -> Guard:
+def unwritten(name: str, obj: type | dict) -> Guard:
     """A guard that a class or a namespace is unchanged.
 
     It compares the contents if there is no version number, as for classes that change often.
     """
-    offset = _CLASS_VERSION if isinstance(thing, type) else _NAMESPACE_VERSION if isinstance(thing, dict) else None
-    getattr(thing, "__module__", None)  # a class gets a version number at its first lookup
-    number = c_int64(0) if offset is None else c_int64.from_address(id(thing) + offset)
+    offset = _CLASS_VERSION if isinstance(obj, type) else _NAMESPACE_VERSION if isinstance(obj, dict) else None
+    getattr(obj, "__module__", None)  # a class gets a version number at its first lookup
+    number = c_int64(0) if offset is None else c_int64.from_address(id(obj) + offset)
     if number.value == 0:
-        return Guard(name, "{0}({1}) == {2}", (_members, thing, _members(thing)))
-    return Unwritten(name, "{0}.value == {2}", (number, thing, number.value))
+        return Guard(name, "{0}({1}) == {2}", (_members, obj, _members(obj)))
+    return Unwritten(name, "{0}.value == {2}", (number, obj, number.value))
 
 
 class _Members(list):
@@ -280,19 +280,19 @@ class _Members(list):
         return isinstance(other, _Members) and len(self) == len(other) and all(map(operator.is_, self, other))
 
 
-def _members(thing: type | dict) -> _Members:
+def _members(obj: type | dict) -> _Members:
     """All keys and values of a class and its bases, or of a namespace."""
     return _Members(
         key_or_value
-        for namespace in (map(vars, thing.__mro__) if isinstance(thing, type) else (thing,))
+        for namespace in (map(vars, obj.__mro__) if isinstance(obj, type) else (obj,))
         for pair in namespace.items()
         for key_or_value in pair
     )
 
 
-def _version_of(thing: Any, change: Callable[[int], Any]) -> int | None:
+def _version_of(obj: Any, change: Callable[[int], Any]) -> int | None:
     """The offset in bytes of an object's version number: the first word that every change of the contents changes."""
-    words = (c_int64 * (type(thing).__basicsize__ // sizeof(c_int64))).from_address(id(thing))
+    words = (c_int64 * (type(obj).__basicsize__ // sizeof(c_int64))).from_address(id(obj))
     samples = []
     for k in range(3):
         change(k)
@@ -312,7 +312,7 @@ _NAMESPACE_VERSION = _version_of(probe := {"content": None}, lambda k: probe.upd
 class Setting(Guard):
     """The condition on an optimizer's setting, or a value of its state, that code reads from a dictionary."""
 
-    place: tuple[dict, str]
+    location: tuple[dict, str]
 
 
 @dataclass(eq=False)

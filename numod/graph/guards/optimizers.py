@@ -67,7 +67,7 @@ def guard_schedule(builder: GuardBuilder, name: str, schedule: Any) -> None:
 
 def _guard_numbers(builder: GuardBuilder, name: str, holder: str, optimizer: Any, values: dict) -> None:
     """Guard the numbers of a state or group that Python code reads."""
-    reads_all = not getattr(optimizer, "reads_anew", True)
+    reads_all = not getattr(optimizer, "rereads_scalars", True)
     read_keys = builder.strings if {holder, "state_dict"} & (builder.mentioned | builder.strings) else ()
     for key, value in values.items() if isinstance(values, dict) else ():
         is_setting = isinstance(value, tuple) or is_simple(value)

@@ -38,26 +38,26 @@ class Snapshot:
         self.count = changes.count  # read before the visit: a concurrent change is seen by the next comparison
         visitor = StateVisitor(function, roots, excluded)
         self.entries = [
-            (name, kind, weakly(thing) if id(thing) in weak_ids else thing) for name, kind, thing in visitor.entries
+            (name, kind, weakly(obj) if id(obj) in weak_ids else obj) for name, kind, obj in visitor.entries
         ]
         rates = [
-            (*guard.place, guard.objects[1])
+            (*guard.location, guard.objects[1])
             for guard in guards
-            if isinstance(guard, Setting) and guard.place[1] == "lr"
+            if isinstance(guard, Setting) and guard.location[1] == "lr"
         ]
         places = [(holder, key) for holder, key, value in [*visitor.places, *rates] if type(value) in (int, float)]
         self.numbers: dict[tuple[int, Any], Place] = {
             (id(holder), key): (weakly(holder), key) for holder, key in places
         }
         # of reachable tensors: an argument may not share them
-        self.storages = frozenset(thing for _, _, thing in self.entries if type(thing) is Storage)
-        for _, kind, thing in self.entries:
-            if kind == "is" and issubclass(type(thing), Tensor):
-                thing._pictured = True
+        self.storages = frozenset(obj for _, _, obj in self.entries if type(obj) is Storage)
+        for _, kind, obj in self.entries:
+            if kind == "is" and issubclass(type(obj), Tensor):
+                obj._pictured = True
         self.counting = [
-            thing
-            for _, kind, thing in self.entries
-            if kind == "state" and any(type(value) in (int, float) for value in thing.values())
+            obj
+            for _, kind, obj in self.entries
+            if kind == "state" and any(type(value) in (int, float) for value in obj.values())
         ]
         space: dict[str, Any] = dict(SPACE)
         self.all_hold = eval("lambda: " + conditions(self.guards, space), space)  # generated text
@@ -129,12 +129,12 @@ def conditions(guards: list[Guard], space: dict[str, Any]) -> str:
 
 def compare(before: list[Entry], after: list[Entry]) -> str | None:
     """The first difference between the entries of two snapshots, in words."""
-    for (name, kind, thing), (new_name, _, new) in zip(before, after):
+    for (name, kind, obj), (new_name, _, new) in zip(before, after):
         if name != new_name:
             return f"{new_name or name} appeared or disappeared"
-        thing = strongly(thing)
-        if new is not thing and (kind != "equal" or not equal(new, thing)):
-            return _describe_change(name, thing, new)
+        obj = strongly(obj)
+        if new is not obj and (kind != "equal" or not equal(new, obj)):
+            return _describe_change(name, obj, new)
     if len(before) != len(after):
         longer, shorter = (before, after) if len(before) > len(after) else (after, before)
         return f"{longer[len(shorter)][0]} appeared or disappeared"

@@ -47,7 +47,7 @@ Place = tuple[Any, Any]
 
 def identical_objects(entries: list[Entry]) -> Iterator[Any]:
     """The objects in a snapshot that must be the same at every run."""
-    return (thing for _, kind, thing in entries if kind == "is")
+    return (obj for _, kind, obj in entries if kind == "is")
 
 
 def stands_for_numbers(value: Any) -> bool:
@@ -93,7 +93,7 @@ class StateVisitor:
         yield "default device", "equal", default_device()
         yield "precision of float32 products", "equal", tensor_cores.precision
         yield "mode of deterministic algorithms", "equal", indexing.deterministic
-        for hooks in changes.everywhere:
+        for hooks in changes.global_hooks:
             yield from ((f"the global hooks of modules[{number}]", "is", hook) for number, hook in hooks.items())
         yield from self._names("", function, _DEPTH)
         for number, root in enumerate(roots):

@@ -86,7 +86,7 @@ class _Bounding:
         inputs = list(step.inputs)
         for position, values in step.op.known_values(step.attributes).items():
             if self._values_of(inputs[position]) != values:
-                inputs[position] = self._hold(values)
+                inputs[position] = self._add_held(values)
         return Step(step.op, tuple(inputs), step.attributes, step.results, step.in_place, step.location)
 
     def _values_of(self, value: Value) -> tuple | None:
@@ -105,7 +105,7 @@ class _Bounding:
             return (fill_step.inputs[0],) * self.program.layouts[value].size
         return tuple(self.program.held[value].tolist()) if value in self.program.held else None
 
-    def _hold(self, values: tuple[int, ...]) -> Value:
+    def _add_held(self, values: tuple[int, ...]) -> Value:
         held_tensor = tensor(values, dtype=dtypes.int64, device="cpu")
         value = self._new_value(held_tensor._layout)
         self.program.held = {**self.program.held, value: held_tensor}

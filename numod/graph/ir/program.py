@@ -103,11 +103,11 @@ def _run(step: Step | Check, values: dict[Value, Tensor], layouts: dict[Value, L
     if isinstance(step.op, Update):
         numbers, count, _ = step.attributes
         if numbers is None:
-            given = [
-                each.item() if isinstance(each, Tensor) else each
-                for each in inputs[len(inputs) - len(numbers_of(step)) :]
+            update_numbers = [
+                number.item() if isinstance(number, Tensor) else number
+                for number in inputs[len(inputs) - len(numbers_of(step)) :]
             ]
-            inputs, numbers = inputs[: len(inputs) - len(given)], lambda: tuple(given)
+            inputs, numbers = inputs[: len(inputs) - len(update_numbers)], lambda: tuple(update_numbers)
         size = len(inputs) // max(count, 1)
         dispatch.apply_updates(step.op, [inputs[k * size : (k + 1) * size] for k in range(count)], numbers)
     elif step.op is EMPTY:

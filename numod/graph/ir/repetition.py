@@ -64,7 +64,7 @@ def _trip_count(items: list[int], first: int, period: int) -> int:
 
 
 def key_of_call(call: Call | CheckCall) -> Hashable:
-    """A key that is equal for calls in one place of a loop: the kernel, and arguments without integers and memory."""
+    """A key that is equal for calls that a loop can merge: the kernel, and arguments without integers and memory."""
     if isinstance(call, CheckCall) or call.kernel is None:
         return id(call)
     kernel = call.kernel

@@ -12,7 +12,7 @@ from threading import Lock
 from weakref import WeakValueDictionary
 
 from ...autograd import inference_mode, no_grad
-from ...core.tensor import OwnCount, Tensor
+from ...core.tensor import DataVersionCounter, Tensor
 from ...ops import table
 from ..ir.alias_analysis import Effects, copied, prepare_arguments, program_outputs, is_pure, accessed_values
 from ..ir.program import Check, Program, Step, Value
@@ -29,7 +29,7 @@ class Frozen:
 
     def versions(self) -> int:
         """The number of writes to held tensors, plus all writes through `.data`, which are not counted per tensor."""
-        return sum([storage.version for storage in self.storages]) + OwnCount.total
+        return sum([storage.version for storage in self.storages]) + DataVersionCounter.total
 
     def refresh(self) -> None:
         """Compute the value again if a held tensor was written to."""

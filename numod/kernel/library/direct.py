@@ -45,13 +45,13 @@ class Geometry(NamedTuple):
 
 
 @shared_scalar
-def convolve_row(x, weight, out, place, conv: Geometry):
+def convolve_row(x, weight, out, out_row, conv: Geometry):
     """Compute row `place` of out. Each tap adds a part of a row of the input times one weight."""
-    oh = place % conv.out_h
-    od = (place // conv.out_h) % conv.out_d
-    feature = place // (conv.out_h * conv.out_d)
+    oh = out_row % conv.out_h
+    od = (out_row // conv.out_h) % conv.out_d
+    feature = out_row // (conv.out_h * conv.out_d)
     image_group = feature // conv.features
-    base = place * conv.out_w
+    base = out_row * conv.out_w
     for ow in range(conv.out_w):
         out[uintp(base + ow)] = 0
     for c in range(conv.channels):
@@ -78,10 +78,10 @@ def convolve_row(x, weight, out, place, conv: Geometry):
 
 
 @shared_scalar
-def convolve_plane_back(g, weight, out, place, conv: Geometry):
+def convolve_plane_back(g, weight, out, plane, conv: Geometry):
     """Compute plane `place` of the input's gradient. Each tap adds rows of g times one weight."""
-    group = place // conv.channels
-    base = place * conv.depth * conv.height * conv.width
+    group = plane // conv.channels
+    base = plane * conv.depth * conv.height * conv.width
     for k in range(conv.depth * conv.height * conv.width):
         out[uintp(base + k)] = 0
     for o in range(conv.features):
@@ -94,7 +94,7 @@ def convolve_plane_back(g, weight, out, place, conv: Geometry):
                     if 0 <= d < conv.depth and 0 <= h < conv.height:
                         target = base + (d * conv.height + h) * conv.width
                         tap = (
-                            (((group % conv.groups) * conv.features + o) * conv.channels + place % conv.channels)
+                            (((group % conv.groups) * conv.features + o) * conv.channels + plane % conv.channels)
                             * conv.kernel_d
                             + a
                         ) * conv.kernel_h + b
@@ -112,13 +112,13 @@ def convolve_plane_back(g, weight, out, place, conv: Geometry):
 
 
 @shared_scalar
-def correlate_tap(g, x, place, conv: Geometry):
+def correlate_tap(g, x, tap, conv: Geometry):
     """Element `place` of the weight's gradient: the sum of g times the input, shifted by the element's tap."""
-    k = place % conv.kernel_w
-    b = (place // conv.kernel_w) % conv.kernel_h
-    a = (place // (conv.kernel_w * conv.kernel_h)) % conv.kernel_d
-    channel = (place // (conv.kernel_w * conv.kernel_h * conv.kernel_d)) % conv.channels
-    feature = place // (conv.kernel_w * conv.kernel_h * conv.kernel_d * conv.channels)
+    k = tap % conv.kernel_w
+    b = (tap // conv.kernel_w) % conv.kernel_h
+    a = (tap // (conv.kernel_w * conv.kernel_h)) % conv.kernel_d
+    channel = (tap // (conv.kernel_w * conv.kernel_h * conv.kernel_d)) % conv.channels
+    feature = tap // (conv.kernel_w * conv.kernel_h * conv.kernel_d * conv.channels)
     shift = k * conv.step_w - conv.pad_w
     low = max(0, -(shift // conv.stride_w))
     high = min(conv.out_w, (conv.width - 1 - shift) // conv.stride_w + 1)

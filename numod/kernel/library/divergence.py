@@ -106,7 +106,7 @@ def trigamma_mean(x, rise, weighted):
     """
     total = 0.0
     for k in range(4):
-        place = 0.5 * (
+        node = 0.5 * (
             0.18343464249564980
             if k == 0
             else 0.52553240991632899
@@ -124,8 +124,8 @@ def trigamma_mean(x, rise, weighted):
             if k == 2
             else 0.10122853629037626
         )
-        total += weight * ((0.5 + place if weighted else 1.0) * trigamma(x + rise * (0.5 - place)))
-        total += weight * ((0.5 - place if weighted else 1.0) * trigamma(x + rise * (0.5 + place)))
+        total += weight * ((0.5 + node if weighted else 1.0) * trigamma(x + rise * (0.5 - node)))
+        total += weight * ((0.5 - node if weighted else 1.0) * trigamma(x + rise * (0.5 + node)))
     return total
 
 

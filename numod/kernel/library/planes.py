@@ -46,20 +46,20 @@ def fill_tap_table(tap_table, base, n, source, kernel, stride, pad, step, back):
     For the input's gradient (`back`), an output has the taps of the one `stride` positions before it.
     """
     for i in range(n):
-        taps, first, place = 0, 0, 0
+        taps, first, read_at = 0, 0, 0
         for last in range(kernel):
             k = kernel - 1 - last
             v = i + pad - k * step if back else i * stride - pad + k * step
             if not back or v % stride == 0:
                 v = v // stride if back else v
                 if 0 <= v < source:
-                    taps, first, place = taps + 1, k, v
+                    taps, first, read_at = taps + 1, k, v
         (
             tap_table[uintp(base + 4 * i)],
             tap_table[uintp(base + 4 * i + 1)],
             tap_table[uintp(base + 4 * i + 2)],
             tap_table[uintp(base + 4 * i + 3)],
-        ) = taps, first, place, 1
+        ) = taps, first, read_at, 1
     apart, along = (stride, 1) if back else (1, stride)
     for distance in range(apart, n):
         entry = base + 4 * (n - 1 - distance)

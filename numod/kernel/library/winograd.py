@@ -2,8 +2,8 @@
 
 `kernel.registers.winograd` has the transforms.
 
-A transformed tile or kernel has 16 places. At each place the convolution is a matrix product: products (features,
-tiles) = taps (features, depth) @ tiles (depth, tiles), where the depth is the channels. Tiles are numbered along the
+A transformed tile or kernel has 16 components. For each component the convolution is a matrix product: products
+(features, tiles) = taps (features, depth) @ tiles (depth, tiles), where the depth is the channels. Tiles are numbered along the
 rows of all images: an image has `high` rows of `wide` tiles.
 """
 
@@ -27,8 +27,9 @@ from .planes import load_transposed
 
 @scalar
 def transform_kernels(weight, base, row_step, depth_step, depth, taps, at, step, rows, lanes):
-    """taps (16, depth, rows) = the transformed kernels of some rows. Places are `step` apart, kernels row_step and
-    depth_step.
+    """taps (16, depth, rows) = the transformed kernels of some rows.
+
+    Components are `step` apart in `taps`; kernels are row_step and depth_step apart in `weight`.
     """
     for k in range(depth):
         for row in range(0, rows, lanes):
@@ -131,11 +132,11 @@ def transform_channels(
                 for k in range((pad_w + width) * lanes, line):
                     padded_lines[uintp(line_at + k)] = 0
         for i in range(count):
-            place = at + (row + i - first) * wide * tile_step
+            tile_at = at + (row + i - first) * wide * tile_step
             if border > 0:
-                transform_pixels(padded_lines, lines_at + 2 * i * line, line, tiles, place, tile_step, step, wide)
+                transform_pixels(padded_lines, lines_at + 2 * i * line, line, tiles, tile_at, tile_step, step, wide)
             else:
-                transform_outputs(padded_lines, lines_at + 2 * i * line, line, tiles, place, tile_step, step, wide)
+                transform_outputs(padded_lines, lines_at + 2 * i * line, line, tiles, tile_at, tile_step, step, wide)
         row += count
 
 
@@ -167,8 +168,8 @@ def multiply_tiles(
     The depth is summed `depth_at_once` at a time. `flipped` taps are those of kernels that are read from the last
     element to the first.
     """
-    for place in range(16):
-        i, j = place // 4, place % 4
+    for component in range(16):
+        i, j = component // 4, component % 4
         if flipped:
             i, j = 3 - i if i % 3 == 0 else i, 3 - j if j % 3 == 0 else j
         column = 0
@@ -176,17 +177,17 @@ def multiply_tiles(
             left = column_count - column
             vectors = (
                 3 if (left > 4 * lanes) | ((left > 2 * lanes) & (left <= 3 * lanes)) else 2 if left > lanes else 1
-            )  # two and two are faster than three and one
+            )  # for four vectors, two and two are faster than three and one
             for k in range(0, depth, depth_at_once):
                 steps, add, b = (
                     min(depth_at_once, depth - k),
                     accumulate + k,
-                    address_of(tiles) + (tiles_at + place * tiles_step + k * columns + column) * size,
+                    address_of(tiles) + (tiles_at + component * tiles_step + k * columns + column) * size,
                 )
                 for row in range(0, features, rows):
                     a, target = (
                         address_of(taps) + (taps_at + (4 * i + j) * taps_step + k * features + row) * size,
-                        products_at + place * step + row * columns + column,
+                        products_at + component * step + row * columns + column,
                     )
                     if vectors == 3:
                         tile3(a, 1, features, b, columns, products, target, columns, steps, add, rows, lanes)

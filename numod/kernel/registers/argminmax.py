@@ -111,11 +111,11 @@ class _Search:
         best, where, has_nan = w.loop(0, n, block, [self.worst(), w.number(0), self.none], compare)
         extreme = w.splat(best)
 
-        def place() -> list:
+        def first_position() -> list:
             positions = [w.lesser(w.offset(where, shift), last) for shift in shifts]
             return [self.at_first(positions, [self.equal(w.load(x, position), extreme) for position in positions])]
 
-        return self.unless_nan(has_nan, place, lambda: [self.first_nan(x, last)])[0]
+        return self.unless_nan(has_nan, first_position, lambda: [self.first_nan(x, last)])[0]
 
     def at_first(self, positions: list, masks: list) -> object:
         """The position of the first lane in any mask; each mask belongs to a vector at a position."""
@@ -218,10 +218,10 @@ class _Search:
         mask = has_nan if has_nan.type == self.bits else self.builder.icmp_signed("<", has_nan, self.none)
         with self.builder.if_else(self.any(mask), likely=False) as (bad, good):
             with bad:
-                found, after = otherwise(), self.builder.block
+                nan_state, nan_block = otherwise(), self.builder.block
             with good:
-                expected, behind = usual(), self.builder.block
-        return self.w.either(expected, behind, found, after)
+                usual_state, usual_block = usual(), self.builder.block
+        return self.w.either(usual_state, usual_block, nan_state, nan_block)
 
     def any(self, mask: object) -> object:
         """Whether any lane of a mask is set."""

@@ -98,8 +98,8 @@ def across(w: Writer, vectors: list) -> object:
     while len(vectors) > 1:
         if group < lanes_of_128_bits:
             starts = [
-                place + part
-                for place in range(0, w.lanes, lanes_of_128_bits)
+                start_of_part + part
+                for start_of_part in range(0, w.lanes, lanes_of_128_bits)
                 for part in range(0, lanes_of_128_bits // 2, group)
             ]
             low_lanes, distance = (

@@ -148,7 +148,7 @@ def _emit_pixels(size, transform, w, x, line, out, out_step, step, n):
 
 
 def _store_square(w: Writer, square: list[list], out: object, step: object) -> None:
-    for position, vector in enumerate(each for line in square for each in line):
+    for position, vector in enumerate(vector_of_line for line in square for vector_of_line in line):
         w.store(vector, out, (step, position))
 
 

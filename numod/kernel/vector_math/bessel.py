@@ -253,7 +253,7 @@ _NEAR_ROOT_OF_Y0 = (
 def _waves_of_bessel(x: Number, order: int, second: bool) -> Number:
     """J(x), or where `second` Y(x), for x >= 8."""
     eight = 8.0 / x
-    p, q = (polynomial(eight * eight, each) for each in _BESSEL[order][1:])
+    p, q = (polynomial(eight * eight, coefficients) for coefficients in _BESSEL[order][1:])
     sine, cosine = sin(x), cos(x)
     plus, minus = sine + cosine, sine - cosine
     along, across = (minus, -plus) if order else (plus, minus)

@@ -114,14 +114,14 @@ def quantile(central: Number, near: Number, root: Number) -> Number:
     coefficients above 5.
     """
     far = root > 5.0
-    place = where(central, near, where(far, root - 5.0, root - 1.6))
+    argument = where(central, near, where(far, root - 5.0, root - 1.6))
     sums = []
     for parts in zip(*_QUANTILE):
         coefficients = [
             where(central, like(near, inner), where(far, like(near, outer), middle))
             for inner, middle, outer in zip(*parts)
         ]
-        sums.append(polynomial(place, coefficients))
+        sums.append(polynomial(argument, coefficients))
     return sums[0] / sums[1]
 
 

@@ -76,8 +76,8 @@ def _times_exp(scale: Number, r: Number) -> Number:
     if r.width == 64:
         return multiply_add(excess(r), scale, scale)
     total = like(r, EXP[0][-1])
-    for each in (*reversed(EXP[0][:-1]), 1.0):
-        total = multiply_add(total, r, each)
+    for coefficient in (*reversed(EXP[0][:-1]), 1.0):
+        total = multiply_add(total, r, coefficient)
     return multiply_add(total, r * scale, scale)
 
 

@@ -130,12 +130,12 @@ def lgamma(x: Number) -> Number:
         high, low = _product_to(part, where(a < 18.0, whole, 0.0))
         recurred = multiply_add(part, polynomial(part, _LOG_GAMMA), -(log(high) + low / high))
         mirrored = log(_PI / absolute(a * sin(_PI * part))) - value
-        found = where(a == INF, INF, where(part == 0.0, INF, where(a < 18.0, recurred, mirrored)))
+        result = where(a == INF, INF, where(part == 0.0, INF, where(a < 18.0, recurred, mirrored)))
         for high, low, centre, reach, coefficients in _ROOTS_BELOW_ZERO:
             offset = x - centre
             near_root = ((x - high) - low) * polynomial(offset, coefficients)
-            found = where(absolute(offset) < reach, near_root, found)
-        return found
+            result = where(absolute(offset) < reach, near_root, result)
+        return result
 
     return replace_where(x < 0.0, value, below_zero)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Callable
 
@@ -206,7 +207,13 @@ Tensor.prelu = prelu  # as in PyTorch
 def rrelu(
     input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False
 ) -> Tensor:
-    """leaky_relu with a random slope per element in training, otherwise with the mean slope."""
+    """leaky_relu with a random slope per element in training, otherwise with the mean slope.
+
+    Example:
+
+        >>> F.rrelu(torch.tensor([-1.0, 1.0]), 0.25, 0.25)
+        tensor([-0.2500,  1.0000])
+    """
     if lower > upper:
         raise RuntimeError(f"Lower bound should be less than or equal to the upper bound, got {lower} and {upper}")
     slope = (
@@ -306,7 +313,8 @@ def _over_input(function: Callable) -> Callable:
 
     in_place.__name__ = in_place.__qualname__ = f"{function.__name__}_"
     in_place.__module__ = __name__
-    in_place.__doc__ = f"{function.__name__}, in place."
+    name, text = function.__name__, inspect.getdoc(function)
+    in_place.__doc__ = f"In-place {name}. {text}".replace(f"F.{name}(", f"F.{name}_(")
     return in_place
 
 

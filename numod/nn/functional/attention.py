@@ -162,6 +162,11 @@ def multi_head_attention_forward(
     """Multi-head attention over (L, N, E), (S, N, Ek), (S, N, Ev), or without N.
 
     Returns (result (L, N, E), weights (N, L, S) or None).
+
+    Example:
+
+        >>> nn.MultiheadAttention(4, 2)(torch.ones(3, 1, 4), torch.ones(3, 1, 4), torch.ones(3, 1, 4))[0].shape
+        numod.Size([3, 1, 4])
     """
     separate = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else None
     return attend_by_heads(

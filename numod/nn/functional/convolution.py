@@ -259,7 +259,13 @@ conv_transpose1d, conv_transpose2d, conv_transpose3d = map(_transposed, (1, 2, 3
 
 
 def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
-    """conv1d with time first: input (T, N, C), weight (K, C, O), bias (O,) -> (T + 2 pad - K + 1, N, O)."""
+    """conv1d with time first: input (T, N, C), weight (K, C, O), bias (O,) -> (T + 2 pad - K + 1, N, O).
+
+    Example:
+
+        >>> F.conv_tbc(torch.ones(5, 1, 2), torch.ones(3, 2, 4), torch.zeros(4)).shape
+        numod.Size([3, 1, 4])
+    """
     if not (input.ndim == weight.ndim == 3 and bias.ndim == 1):
         raise RuntimeError(
             f"conv_tbc: expected input and weight of 3 dimensions and bias of 1, got {input.ndim}, {weight.ndim} and "

@@ -29,6 +29,12 @@ def ctc_loss(
 
     targets are (N, S) or concatenated. The reduction "mean" divides each loss by its target length first. Raises
     RuntimeError for lengths or labels that do not match. Graves et al., 2006.
+
+    Example:
+
+        >>> log_probs = torch.zeros(4, 1, 3).log_softmax(-1)
+        >>> F.ctc_loss(log_probs, torch.tensor([[1, 2]]), torch.tensor([4]), torch.tensor([2]))
+        tensor(0.8432)
     """
     single = log_probs.ndim == 2
     x = log_probs.unsqueeze(1) if single else log_probs
@@ -65,7 +71,7 @@ def ctc_loss(
 
 
 def _lengths(name: str, value: Tensor | Sequence[int], batch: int) -> list[int]:
-    if isinstance(value, Tensor) and value.is_floating_point():
+    if isinstance(value, Tensor) and value.dtype.differentiable:
         raise RuntimeError(f"{name} must be integral, got {value.dtype}")
     lengths = (
         value.reshape(-1).tolist()

@@ -48,7 +48,14 @@ def batch_norm(
     eps: float,
     cudnn_enabled: bool = True,
 ) -> Tensor:
-    """`nn.functional.batch_norm`."""
+    """`nn.functional.batch_norm`.
+
+    Example:
+
+        >>> torch.batch_norm(torch.tensor([[1.0], [3.0]]), None, None, None, None, True, 0.1, 1e-5, False)
+        tensor([[-1.0000],
+                [ 1.0000]])
+    """
     return normalization.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
 
 
@@ -63,14 +70,28 @@ def instance_norm(
     eps: float,
     cudnn_enabled: bool = True,
 ) -> Tensor:
-    """`nn.functional.instance_norm`."""
+    """`nn.functional.instance_norm`.
+
+    Example:
+
+        >>> F.instance_norm(torch.tensor([[[1.0, 3.0]]]), eps=0.0)
+        tensor([[[-1.,  1.]]])
+    """
     return normalization.instance_norm(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
 
 
 def embedding(
     weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False
 ) -> Tensor:
-    """`nn.functional.embedding`; -1 means no padding."""
+    """`nn.functional.embedding`; -1 means no padding.
+
+    Example:
+
+        >>> torch.embedding(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([1, 0, 1]))
+        tensor([[3., 4.],
+                [1., 2.],
+                [3., 4.]])
+    """
     return _embedding(
         indices,
         weight,
@@ -91,7 +112,13 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> tuple[Tensor]:
-    """`nn.functional.embedding_bag` with mode 0, 1 or 2 for sum, mean or max. Returns the bags in a tuple of one."""
+    """`nn.functional.embedding_bag` with mode 0, 1 or 2 for sum, mean or max. Returns the bags in a tuple of one.
+
+    Example:
+
+        >>> F.embedding_bag(torch.tensor([[0, 1]]), torch.tensor([[1.0, 2.0], [3.0, 4.0]]), mode="sum")
+        tensor([[4., 6.]])
+    """
     return (_embedding_bag(
         indices, weight, offsets, scale_grad_by_freq=scale_grad_by_freq, mode=("sum", "mean", "max")[mode],
         sparse=sparse,
@@ -107,38 +134,74 @@ def binary_cross_entropy_with_logits(
     pos_weight: Tensor | None = None,
     reduction: int = 0,
 ) -> Tensor:
-    """`nn.functional.binary_cross_entropy_with_logits`with reduction 0, 1 or 2 for none, mean or sum."""
+    """`nn.functional.binary_cross_entropy_with_logits`with reduction 0, 1 or 2 for none, mean or sum.
+
+    Example:
+
+        >>> F.binary_cross_entropy_with_logits(torch.zeros(2), torch.tensor([0.0, 1.0]))
+        tensor(0.6931)
+    """
     return loss.binary_cross_entropy_with_logits(
         input, target, weight, pos_weight=pos_weight, reduction=_REDUCTIONS[reduction]
     )
 
 
 def kl_div(input: Tensor, target: Tensor, reduction: int = 0, *, log_target: bool = False) -> Tensor:
-    """`nn.functional.kl_div`with reduction 0, 1 or 2 for none, mean or sum."""
+    """`nn.functional.kl_div`with reduction 0, 1 or 2 for none, mean or sum.
+
+    Example:
+
+        >>> F.kl_div(torch.tensor([[0.5, 0.5]]).log(), torch.tensor([[0.5, 0.5]]), reduction="batchmean")
+        tensor(0.)
+    """
     return loss.kl_div(input, target, reduction=_REDUCTIONS[reduction], log_target=log_target)
 
 
 def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 0
 ) -> Tensor:
-    """`nn.functional.cosine_embedding_loss`with reduction 0, 1 or 2 for none, mean or sum."""
+    """`nn.functional.cosine_embedding_loss`with reduction 0, 1 or 2 for none, mean or sum.
+
+    Example:
+
+        >>> F.cosine_embedding_loss(torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 1.0]]), torch.tensor([1]))
+        tensor(1.)
+    """
     return _margin.cosine_embedding_loss(input1, input2, target, margin, reduction=_REDUCTIONS[reduction])
 
 
 def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 1
 ) -> Tensor:
-    """`nn.functional.margin_ranking_loss`with reduction 0, 1 or 2 for none, mean or sum."""
+    """`nn.functional.margin_ranking_loss`with reduction 0, 1 or 2 for none, mean or sum.
+
+    Example:
+
+        >>> F.margin_ranking_loss(torch.tensor([1.0]), torch.tensor([3.0]), torch.tensor([1.0]))
+        tensor(2.)
+    """
     return _margin.margin_ranking_loss(input1, input2, target, margin, reduction=_REDUCTIONS[reduction])
 
 
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, reduction: int = 1) -> Tensor:
-    """`nn.functional.hinge_embedding_loss`with reduction 0, 1 or 2 for none, mean or sum."""
+    """`nn.functional.hinge_embedding_loss`with reduction 0, 1 or 2 for none, mean or sum.
+
+    Example:
+
+        >>> F.hinge_embedding_loss(torch.tensor([0.5, 2.0]), torch.tensor([1.0, -1.0]))
+        tensor(0.2500)
+    """
     return _margin.hinge_embedding_loss(input, target, margin, reduction=_REDUCTIONS[reduction])
 
 
 def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool, full: bool, eps: float, reduction: int) -> Tensor:
-    """`nn.functional.poisson_nll_loss`with reduction 0, 1 or 2 for none, mean or sum."""
+    """`nn.functional.poisson_nll_loss`with reduction 0, 1 or 2 for none, mean or sum.
+
+    Example:
+
+        >>> F.poisson_nll_loss(torch.zeros(2), torch.tensor([1.0, 2.0]))
+        tensor(1.)
+    """
     return _margin.poisson_nll_loss(input, target, log_input, full, eps=eps, reduction=_REDUCTIONS[reduction])
 
 
@@ -152,7 +215,13 @@ def triplet_margin_loss(
     swap: bool = False,
     reduction: int = 0,
 ) -> Tensor:
-    """`nn.functional.triplet_margin_loss`with reduction 0, 1 or 2 for none, mean or sum."""
+    """`nn.functional.triplet_margin_loss`with reduction 0, 1 or 2 for none, mean or sum.
+
+    Example:
+
+        >>> F.triplet_margin_loss(torch.zeros(1, 2), torch.ones(1, 2), torch.full((1, 2), 2.0))
+        tensor(0.)
+    """
     return _margin.triplet_margin_loss(
         anchor, positive, negative, margin, p, eps, swap, reduction=_REDUCTIONS[reduction]
     )
@@ -167,33 +236,64 @@ def ctc_loss(
     reduction: int = 0,
     zero_infinity: bool = False,
 ) -> Tensor:
-    """`nn.functional.ctc_loss`with reduction 0, 1 or 2 for none, mean or sum."""
+    """`nn.functional.ctc_loss`with reduction 0, 1 or 2 for none, mean or sum.
+
+    Example:
+
+        >>> log_probs = torch.zeros(4, 1, 3).log_softmax(-1)
+        >>> torch.ctc_loss(log_probs, torch.tensor([[1, 2]]), torch.tensor([4]), torch.tensor([2]))
+        tensor([1.6864])
+    """
     return ctc.ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, _REDUCTIONS[reduction], zero_infinity)
 
 
 def constant_pad_nd(input: Tensor, pad: Sequence[int], value: float = 0) -> Tensor:
-    """`nn.functional.pad` with a constant."""
+    """`nn.functional.pad` with a constant.
+
+    Example:
+
+        >>> torch.constant_pad_nd(torch.ones(2), (1, 2), 0.5)
+        tensor([0.5000, 1.0000, 1.0000, 0.5000, 0.5000])
+    """
     return _padding.pad(input, pad, "constant", value)
 
 
 def grid_sampler(
     input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Tensor:
-    """`nn.functional.grid_sample` with numeric modes."""
+    """`nn.functional.grid_sample` with numeric modes.
+
+    Example:
+
+        >>> torch.grid_sampler(torch.ones(1, 1, 2, 2), torch.zeros(1, 1, 1, 2), 0, 0, True)
+        tensor([[[[1.]]]])
+    """
     return vision.grid_sample(input, grid, _MODES[interpolation_mode], _BORDERS[padding_mode], align_corners)
 
 
 def grid_sampler_2d(
     input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Tensor:
-    """`grid_sampler` of images (N, C, H, W)."""
+    """`grid_sampler` of images (N, C, H, W).
+
+    Example:
+
+        >>> torch.grid_sampler_2d(torch.ones(1, 1, 2, 2), torch.zeros(1, 1, 1, 2), 0, 0, True)
+        tensor([[[[1.]]]])
+    """
     return _sampled("grid_sampler_2d", 4, input, grid, interpolation_mode, padding_mode, align_corners)
 
 
 def grid_sampler_3d(
     input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Tensor:
-    """`grid_sampler` of volumes (N, C, D, H, W)."""
+    """`grid_sampler` of volumes (N, C, D, H, W).
+
+    Example:
+
+        >>> torch.grid_sampler_3d(torch.ones(1, 1, 2, 2, 2), torch.zeros(1, 1, 1, 1, 3), 0, 0, True)
+        tensor([[[[[1.]]]]])
+    """
     return _sampled("grid_sampler_3d", 5, input, grid, interpolation_mode, padding_mode, align_corners)
 
 
@@ -207,7 +307,13 @@ def _sampled(name: str, ndim: int, input: Tensor, grid: Tensor, mode: int, borde
 
 
 def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
-    """Convolution along the first dimension, (T, N, C) and weight (K, C, C_out) -> (T + 2 pad - K + 1, N, C_out)."""
+    """Convolution along the first dimension, (T, N, C) and weight (K, C, C_out) -> (T + 2 pad - K + 1, N, C_out).
+
+    Example:
+
+        >>> torch.conv_tbc(torch.ones(5, 1, 2), torch.ones(3, 2, 4), torch.zeros(4)).shape
+        numod.Size([3, 1, 4])
+    """
     for name, tensor, ndim in (("input", input, 3), ("weight", weight, 3), ("bias", bias, 1)):
         if tensor.ndim != ndim:
             raise RuntimeError(f"conv_tbc: expected {name} to have {ndim} dimensions, got {list(tensor.shape)}")
@@ -226,6 +332,11 @@ def native_layer_norm(
     """(layer_norm, means, reciprocal standard deviations).
 
     The last two have size 1 in the normalized dimensions, and no gradients.
+
+    Example:
+
+        >>> torch.native_layer_norm(torch.tensor([1.0, 3.0]), (2,), None, None, 0.0)[0]
+        tensor([-1.,  1.])
     """
     dims = tuple(range(input.ndim - len(normalized_shape), input.ndim))
     variance, mean = f.var_mean(input.detach(), dims, correction=0, keepdim=True)
@@ -242,7 +353,14 @@ def native_group_norm(
     group: int,
     eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """(group_norm, means (N, group), reciprocal standard deviations (N, group))."""
+    """(group_norm, means (N, group), reciprocal standard deviations (N, group)).
+
+    Example:
+
+        >>> torch.native_group_norm(torch.tensor([[[1.0], [3.0]]]), None, None, 1, 2, 1, 1, 0.0)[0]
+        tensor([[[-1.],
+                 [ 1.]]])
+    """
     variance, mean = f.var_mean(f.reshape(input, (N, group, C // group * HxW)), -1, correction=0)
     return normalization.group_norm(input, group, weight, bias, eps), mean, (variance + eps).rsqrt()
 
@@ -260,6 +378,11 @@ def native_batch_norm(
     """(batch_norm, means, reciprocal standard deviations).
 
     The last two are those of the batch, without gradients, and empty unless `training`.
+
+    Example:
+
+        >>> torch.native_batch_norm(torch.tensor([[1.0], [3.0]]), None, None, None, None, True, 0.1, 1e-5)[1]
+        tensor([2.])
     """
     empty = input.new_zeros(0)
     mean, scale = empty, empty
@@ -274,7 +397,13 @@ def native_batch_norm(
 
 
 def affine_grid_generator(theta: Tensor, size: Sequence[int], align_corners: bool) -> Tensor:
-    """`nn.functional.affine_grid`."""
+    """`nn.functional.affine_grid`.
+
+    Example:
+
+        >>> torch.affine_grid_generator(torch.eye(2, 3)[None], [1, 1, 2, 2], False).shape
+        numod.Size([1, 2, 2, 2])
+    """
     return vision.affine_grid(theta, size, align_corners)
 
 
@@ -289,7 +418,13 @@ def convolution(
     output_padding: Sequence[int],
     groups: int,
 ) -> Tensor:
-    """Convolution, or transposed convolution, with a dimension for each of the weight's after its first two."""
+    """Convolution, or transposed convolution, with a dimension for each of the weight's after its first two.
+
+    Example:
+
+        >>> torch.convolution(torch.ones(1, 1, 4), torch.ones(1, 1, 2), None, [1], [0], [1], False, [0], 1)
+        tensor([[[2., 2., 2.]]])
+    """
     ndim = weight.ndim - 2
     if transposed:
         return getattr(_convolution, f"conv_transpose{ndim}d")(
@@ -299,7 +434,13 @@ def convolution(
 
 
 def adaptive_max_pool1d(input: Tensor, output_size: int | Sequence[int]) -> tuple[Tensor, Tensor]:
-    """(maxima, indices)."""
+    """(maxima, indices).
+
+    Example:
+
+        >>> torch.adaptive_max_pool1d(torch.tensor([[1.0, 4.0, 2.0, 3.0]]), 2)
+        (tensor([[4., 3.]]), tensor([[1, 3]]))
+    """
     return pooling.adaptive_max_pool1d(input, output_size, return_indices=True)
 
 
@@ -311,17 +452,36 @@ def max_pool1d_with_indices(
     dilation: int = 1,
     ceil_mode: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """(maxima, indices)."""
+    """(maxima, indices).
+
+    Example:
+
+        >>> torch.max_pool1d_with_indices(torch.tensor([[1.0, 4.0, 2.0, 3.0]]), 2)
+        (tensor([[4., 3.]]), tensor([[1, 3]]))
+    """
     return pooling.max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices=True)
 
 
 def dropout_(input: Tensor, p: float, train: bool) -> Tensor:
-    """`nn.functional.dropout` in place."""
+    """`nn.functional.dropout` in place.
+
+    Example:
+
+        >>> F.dropout(torch.ones(3), 0.5, training=False)
+        tensor([1., 1., 1.])
+    """
     return dropout(input, p, train, inplace=True)
 
 
 def feature_dropout(input: Tensor, p: float, train: bool) -> Tensor:
-    """Zero whole channels of (N, C, ...)."""
+    """Zero whole channels of (N, C, ...).
+
+    Example:
+
+        >>> torch.feature_dropout(torch.ones(1, 2, 1), 0.5, train=False)
+        tensor([[[1.],
+                 [1.]]])
+    """
     return input * dropout(input.new_ones(tuple(input.shape[:2])), p, train).reshape(
         (*input.shape[:2], *[1] * (input.ndim - 2))
     )
@@ -360,7 +520,14 @@ def rrelu_(
 
 
 def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
-    """Norms of the slices along a dimension, which is kept; the norm of all elements for dim -1."""
+    """Norms of the slices along a dimension, which is kept; the norm of all elements for dim -1.
+
+    Example:
+
+        >>> torch.norm_except_dim(torch.tensor([[3.0, 4.0], [6.0, 8.0]]))
+        tensor([[ 5.],
+                [10.]])
+    """
     if v.ndim == 1 and dim != -1:
         return v.abs()
     return (
@@ -376,26 +543,52 @@ def lstm_cell(
     b_ih: Tensor | None = None,
     b_hh: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The next (h, c), (N, H) each."""
+    """The next (h, c), (N, H) each.
+
+    Example:
+
+        >>> weights = torch.zeros(12, 2), torch.zeros(12, 3)
+        >>> h, c = torch.lstm_cell(torch.ones(1, 2), (torch.zeros(1, 3), torch.zeros(1, 3)), *weights)
+        >>> h
+        tensor([[0., 0., 0.]])
+    """
     return op.lstm_cell.apply((linear(input, w_ih, b_ih) + linear(hx[0], w_hh, b_hh), f.contiguous(hx[1])))
 
 
 def gru_cell(
     input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
 ) -> Tensor:
-    """The next h (N, H)."""
+    """The next h (N, H).
+
+    Example:
+
+        >>> torch.gru_cell(torch.ones(1, 2), torch.zeros(1, 3), torch.zeros(9, 2), torch.zeros(9, 3))
+        tensor([[0., 0., 0.]])
+    """
     return op.gru_cell.apply((linear(input, w_ih, b_ih), linear(hx, w_hh, b_hh), f.contiguous(hx)))
 
 
 def rnn_tanh_cell(
     input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
 ) -> Tensor:
-    """tanh(W x + b + U h + c)."""
+    """tanh(W x + b + U h + c).
+
+    Example:
+
+        >>> torch.rnn_tanh_cell(torch.ones(1, 2), torch.zeros(1, 3), torch.ones(3, 2), torch.ones(3, 3))
+        tensor([[0.9640, 0.9640, 0.9640]])
+    """
     return (linear(input, w_ih, b_ih) + linear(hx, w_hh, b_hh)).tanh()
 
 
 def rnn_relu_cell(
     input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
 ) -> Tensor:
-    """relu(W x + b + U h + c)."""
+    """relu(W x + b + U h + c).
+
+    Example:
+
+        >>> torch.rnn_relu_cell(torch.ones(1, 2), torch.zeros(1, 3), torch.ones(3, 2), torch.ones(3, 3))
+        tensor([[2., 2., 2.]])
+    """
     return (linear(input, w_ih, b_ih) + linear(hx, w_hh, b_hh)).relu()

@@ -32,7 +32,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
         >>> F.cosine_similarity(torch.tensor([[3.0, 4.0]]), torch.tensor([[3.0, 0.0]]))
         tensor([0.6000])
     """
-    if eps < 0:
+    if not eps >= 0:
         raise RuntimeError(f"cosine_similarity: eps must be non-negative, got: {eps}")
     dtype = dtypes.promote_types(x1.dtype, x2.dtype)
     x1, x2 = f.broadcast_tensors(x1.to(dtype), x2.to(dtype))

@@ -14,7 +14,9 @@ __all__ = ["alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "f
 _ALPHA = -1.7580993408473766  # the value of a dropped element: -scale * alpha of SELU
 
 
-def _check(p: float) -> None:
+def _check(input: Tensor, p: float) -> None:
+    if not isinstance(input, Tensor):
+        raise TypeError("dropout: the input must be a Tensor")
     if not 0.0 <= p <= 1.0:
         error = RuntimeError if p != p else ValueError  # PyTorch finds NaN in C++
         raise error(f"dropout probability has to be between 0 and 1, but got {p}")
@@ -30,7 +32,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
         >>> F.dropout(torch.ones(3), p=0.5, training=False)
         tensor([1., 1., 1.])
     """
-    _check(p)
+    _check(input, p)
     if not training or p == 0.0:
         return input
     result = _dropped(input, p * 1.0)
@@ -65,8 +67,14 @@ def _channels(input: Tensor, p: float, training: bool, inplace: bool) -> Tensor:
 
 
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Drop whole channels of (N, C, L) or (C, L)."""
-    _check(p)
+    """Drop whole channels of (N, C, L) or (C, L).
+
+    Example:
+
+        >>> F.dropout1d(torch.ones(1, 2, 3), 0.5, training=False).shape
+        numod.Size([1, 2, 3])
+    """
+    _check(input, p)
     if input.ndim not in (2, 3):
         raise RuntimeError(
             f"dropout1d: Expected 2D or 3D input, but received a {input.ndim}D input. Note that "
@@ -80,8 +88,14 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Drop whole channels of (N, C, H, W). Tompson et al., 2015."""
-    _check(p)
+    """Drop whole channels of (N, C, H, W). Tompson et al., 2015.
+
+    Example:
+
+        >>> F.dropout2d(torch.ones(1, 2, 3, 3), 0.5, training=False).shape
+        numod.Size([1, 2, 3, 3])
+    """
+    _check(input, p)
     if input.ndim not in (3, 4):
         warnings.warn(
             f"dropout2d: Received a {input.ndim}-D input to dropout2d, which is deprecated and will result in an "
@@ -98,8 +112,14 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Drop whole channels of (N, C, D, H, W) or (C, D, H, W)."""
-    _check(p)
+    """Drop whole channels of (N, C, D, H, W) or (C, D, H, W).
+
+    Example:
+
+        >>> F.dropout3d(torch.ones(1, 2, 3, 3, 3), 0.5, training=False).shape
+        numod.Size([1, 2, 3, 3, 3])
+    """
+    _check(input, p)
     if input.ndim not in (4, 5):
         warnings.warn(
             f"dropout3d: Received a {input.ndim}-D input to dropout3d, which is deprecated and will result in an "
@@ -124,16 +144,29 @@ def _alpha(input: Tensor, mask: Tensor, p: float, inplace: bool) -> Tensor:
 
 
 def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """Dropout that preserves the mean and variance of SELU networks. Klambauer et al., 2017."""
-    _check(p)
+    """Dropout that preserves the mean and variance of SELU networks. Klambauer et al., 2017.
+
+    Example:
+
+        >>> torch.alpha_dropout(torch.ones(3), 0.5, train=False)
+        tensor([1., 1., 1.])
+    """
+    _check(input, p)
     if not training or p == 0.0:
         return input
     return _alpha(input, (random.rand_like(input) >= p).to(input.dtype), p, inplace)
 
 
 def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """Alpha dropout of whole channels."""
-    _check(p)
+    """Alpha dropout of whole channels.
+
+    Example:
+
+        >>> torch.feature_alpha_dropout(torch.ones(1, 2, 1), 0.5, train=False)
+        tensor([[[1.],
+                 [1.]]])
+    """
+    _check(input, p)
     if not training or p == 0.0:
         return input
     _expect_channels(input)

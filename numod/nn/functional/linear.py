@@ -71,6 +71,11 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
             f"bilinear(): weight {tuple(weight.shape)} (out, in1, in2) does not fit inputs {tuple(input1.shape)} and "
             f"{tuple(input2.shape)}"
         )
+    if not input1.dtype is input2.dtype is weight.dtype:
+        raise RuntimeError(
+            f"All tensors must have the same dtype, got input1: {input1.dtype.short}, input2: {input2.dtype.short}, "
+            f"weight: {weight.dtype.short}"
+        )
     if bias is not None and tuple(bias.shape) != (weight.shape[0],):
         raise RuntimeError(
             f"bilinear(): bias size does not match weight size: got {tuple(bias.shape)} but expected "

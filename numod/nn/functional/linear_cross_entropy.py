@@ -56,6 +56,11 @@ def linear_cross_entropy(
 
     target is (N, ...) with classes or (N, C, ...) with probabilities. `options` have no effect. Raises RuntimeError for
     shapes that do not match.
+
+    Example:
+
+        >>> F.linear_cross_entropy(torch.ones(2, 3), torch.zeros(4, 3), torch.tensor([0, 1]))
+        tensor(1.3863)
     """
     _check(input, linear_weight, linear_bias)
     scores = linear(

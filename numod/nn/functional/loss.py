@@ -60,6 +60,11 @@ def _weighted(loss: Tensor, input: Tensor, weight: Tensor) -> Tensor:
     return loss * weight
 
 
+def _scaled(loss: Tensor, weight: Tensor) -> Tensor:
+    """The loss times weights of any dtype, in the loss's dtype."""
+    return (loss * weight).to(loss.dtype)
+
+
 @with_deprecated_reduction
 def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
     """Mean (or sum) of squared differences; with a weight per element, the weighted mean.
@@ -126,6 +131,10 @@ def huber_loss(
     """
     if not delta > 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
+    if not input.is_floating_point():
+        raise RuntimeError(f"result type Float can't be cast to the desired output type {input.dtype.short}")
+    if target.dtype is not input.dtype and target.is_floating_point():
+        target = target.to(input.dtype)  # the input's dtype is the result's
     if weight is None:
         return _elementwise(t.huber, input, target, reduction, delta)
     return reduced(_weighted(_elementwise(t.huber, input, target, "none", delta), input, weight), reduction)
@@ -163,7 +172,7 @@ def binary_cross_entropy(
     if weight is None:
         return _elementwise(t.binary_cross_entropy, input, target, reduction)
     expect_expandable(weight, input)
-    return reduced(_elementwise(t.binary_cross_entropy, input, target, "none") * weight, reduction)
+    return reduced(_scaled(_elementwise(t.binary_cross_entropy, input, target, "none"), weight), reduction)
 
 
 @with_deprecated_reduction
@@ -188,15 +197,18 @@ def binary_cross_entropy_with_logits(
             f"result type {input.dtype.short} can't be cast to the desired output type {target.dtype.short}; convert "
             "the target with .float()"
         )
-    positive = 1.0 if pos_weight is None else pos_weight
+    if not input.is_floating_point():
+        raise NotImplementedError(
+            f"\"log_sigmoid_cpu\" not implemented for '{input.dtype.short}'; convert it with .float()"
+        )
+    positive = 1.0 if pos_weight is None else pos_weight.to(dtypes.promote_types(input.dtype, target.dtype))
     for tensor in (weight, pos_weight):
         if isinstance(tensor, Tensor):
             expect_expandable(tensor, input)
     if weight is None:
         return _elementwise(t.binary_cross_entropy_with_logits, input, target, reduction, positive)
-    return reduced(
-        _elementwise(t.binary_cross_entropy_with_logits, input, target, "none", positive) * weight, reduction
-    )
+    loss = _elementwise(t.binary_cross_entropy_with_logits, input, target, "none", positive)
+    return reduced(_scaled(loss, weight), reduction)
 
 
 @with_deprecated_reduction

@@ -189,7 +189,7 @@ def cosine_embedding_loss(
             f"tensors, but found inputs with sizes {list(input1.shape)} and {list(input2.shape)}."
         )
     dot, one, two = (f.sum(products, -1) for products in (input1 * input2, input1 * input1, input2 * input2))
-    cosine = dot / t.sqrt((one + 1e-12) * (two + 1e-12))
+    cosine = dot / (t.sqrt(one + 1e-12) * t.sqrt(two + 1e-12))  # the product of the squares might overflow
     zero = cosine.new_zeros(())
     return reduced(
         f.where(target == 1, 1 - cosine, zero) + f.where(target == -1, t.clamp_min(cosine - margin, 0.0), zero),
@@ -238,7 +238,13 @@ def triplet_margin_with_distance_loss(
     swap: bool = False,
     reduction: str = "mean",
 ) -> Tensor:
-    """Triplet margin loss with any distance function."""
+    """Triplet margin loss with any distance function.
+
+    Example:
+
+        >>> F.triplet_margin_with_distance_loss(torch.zeros(1, 2), torch.ones(1, 2), torch.full((1, 2), 2.0))
+        tensor(0.)
+    """
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
     if not anchor.ndim == positive.ndim == negative.ndim:
@@ -303,6 +309,10 @@ def gaussian_nll_loss(
             )
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(reduction + " is not valid")
+    if not var.is_floating_point():
+        raise RuntimeError(
+            f"result type Float can't be cast to the desired output type {var.dtype.short}; convert var with .float()"
+        )
     if (var < 0).any():
         raise ValueError("var has negative entry/entries")
     var = var + (t.clamp_min(var, eps) - var).detach()  # the gradient ignores the clamping

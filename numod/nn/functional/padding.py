@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...core import functions as f
+from ...core.resolve import whole_number
 from ...core.shape.shapes import padded
 from ...core.tensor import Tensor
 from ...ops.index.pad import PLACES
@@ -12,7 +13,7 @@ from ...ops.index.pad import PLACES
 __all__ = ["pad"]
 
 
-def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
+def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: complex | None = None) -> Tensor:
     """Pad by (left, right, top, bottom, ...), starting from the last dimension; negative sizes crop.
 
     Modes are "constant" (with `value`), "reflect", "replicate" and "circular". Raises RuntimeError for invalid sizes.
@@ -30,7 +31,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
         raise NotImplementedError(
             f"Unrecognised padding mode {mode}; expected 'constant', 'reflect', 'replicate' or 'circular'"
         )
-    pad = tuple(pad)
+    pad = tuple([whole_number("pad", "pad", number) for number in pad])
     if len(pad) % 2 or len(pad) // 2 not in (1, 2, 3) or input.ndim not in (len(pad) // 2 + 1, len(pad) // 2 + 2):
         raise NotImplementedError(
             f"Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now: got padding of {len(pad)} "

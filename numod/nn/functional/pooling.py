@@ -211,15 +211,17 @@ def _max_pool(ndim: int) -> tuple[Callable, Callable]:
 
     return _with_name(
         pool, name, "The maximum of each window; with `return_indices`, also its index in the plane.", "2"
-    ), _with_name(with_indices, f"{name}_with_indices", "The maximum of each window, and its index in the plane.")
+    ), _with_name(
+        with_indices, f"{name}_with_indices", "The maximum of each window, and its index in the plane.", "2", "[0]"
+    )
 
 
-def _with_name(function: Callable, name: str, text: str, arguments: str = "") -> Callable:
+def _with_name(function: Callable, name: str, text: str, arguments: str = "", result: str = "") -> Callable:
     """The function with its name and docstring, which has an example that halves each dimension of 4 elements."""
     if arguments:
-        ndim = int(name[-2])
+        ndim = int(name.removesuffix("_with_indices")[-2])
         text += (
-            f"\n\nExample:\n\n    >>> F.{name}(torch.ones(1, 2{', 4' * ndim}), {arguments}).shape\n"
+            f"\n\nExample:\n\n    >>> F.{name}(torch.ones(1, 2{', 4' * ndim}), {arguments}){result}.shape\n"
             f"    numod.Size([1, 2{', 2' * ndim}])\n"
         )
     function.__name__ = function.__qualname__ = name
@@ -283,7 +285,9 @@ def _adaptive_max(ndim: int) -> tuple[Callable, Callable]:
 
     return _with_name(
         pool, name, "The maxima of windows that divide the input evenly into `output_size`.", "2"
-    ), _with_name(with_indices, f"{name}_with_indices", "The maxima of such windows, and their indices in the plane.")
+    ), _with_name(
+        with_indices, f"{name}_with_indices", "The maxima of such windows, and their indices in the plane.", "2", "[0]"
+    )
 
 
 def _adaptive_average(ndim: int) -> Callable:
@@ -332,11 +336,16 @@ def _max_unpool(ndim: int) -> Callable:
         flat = input.new_zeros((*lead, count)).scatter(-1, positions, f.flatten(input, -ndim))
         return f.in_shape(flat, *lead, *sizes)
 
-    return _with_name(
-        unpool,
-        name,
-        "Puts each element at its index in planes of `output_size`: a partial inverse of max pooling.",
-    )
+    text = "Puts each element at its index in planes of `output_size`: a partial inverse of max pooling."
+    text += f"""
+
+Example:
+
+    >>> windows, places = F.max_pool{ndim}d(torch.rand(1, 2{", 4" * ndim}), 2, return_indices=True)
+    >>> F.{name}(windows, places, 2).shape
+    numod.Size([1, 2{", 4" * ndim}])
+"""
+    return _with_name(unpool, name, text)
 
 
 def _fractional(ndim: int) -> tuple[Callable, Callable]:
@@ -369,7 +378,8 @@ def _fractional(ndim: int) -> tuple[Callable, Callable]:
             raise RuntimeError(
                 f"{name}: sizes must be greater than zero, got kernel_size {window}, output_size {sizes}"
             )
-        if any(o + k - 1 > n for o, k, n in zip(sizes, window, input.shape[-ndim:])):
+        # PyTorch's rule in three dimensions is stricter by one
+        if any(o + k - 1 + (ndim == 3) > n for o, k, n in zip(sizes, window, input.shape[-ndim:])):
             raise RuntimeError(
                 f"{name}: pool size {window} too large relative to input size {list(input.shape[-ndim:])}"
             )
@@ -398,11 +408,13 @@ def _fractional(ndim: int) -> tuple[Callable, Callable]:
         return values_and_indices if return_indices else values_and_indices[0]
 
     return _with_name(
-        pool, name, "The maxima of windows at random positions. Graham, Fractional max-pooling, 2014."
+        pool, name, "The maxima of windows at random positions. Graham, Fractional max-pooling, 2014.", "2, 2"
     ), _with_name(
         with_indices,
         f"{name}_with_indices",
         "The maxima of windows at random positions, and their indices in the plane.",
+        "2, 2",
+        "[0]",
     )
 
 

@@ -382,13 +382,25 @@ def upsample(
     mode: str = "nearest",
     align_corners: bool | None = None,
 ) -> Tensor:
-    """Deprecated name of `interpolate`."""
+    """Deprecated name of `interpolate`.
+
+    Example:
+
+        >>> F.interpolate(torch.tensor([[[1.0, 2.0]]]), scale_factor=2)
+        tensor([[[1., 1., 2., 2.]]])
+    """
     warnings.warn("`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=3)
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
 def upsample_nearest(input: Tensor, size: object = None, scale_factor: object = None) -> Tensor:
-    """Deprecated: `interpolate` with mode "nearest"."""
+    """Deprecated: `interpolate` with mode "nearest".
+
+    Example:
+
+        >>> F.interpolate(torch.tensor([[[1.0, 2.0]]]), scale_factor=2)
+        tensor([[[1., 1., 2., 2.]]])
+    """
     warnings.warn(
         "`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=3
     )
@@ -396,7 +408,13 @@ def upsample_nearest(input: Tensor, size: object = None, scale_factor: object = 
 
 
 def upsample_bilinear(input: Tensor, size: object = None, scale_factor: object = None) -> Tensor:
-    """Deprecated: `interpolate` with mode "bilinear" and align_corners=True."""
+    """Deprecated: `interpolate` with mode "bilinear" and align_corners=True.
+
+    Example:
+
+        >>> F.interpolate(torch.ones(1, 1, 2, 2), scale_factor=2, mode="bilinear", align_corners=True).shape
+        numod.Size([1, 1, 4, 4])
+    """
     warnings.warn(
         "`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=3
     )

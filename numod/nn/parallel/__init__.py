@@ -13,7 +13,13 @@ __all__ = ["DataParallel", "DistributedDataParallel", "scatter"]
 
 
 class DataParallel(Module):
-    """Calls `module`, as PyTorch does with one device or none."""
+    """Calls `module`, as PyTorch does with one device or none.
+
+    Example:
+
+        >>> nn.DataParallel(nn.Linear(2, 3))(torch.ones(4, 2)).shape
+        numod.Size([4, 3])
+    """
 
     def __init__(self, module: Module, device_ids: list | None = None, output_device: Any = None, dim: int = 0) -> None:
         super().__init__()

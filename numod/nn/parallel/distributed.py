@@ -67,7 +67,11 @@ class DistributedDataParallel(Module):
         self._joining: _Join | None = None
         ignored = set(getattr(module, "_ddp_params_and_buffers_to_ignore", ()))
         self.parameters_to_ignore = ignored
-        trained = {name: each for name, each in module.named_parameters() if each.requires_grad and name not in ignored}
+        trained = {
+            name: parameter
+            for name, parameter in module.named_parameters()
+            if parameter.requires_grad and name not in ignored
+        }
         if not trained:
             raise RuntimeError(
                 "DistributedDataParallel is not needed when a module doesn't have any parameters that require a "
@@ -75,7 +79,9 @@ class DistributedDataParallel(Module):
             )
         if init_sync:
             self._check_alike(trained)
-            self._synchronize([each for name, each in module.state_dict(keep_vars=True).items() if name not in ignored])
+            self._synchronize(
+                [tensor for name, tensor in module.state_dict(keep_vars=True).items() if name not in ignored]
+            )
         limit = int((25 if bucket_cap_mb is None else bucket_cap_mb) * _MEGABYTE)
         first = min(limit, _MEGABYTE) if bucket_cap_mb is None else limit
         self.reducer = Reducer(
@@ -85,11 +91,11 @@ class DistributedDataParallel(Module):
 
     def _check_alike(self, trained: dict[str, Tensor]) -> None:
         """Raise RuntimeError unless all ranks have parameters of the same shapes and dtypes."""
-        own = [(name, tuple(each.shape), str(each.dtype)) for name, each in trained.items()]
+        signature = [(name, tuple(parameter.shape), str(parameter.dtype)) for name, parameter in trained.items()]
         every: list = [None] * self.process_group.size()
-        dist.all_gather_object(every, own, self.process_group)
+        dist.all_gather_object(every, signature, self.process_group)
         for rank, other in zip(self.process_group.ranks, every):
-            if [each[1:] for each in other] != [each[1:] for each in every[0]]:
+            if [entry[1:] for entry in other] != [entry[1:] for entry in every[0]]:
                 raise RuntimeError(
                     f"DDP expects same model across all ranks, but Rank {self.process_group.ranks[0]} has "
                     f"{len(every[0])} params, while rank {rank} has inconsistent {len(other)} params: "
@@ -99,19 +105,19 @@ class DistributedDataParallel(Module):
     def _synchronize(self, values: list, source: int = 0) -> None:
         """Give all ranks the tensors of one, a broadcast for each dtype."""
         kinds: dict[Any, list[Tensor]] = {}
-        for each in values:
-            if isinstance(each, Tensor) and each.numel():
-                kinds.setdefault((each.dtype, each.device), []).append(each)
+        for entry in values:
+            if isinstance(entry, Tensor) and entry.numel():
+                kinds.setdefault((entry.dtype, entry.device), []).append(entry)
         with no_grad():
             for tensors in kinds.values():
-                flat = cat([each.detach().reshape(-1) for each in tensors])
+                flat = cat([entry.detach().reshape(-1) for entry in tensors])
                 dist.broadcast(flat, group=self.process_group, group_src=source)
-                for each, part in zip(tensors, flat.split([each.numel() for each in tensors])):
-                    each.detach().copy_(part.view(each.shape))
+                for entry, part in zip(tensors, flat.split([entry.numel() for entry in tensors])):
+                    entry.detach().copy_(part.view(entry.shape))
 
     def _buffers_to_share(self) -> list[Tensor]:
         ignored = self.parameters_to_ignore
-        return [each for name, each in self.module.named_buffers() if name not in ignored]
+        return [buffer for name, buffer in self.module.named_buffers() if name not in ignored]
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         reduces = is_grad_enabled() and self.require_backward_grad_sync
@@ -168,7 +174,7 @@ class DistributedDataParallel(Module):
             self._joining, self.reducer.divisor = None, self.process_group.size()
 
     def _announce(self, reduces: bool) -> int:
-        """Tell ranks that have finished of this iteration; returns a rank of the group that has not."""
+        """Announce this iteration to ranks that have finished; returns a rank of the group that has not finished."""
         active, _, source = self._state_of_all(True, reduces)
         if self._joining.raises and active < self.process_group.size():
             raise RuntimeError("Detected at least one rank that exhausted inputs. Throwing across all ranks.")
@@ -178,9 +184,9 @@ class DistributedDataParallel(Module):
 
     def _state_of_all(self, is_active: bool, reduces: bool) -> tuple[int, int, int]:
         """(ranks with batches left, those whose backward pass will reduce, the first rank with batches left)."""
-        own = self.process_group.own
+        group_rank = self.process_group.group_rank
         state = [0] * (self.process_group.size() + 1)
-        state[own], state[-1] = int(is_active), int(is_active and reduces)
+        state[group_rank], state[-1] = int(is_active), int(is_active and reduces)
         shared = tensor(state)
         dist.all_reduce(shared, group=self.process_group)
         *active, reducing = shared.tolist()
@@ -188,7 +194,7 @@ class DistributedDataParallel(Module):
 
     def _shadow(self) -> None:
         """Take part in the iterations of the ranks that have batches left; then get the last one's model."""
-        last, syncs = self.process_group.own, self.require_forward_param_sync
+        last, syncs = self.process_group.group_rank, self.require_forward_param_sync
         while True:
             active, reducing, source = self._state_of_all(False, False)
             if not active:
@@ -201,10 +207,10 @@ class DistributedDataParallel(Module):
             if reducing:
                 self.reducer.shadow()
             syncs = bool(reducing)
-        # the ranks that finished last name themselves, the others a rank that outlasted them
+        # the ranks that finished last report themselves, the others a rank that finished later
         every = [None] * self.process_group.size()
         dist.all_gather_object(every, last, self.process_group)
-        source = next(rank for rank, named in enumerate(every) if rank == named)
+        source = next(rank for rank, chosen in enumerate(every) if rank == chosen)
         self._synchronize([*self.module.parameters(), *self._buffers_to_share()], source)
 
     # ---- copies and files
@@ -216,12 +222,12 @@ class DistributedDataParallel(Module):
         return state
 
     def __setstate__(self, state: dict) -> None:
-        """Restore a pickled one in the default group."""
+        """Restore a pickled module in the default group."""
         super().__setstate__(state)
         self.process_group = dist.group.WORLD
         if self.process_group is None:
             raise ValueError(NOT_INITIALIZED)
-        trained = {name: each for name, each in self.module.named_parameters() if each.requires_grad}
+        trained = {name: parameter for name, parameter in self.module.named_parameters() if parameter.requires_grad}
         self.reducer = Reducer(
             list(trained.values()), list(trained), self.process_group, 25 * _MEGABYTE, _MEGABYTE,
             self.find_unused_parameters, self.gradient_as_bucket_view, self.static_graph,
@@ -230,7 +236,7 @@ class DistributedDataParallel(Module):
 
 def _check_devices(module: Module, device_ids: list | None, output_device: Any) -> None:
     """Raise ValueError for device ids of a module on the CPU, as PyTorch does."""
-    devices = {each.device for each in module.parameters()}
+    devices = {parameter.device for parameter in module.parameters()}
     if (device_ids or output_device is not None) and any(device.type == "cpu" for device in devices):
         raise ValueError(
             "DistributedDataParallel device_ids and output_device arguments only work with single-device/"

@@ -23,7 +23,13 @@ def get_total_norm(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """The norm of all `tensors` as one vector: a scalar on the first tensor's device, zero if there are none."""
+    """The norm of all `tensors` as one vector: a scalar on the first tensor's device, zero if there are none.
+
+    Example:
+
+        >>> nn.utils.get_total_norm([torch.tensor([3.0]), torch.tensor([4.0])])
+        tensor(5.)
+    """
     tensors, norm_type = _as_list(tensors), float(norm_type)
     if not tensors:
         return tensor(0.0)
@@ -43,7 +49,16 @@ def get_total_norm(
 def clip_grads_with_norm_(
     parameters: Tensor | Iterable[Tensor], max_norm: float, total_norm: Tensor, foreach: bool | None = None
 ) -> None:
-    """Scale the gradients by `max_norm / total_norm` if that is below one."""
+    """Scale the gradients by `max_norm / total_norm` if that is below one.
+
+    Example:
+
+        >>> weight = nn.Parameter(torch.ones(2))
+        >>> weight.grad = torch.tensor([3.0, 4.0])
+        >>> nn.utils.clip_grads_with_norm_([weight], 1.0, torch.tensor(5.0))
+        >>> weight.grad
+        tensor([0.6000, 0.8000])
+    """
     # the factor is applied even if it is one, since reading its value would wait for the device
     factor = (max_norm / (total_norm + 1e-6)).clamp(max=1.0)
     for gradient in _gradients(parameters):
@@ -85,7 +100,15 @@ def clip_grad_norm(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """Deprecated name of `clip_grad_norm_`."""
+    """Deprecated name of `clip_grad_norm_`.
+
+    Example:
+
+        >>> weight = nn.Parameter(torch.ones(2))
+        >>> weight.grad = torch.tensor([3.0, 4.0])
+        >>> nn.utils.clip_grad_norm_([weight], 1.0)
+        tensor(5.)
+    """
     warnings.warn(
         "`nn.utils.clip_grad_norm` is now deprecated in favor of `nn.utils.clip_grad_norm_`.",
         FutureWarning,

@@ -39,7 +39,15 @@ def fuse_conv_bn_weights(
     bn_b: Tensor | None,
     transpose: bool = False,
 ) -> tuple[Parameter, Parameter]:
-    """Weight and bias of the fused convolution. `conv_w` is (out, in, ...), or with `transpose` (in, out, ...)."""
+    """Weight and bias of the fused convolution. `conv_w` is (out, in, ...), or with `transpose` (in, out, ...).
+
+    Example:
+
+        >>> stats = torch.zeros(1), torch.ones(1), 0.0, torch.full((1,), 2.0), None
+        >>> nn.utils.fuse_conv_bn_weights(torch.ones(1, 1, 1), None, *stats)[0]
+        Parameter containing:
+        tensor([[[2.]]])
+    """
     scale = (ones_like(bn_rm) if bn_w is None else bn_w) * (bn_rv + bn_eps).rsqrt()
     shape = [1, -1] if transpose else [-1, 1]
     return _fused(conv_w, conv_b, bn_rm, bn_b, scale, scale.reshape(shape + [1] * (conv_w.ndim - 2)))
@@ -49,6 +57,12 @@ def fuse_linear_bn_eval(linear: Module, bn: Module) -> Module:
     """A copy of `linear` that computes `bn(linear(x))`.
 
     Both must be in evaluation mode, and `bn` must have the same number of features, or one.
+
+    Example:
+
+        >>> fused = nn.utils.fuse_linear_bn_eval(nn.Linear(2, 3).eval(), nn.BatchNorm1d(3).eval())
+        >>> fused
+        Linear(in_features=2, out_features=3, bias=True)
     """
     _check(linear, bn)
     if bn.num_features not in (linear.out_features, 1):
@@ -71,7 +85,15 @@ def fuse_linear_bn_weights(
     bn_w: Tensor | None,
     bn_b: Tensor | None,
 ) -> tuple[Parameter, Parameter]:
-    """Weight, (out, in), and bias of the fused linear layer."""
+    """Weight, (out, in), and bias of the fused linear layer.
+
+    Example:
+
+        >>> stats = torch.zeros(1), torch.ones(1), 0.0, torch.full((1,), 2.0), None
+        >>> nn.utils.fuse_linear_bn_weights(torch.ones(1, 1), None, *stats)[0]
+        Parameter containing:
+        tensor([[2.]])
+    """
     scale = (ones_like(bn_rm) if bn_w is None else bn_w) * (bn_rv + bn_eps).rsqrt()
     return _fused(linear_w, linear_b, bn_rm, bn_b, scale, scale.unsqueeze(-1))
 

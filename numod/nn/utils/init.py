@@ -11,7 +11,13 @@ __all__ = ["skip_init"]
 
 
 def skip_init(module_cls: type[Module], *args: Any, **kwargs: Any) -> Module:
-    """`module_cls(*args, **kwargs)` without its `reset_parameters`: values and random numbers are not computed."""
+    """`module_cls(*args, **kwargs)` without its `reset_parameters`: values and random numbers are not computed.
+
+    Example:
+
+        >>> nn.utils.skip_init(nn.Linear, 2, 3).weight.shape
+        numod.Size([3, 2])
+    """
     if not issubclass(module_cls, Module):
         raise RuntimeError(f"Expected a Module; got {module_cls}")
     if "device" not in inspect.signature(module_cls).parameters:

@@ -172,13 +172,26 @@ def spectral_norm(
     """Divide `module.<name>` by its largest singular value, as a matrix whose rows are its dimension `dim`.
 
     By default `dim` is the dimension of the outputs.
+
+    Example:
+
+        >>> layer = nn.utils.parametrizations.spectral_norm(nn.Linear(2, 3))
+        >>> layer.weight.shape
+        numod.Size([3, 2])
     """
     SpectralNorm.apply(module, name, n_power_iterations, default_dim(module) if dim is None else dim, eps)
     return module
 
 
 def remove_spectral_norm(module: Module, name: str = "weight") -> Module:
-    """Make the normalized weight a parameter again. Raises ValueError if it has no spectral norm."""
+    """Make the normalized weight a parameter again. Raises ValueError if it has no spectral norm.
+
+    Example:
+
+        >>> layer = nn.utils.parametrizations.spectral_norm(nn.Linear(2, 3))
+        >>> nn.utils.parametrize.remove_parametrizations(layer, "weight").weight.shape
+        numod.Size([3, 2])
+    """
     take_hook(module, SpectralNorm, name, "spectral_norm").remove(module)
     for hooks in (module._state_dict_hooks, module._load_state_dict_pre_hooks):
         for number, hook in list(hooks.items()):

@@ -25,7 +25,16 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
 
 
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
-    """Set each parameter's data to its part of `vec`, (total,). The parameters then share memory with `vec`."""
+    """Set each parameter's data to its part of `vec`, (total,). The parameters then share memory with `vec`.
+
+    Example:
+
+        >>> layer = nn.Linear(2, 1)
+        >>> nn.utils.vector_to_parameters(torch.tensor([1.0, 2.0, 3.0]), layer.parameters())
+        >>> layer.bias
+        Parameter containing:
+        tensor([3.], requires_grad=True)
+    """
     if not isinstance(vec, Tensor):
         raise TypeError(f"expected a Tensor, but got: {type(vec).__name__}")
     parameters = list(parameters)

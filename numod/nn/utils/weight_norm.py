@@ -77,13 +77,27 @@ class WeightNorm:
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
-    """Replace `module.<name>` with `<name>_g`, its norms along `dim` (None: one norm), and its direction `<name>_v`."""
+    """Replace `module.<name>` with `<name>_g`, its norms along `dim` (None: one norm), and its direction `<name>_v`.
+
+    Example:
+
+        >>> layer = nn.utils.parametrizations.weight_norm(nn.Linear(2, 3))
+        >>> layer.weight.shape
+        numod.Size([3, 2])
+    """
     WeightNorm.apply(module, name, dim)
     return module
 
 
 def remove_weight_norm(module: Module, name: str = "weight") -> Module:
-    """Make the weight a parameter again. Raises ValueError if it has no weight norm."""
+    """Make the weight a parameter again. Raises ValueError if it has no weight norm.
+
+    Example:
+
+        >>> layer = nn.utils.parametrizations.weight_norm(nn.Linear(2, 3))
+        >>> nn.utils.parametrize.remove_parametrizations(layer, "weight").weight.shape
+        numod.Size([3, 2])
+    """
     take_hook(module, WeightNorm, name, "weight_norm").remove(module)
     return module
 

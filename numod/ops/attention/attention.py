@@ -9,6 +9,7 @@ operations. The kernels are in `cpu` and `cuda`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from math import prod
 
 from ... import dtypes
@@ -30,6 +31,8 @@ _SMALL = 1 << 15
 # up to this many queries the composed form, which reads keys and values in place, is faster than packing them (decoding
 # with a key-value cache)
 _FEW = 4
+# whether a program for all sizes is recorded: then the form may not depend on sizes
+for_all_sizes: ContextVar[bool] = ContextVar("for_all_sizes", default=False)
 _WIDEST = 128  # largest depth and width of a head whose results fit the registers of a thread block
 _STEPS = tuple(
     f"{name}_{step}"
@@ -55,7 +58,7 @@ def suits(query: Layout, heads: int, count: int, width: int, masked: bool) -> bo
         query.device.type == "cpu"
         and query.dtype.is_floating_point
         and min(depth, width, work) > 0
-        and (length > _FEW if work >= _SMALL else masked)
+        and (for_all_sizes.get() or (length > _FEW if work >= _SMALL else masked))
     )
 
 

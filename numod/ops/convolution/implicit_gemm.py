@@ -140,11 +140,11 @@ def forward_grid(
             int64(worker) * (tile.size // plan.workers),
         )
         for task in range(worker * plan.tasks // plan.workers, (worker + 1) * plan.tasks // plan.workers):
-            share, place = task % plan.shares, task // plan.shares
+            share, block = task % plan.shares, task // plan.shares
             first, group, image = (
-                place % plan.blocks * plan.rows,
-                place // plan.blocks % conv.groups,
-                place // (plan.blocks * conv.groups) * plan.stack,
+                block % plan.blocks * plan.rows,
+                block // plan.blocks % conv.groups,
+                block // (plan.blocks * conv.groups) * plan.stack,
             )
             count, lines = min(plan.stack, conv.images - image), min(plan.rows, conv.out_h - first)
             if plan.shares == 1:
@@ -346,11 +346,11 @@ def input_grid(
             int64(worker) * (tile.size // plan.workers),
         )
         for task in range(worker * plan.tasks // plan.workers, (worker + 1) * plan.tasks // plan.workers):
-            share, place = task % plan.shares, task // plan.shares
+            share, block = task % plan.shares, task // plan.shares
             first, group, image = (
-                place % plan.blocks * plan.rows,
-                place // plan.blocks % conv.groups,
-                place // (plan.blocks * conv.groups) * plan.stack,
+                block % plan.blocks * plan.rows,
+                block // plan.blocks % conv.groups,
+                block // (plan.blocks * conv.groups) * plan.stack,
             )
             count = min(plan.stack, conv.images - image)
             if plan.shares == 1:
@@ -592,10 +592,10 @@ def weight_grid(g, x, out, transposed, sums, grid, table, columns, plan: GridPla
         group, tap = int64(part) * TILE_ROWS // padded_taps, int64(part) * TILE_ROWS % padded_taps
         for feature in range(conv.features):
             for row in range(tap, min(tap + TILE_ROWS, taps)):
-                place = (group * padded_taps + row) * padded_features + feature
-                total = sums[uintp(place)]
+                sum_at = (group * padded_taps + row) * padded_features + feature
+                total = sums[uintp(sum_at)]
                 for worker in range(1, plan.workers):
-                    total += sums[uintp(worker * conv.groups * padded_taps * padded_features + place)]
+                    total += sums[uintp(worker * conv.groups * padded_taps * padded_features + sum_at)]
                 element = (group * conv.features + feature) * taps + row
                 out[uintp(element)] = total if isfinite(total) else correlate_tap(g, x, element, conv)
 

@@ -16,7 +16,7 @@ from ...device.device import Device
 from ...dtypes import dtype as DType
 from ...kernel import bind
 
-# the least elements of a row for which a thread block pays; the bytes of shared memory of a block
+# minimum length of a row for which a thread block pays off; bytes of shared memory per block
 _LEAST, _SHARED = 32, 48 << 10
 
 
@@ -56,7 +56,7 @@ def _text(factors: list[int], length: int, kind: DType, dtypes: tuple, half: boo
     lines = [
         "def kernel(x, roots, out, outer, inputs, outputs, scale):",
         f"    tile_re = shared_array({2 * length}, {real.name}, SHARED)",
-        # on a line of its own, by which the simulator recognises it
+        # on a separate line, as the simulator requires
         f"    tile_im = shared_array({2 * length}, {real.name}, SHARED)",
         "    thread = int32(cuda.threadIdx.x)",
         "    for row in range(int64(cuda.blockIdx.x), outer, int64(cuda.gridDim.x)):",

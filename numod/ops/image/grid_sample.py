@@ -98,7 +98,7 @@ def fill_grid_taps(
     grid,
     grid_at,
     count,
-    place,
+    elements,
     weight,
     place_at,
     weight_at,
@@ -139,7 +139,7 @@ def fill_grid_taps(
                         grid_tap(w, k_w, width, taps, padding, corners),
                         weight_h * tap_weight(t_w, k_w, taps, order_w),
                     )
-                    place[uintp(place_at + tap)] = (
+                    elements[uintp(place_at + tap)] = (
                         (element_d * height + element_h) * width + element_w
                         if min(element_d, element_h, element_w) >= 0
                         else int64(-1)
@@ -149,7 +149,7 @@ def fill_grid_taps(
 
 
 def sample_kernel(
-    x, grid, out, place, weight, images, channels, samples, depth, height, width, corners, units, workers,
+    x, grid, out, elements, weight, images, channels, samples, depth, height, width, corners, units, workers,
     *, RUN, COUNT, AXES, TAPS, TAPS_D, PADDING, ORDER_D, ORDER_H, ORDER_W,
 ):  # fmt: skip
     """out (images, channels, samples) = x (images, channels, depth, height, width) at grid (images, samples, axes).
@@ -162,14 +162,14 @@ def sample_kernel(
             image, first = unit // runs, unit % runs * RUN
             count = min(RUN, samples - first)
             fill_grid_taps(
-                grid, (image * samples + first) * AXES, count, place, weight, table_at, table_at,
+                grid, (image * samples + first) * AXES, count, elements, weight, table_at, table_at,
                 depth, height, width, corners, AXES, TAPS, TAPS_D, PADDING, ORDER_D, ORDER_H, ORDER_W,
             )  # fmt: skip
             for c in range(image * channels, (image + 1) * channels):
                 for j in range(count):
                     total = real(0)
                     for tap in range(COUNT):
-                        element = place[uintp(table_at + j * COUNT + tap)]
+                        element = elements[uintp(table_at + j * COUNT + tap)]
                         total += weight[uintp(table_at + j * COUNT + tap)] * (
                             x[uintp(c * plane + element)] if element >= 0 else real(0)
                         )
@@ -177,7 +177,7 @@ def sample_kernel(
 
 
 def spread_kernel(
-    g, grid, out, place, weight, images, channels, samples, depth, height, width, corners, units, workers,
+    g, grid, out, elements, weight, images, channels, samples, depth, height, width, corners, units, workers,
     *, RUN, COUNT, AXES, TAPS, TAPS_D, PADDING, ORDER_D, ORDER_H, ORDER_W,
 ):  # fmt: skip
     """out (images, channels, depth, height, width) = the gradient of x for g (images, channels, samples).
@@ -197,7 +197,7 @@ def spread_kernel(
                     grid,
                     (image * samples + first) * AXES,
                     count,
-                    place,
+                    elements,
                     weight,
                     table_at,
                     table_at,
@@ -217,13 +217,13 @@ def spread_kernel(
                     for j in range(count):
                         value = g[uintp(c * samples + first + j)]
                         for tap in range(COUNT):
-                            element = place[uintp(table_at + j * COUNT + tap)]
+                            element = elements[uintp(table_at + j * COUNT + tap)]
                             if element >= 0:
                                 out[uintp(c * plane + element)] += weight[uintp(table_at + j * COUNT + tap)] * value
 
 
 def slope_kernel(
-    g, x, grid, out, place, weight, images, channels, samples, depth, height, width, corners, units, workers,
+    g, x, grid, out, elements, weight, images, channels, samples, depth, height, width, corners, units, workers,
     *, RUN, COUNT, AXES, TAPS, TAPS_D, PADDING,
 ):  # fmt: skip
     """out (images, samples, axes) = the gradient of grid for g (images, channels, samples).
@@ -237,7 +237,7 @@ def slope_kernel(
             count, grid_at = min(RUN, samples - first), (image * samples + first) * AXES
             for axis in range(AXES):
                 fill_grid_taps(
-                    grid, grid_at, count, place, weight, table_at, table_at * AXES + axis * RUN * COUNT,
+                    grid, grid_at, count, elements, weight, table_at, table_at * AXES + axis * RUN * COUNT,
                     depth, height, width, corners, AXES, TAPS, TAPS_D, PADDING,
                     int64(axis == 2), int64(axis == 1), int64(axis == 0),
                 )  # fmt: skip
@@ -247,7 +247,7 @@ def slope_kernel(
                 for j in range(count):
                     slope_d, slope_h, slope_w = real(0), real(0), real(0)
                     for tap in range(j * COUNT, (j + 1) * COUNT):
-                        element, k = place[uintp(table_at + tap)], table_at * AXES + tap
+                        element, k = elements[uintp(table_at + tap)], table_at * AXES + tap
                         value = x[uintp(c * plane + element)] if element >= 0 else real(0)
                         slope_w += weight[uintp(k)] * value
                         slope_h += weight[uintp(k + RUN * COUNT)] * value

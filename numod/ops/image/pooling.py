@@ -266,7 +266,7 @@ def place_gradient_elements(g, indices, out, pool: Pooling, *, AHEAD):
         slab = quotient(line, pool.height)
         plane = quotient(slab, pool.depth)
         w, h, d = 4 * (int64(task) - line * groups_per_line), line - slab * pool.height, slab - plane * pool.depth
-        place = (d * pool.height + h) * pool.width + w
+        input_element = (d * pool.height + h) * pool.width + w
         for j in range(4):
             total[j] = 0
         w_first = first_window(w, pool.width, pool.out_w, pool.stride_w, pool.pad_w, pool.step_w, pool.kernel_w)
@@ -287,7 +287,7 @@ def place_gradient_elements(g, indices, out, pool: Pooling, *, AHEAD):
                         if ow + o < w_last:
                             offsets[o], gradients[o] = indices[uintp(row + ow + o)], g[uintp(row + ow + o)]
                     for o in range(AHEAD):
-                        offsets[o] -= place
+                        offsets[o] -= input_element
                         for j in range(4):
                             total[j] += gradients[o] if offsets[o] == j else g.dtype.type(0)
                     ow += AHEAD

@@ -221,19 +221,19 @@ def nonzero_run_kernel(mask, out, total, n):
         out[uintp(k)] = 0
 
 
-def bounded_kernel(index, report, out, total, low, size, ignored, place):
+def bounded_kernel(index, report, out, total, low, size, ignored, slot):
     """out = index (total), with negative indices counted from the end.
 
-    An index outside [low, size) that is not `ignored` becomes 0 and is written to report[place].
+    An index outside [low, size) that is not `ignored` becomes 0 and is written to report[slot].
     """
     for task in parallel_range(total):
         element = int64(task)
         k = index[uintp(element)]
         outside = ((k < low) | (k >= size)) & (k != ignored)
         if outside:
-            report[uintp(place)] = k
+            report[uintp(slot)] = k
             cuda.threadfence_system()  # the host may read at any time
-            report[0] = place
+            report[0] = slot
         out[uintp(element)] = 0 if outside else k + size if (k < 0) & (k != ignored) else k
 
 
@@ -243,7 +243,7 @@ class CheckedIndex(Op):
     Parameters: the lowest valid index, the size, an index that is ignored, and the entry of the check in `report`.
     """
 
-    inputs, parameters, gradients, differentiable = ("index", "report"), ("low", "size", "ignored", "place"), {}, False
+    inputs, parameters, gradients, differentiable = ("index", "report"), ("low", "size", "ignored", "slot"), {}, False
     reports = True
     portable = False  # it writes to memory of this process
 

@@ -1,6 +1,6 @@
 """scatter_reduce by products and extrema: each source element is combined with the element of x at its index.
 
-Sums are in `indexing`, means are composed of them. Dense tensors are seen as (outer, n, inner); indices are int64 and
+Sums are in `indexing`; means are composed of sums. Dense tensors are seen as (outer, n, inner); indices are int64 and
 checked by the caller. A column (outer, inner) belongs to one task, except on a GPU with few columns: there each element
 of the source has a thread, and products of floats are in any order, unless `indexing.deterministic` is set.
 """
@@ -58,7 +58,7 @@ def minimum(current, value):
 KINDS = {"prod": product, "amax": maximum, "amin": minimum}
 
 
-def scatter_reduce_kernel(x, index, source, out, outer, n, inner, m, width, blocks, *, merged):
+def scatter_reduce_kernel(x, index, source, out, outer, n, inner, m, width, blocks, *, combine):
     """out (outer, n, inner) = x combined with source (outer, m, inner) at index (outer, m, inner) along n."""
     for task in parallel_range(outer * blocks):
         row = int64(task) // blocks
@@ -73,7 +73,7 @@ def scatter_reduce_kernel(x, index, source, out, outer, n, inner, m, width, bloc
                 target = (row * n + index[uintp(j)]) * inner + j - base
                 value = source[uintp(j)]
                 current = out[uintp(target)]
-                out[uintp(target)] = merged(current, value)
+                out[uintp(target)] = combine(current, value)
 
 
 def start_kernel(x, out, total):
@@ -82,10 +82,10 @@ def start_kernel(x, out, total):
         out[uintp(i)] = x[uintp(i)]
 
 
-def scatter_reduce_elements(x, index, source, out, outer, n, inner, m, *, merged, bits_of, number_of):
+def scatter_reduce_elements(x, index, source, out, outer, n, inner, m, *, combine, bits_of, number_of):
     """`scatter_reduce_kernel` for a GPU, with one thread per element of source; out has the bits of x.
 
-    Retries when a compare-and-swap fails.
+    Retries when its compare-and-swap fails.
     """
     for task in parallel_range(outer * m * inner):
         element = int64(task)
@@ -94,8 +94,8 @@ def scatter_reduce_elements(x, index, source, out, outer, n, inner, m, *, merged
         value, current, retry = source[uintp(element)], x[target], True
         while retry:
             current_bits = bits_of(current)
-            if bits_of(merged(current, value)) != current_bits:  # extrema are monotonic: no need to retry
-                current_bits = cuda.atomic.cas(out, target, bits_of(current), bits_of(merged(current, value)))
+            if bits_of(combine(current, value)) != current_bits:  # extrema are monotonic: no need to retry
+                current_bits = cuda.atomic.cas(out, target, bits_of(current), bits_of(combine(current, value)))
             retry = current_bits != bits_of(current)
             current = number_of(current_bits)
 
@@ -115,16 +115,16 @@ def gradients(g: object, x: object, index: object, source: object, out: object, 
 def _other_factors(x: object, index: object, source: object, dim: int) -> object:
     """For each source element, the product of x and the other source elements with the same index.
 
-    Zeros are counted, not divided by.
+    Zeros are counted instead of divided by.
     """
     zero = source == 0
-    zeros, number = (  # the sum of the other zeros (for their gradients), and their number
+    zeros, number = (  # the sum of the other zeros (0, but it has gradients), and their number
         x.new_zeros(x.shape).scatter_add(dim, index, values).gather(dim, index) - values
         for values in (source.masked_fill(~zero, 0), zero.to(x.dtype))
     )
     ones = source.masked_fill(zero, 1)
-    rest = x.scatter_reduce(dim, index, ones, "prod").gather(dim, index) / ones
-    return rest.masked_fill(number != 0, 0) + (zeros * rest).masked_fill(number != 1, 0)
+    product_of_others = x.scatter_reduce(dim, index, ones, "prod").gather(dim, index) / ones
+    return product_of_others.masked_fill(number != 0, 0) + (zeros * product_of_others).masked_fill(number != 1, 0)
 
 
 class ScatterReduce(Op):
@@ -152,7 +152,7 @@ class ScatterReduce(Op):
         width = columns(x, inner)
         blocks = -(-inner // width)
         text = specialized(
-            scatter_reduce_kernel, merged=KINDS[reduce], **ones(x, inner=inner, width=inner, blocks=blocks)
+            scatter_reduce_kernel, combine=KINDS[reduce], **ones(x, inner=inner, width=inner, blocks=blocks)
         )
         launch = bind.launcher(x.device, f"{self.name}_{reduce}", text, signature, x.dtype, x.size + source.size)
         return Plan(out, launch, (*sizes, width, blocks))
@@ -161,7 +161,7 @@ class ScatterReduce(Op):
         bits, bits_of, number_of = _SWAPPED[x.dtype]
         bits, text = (
             np.dtype(bits),
-            specialized(scatter_reduce_elements, merged=KINDS[reduce], bits_of=bits_of, number_of=number_of),
+            specialized(scatter_reduce_elements, combine=KINDS[reduce], bits_of=bits_of, number_of=number_of),
         )
         start = bind.launcher(
             x.device, f"{self.name}_start", specialized(start_kernel), bind.signature(x, x, numbers=1), x.dtype, x.size

@@ -1,7 +1,7 @@
 """Copies of transposed tensors, by square blocks that are transposed in registers.
 
-A plain loop would use one element of each cache line at a time, and lines that are a multiple of a page apart share one
-cache set.
+A plain loop would use one element of each cache line at a time, and lines that are a multiple of a page apart compete
+for one cache set.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from ...kernel.registers import tiles
 from ...kernel.registers.primitives import transpose_block
 from ...kernel.specialize import specialized
 
-FROM = 1 << 12  # elements of a loop from which a copy pays
-STRIP = 64  # columns of a task: the number of lines of x in the cache at a time
+MIN_SIZE = 1 << 12  # minimum number of elements for which these blocks pay off
+STRIP = 64  # columns per task: so many lines of x are in the cache at a time
 _KINDS = {4: dtypes.float32, 8: dtypes.float64}  # elements are moved as floats of the same width
 
 
@@ -27,7 +27,7 @@ def transpose_kernel(
 ):
     """out (images, planes, rows, columns) = x, which is contiguous along the dimension of rows.
 
-    The last blocks overlap those before.
+    If a size is not a multiple of LANES, the last blocks overlap the previous ones.
     """
     strips = (columns + STRIP - 1) // STRIP
     for index in parallel_range(images * planes * strips):
@@ -45,25 +45,25 @@ def transpose_kernel(
 
 
 def plan_transpose_copy(x: Layout, out: Layout) -> Callable | None:
-    """A function (x, out) that copies x into `out` of the same shape and dtype; None if x is not transposed, or too
-    small.
-    """
+    """A function (x, out) that copies x into `out` of the same shape; None if x is not transposed or too small."""
     kind = _KINDS.get(x.storage.itemsize)
-    if kind is None or x.size < FROM or x.device.backend.is_gpu:
+    if kind is None or x.size < MIN_SIZE or x.device.backend.is_gpu:
         return None
-    sizes, steps = emit.collapse(x.shape, [x.strides, out.strides])
-    transposed = emit.crossing(sizes, steps)
+    sizes, strides = emit.collapse(x.shape, [x.strides, out.strides])
+    transposed = emit.crossing(sizes, strides)
     lanes = tiles.host().lanes(kind.itemsize)
-    if transposed is None or len(transposed[0]) > 4 or min(transposed[0][-2:]) < lanes or 0 in steps[0]:
+    if transposed is None or len(transposed[0]) > 4 or min(transposed[0][-2:]) < lanes or 0 in strides[0]:
         return None
     sizes, ((*x_outer, x_row, x_column), (*out_outer, out_row, out_column)) = transposed
     if x_row != 1 or out_column != 1:
         return None
-    outer = [[0] * (4 - len(sizes)) + list(steps) for steps in (x_outer, out_outer)]
+    outer = [[0] * (4 - len(sizes)) + list(strides) for strides in (x_outer, out_outer)]
     shape = [1] * (4 - len(sizes)) + sizes
     numbers = (*shape, *outer[0], x_column, *outer[1], out_row)
     source = specialized(transpose_kernel, LANES=lanes)
-    run = bind.launcher(x.device, "turn", source, bind.signature(kind, kind, numbers=len(numbers)), kind, 2 * x.size)
+    run = bind.launcher(
+        x.device, "transpose", source, bind.signature(kind, kind, numbers=len(numbers)), kind, 2 * x.size
+    )
     if x.storage == kind.storage:
         return lambda x, out: run(x, out, *numbers)
     return lambda x, out: run(x.view(kind.storage), out.view(kind.storage), *numbers)

@@ -294,7 +294,7 @@ def _eigh(a: Layout, results: tuple, lower: bool) -> Callable:
 
 
 def _large_eigh(a: Layout, results: tuple, lower: int) -> Callable:
-    """By the singular values of the positive definite matrix of `hermitian_begin_kernel`."""
+    """Eigenvalues and -vectors by the SVD of the positive definite matrix that `hermitian_begin_kernel` makes."""
     n, matrices, empty, real, threads_per_row = (
         a.shape[-1],
         _batch(a),

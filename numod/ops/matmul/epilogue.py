@@ -14,10 +14,10 @@ from ...kernel.syntax import parsed
 
 @dataclass(frozen=True)
 class Epilogue:
-    """A pointwise loop over the elements of a product, for the place of EPILOGUE in a kernel.
+    """A pointwise loop over the elements of a product, which replaces EPILOGUE in a kernel.
 
-    `product` is the name of the input of `loop` that is the product's element. The loop may write one result over
-    "out"; else the product stays there. `steps` has, for each other tensor that it reads, the steps from batch to
+    `product` is the name of the loop's input that is the product's element. The loop may overwrite "out" with one
+    result; else the product stays there. `steps` has, for each other tensor that it reads, its strides from batch to
     batch, row to row and column to column.
 
     A kernel calls EPILOGUE(batch, row, line, low, high) when elements `low` to `high` of a row are complete; the row
@@ -37,22 +37,22 @@ class Epilogue:
         return [input for input in self.loop.inputs if not input.tensor]
 
     def sizes(self) -> tuple[int, ...]:
-        """The steps that are arguments of the kernel, not constants of its source."""
+        """The strides that are arguments of the kernel, not constants of its source."""
         return tuple(step for steps in self.steps for step in (steps if steps[2] > 1 else steps[:2]))
 
     def costly(self) -> bool:
         """Whether the loop computes for so long that it should be a function of its own (`_outlined`)."""
         return emit.is_costly(writer.body(self.loop, dict.fromkeys(["out", *self.loop.written()], "_j")))
 
-    def level(self, columns: int) -> bool:
-        """Whether all tensors are as contiguous as a dense result of `columns` columns, so that rows can be joined."""
+    def rows_are_adjacent(self, columns: int) -> bool:
+        """Whether all tensors have the strides of a dense result with `columns` columns: rows can be joined."""
         return all(step[1:] == (columns, 1) for step in self.steps)
 
     def inlined_into(self, source: str, bias: str = "") -> str:
-        """The source of a kernel with this epilogue in the place of EPILOGUE.
+        """The source of a kernel with this epilogue in place of EPILOGUE.
 
-        The kernel takes further arguments: tensors and results, steps, numbers. `bias` is source that is added to the
-        product's element.
+        The kernel takes further arguments: tensors and results, strides, numbers. `bias` is an expression that is added
+        to the product's element.
         """
         steps, outlined = dict(zip(self.tensors(), self.steps)), []
 
@@ -83,7 +83,7 @@ class Epilogue:
     def _lines(
         self, steps: dict[writer.Input, tuple], bias: str, batch: str, row: str, line: str, low: str, high: str
     ) -> tuple[list[str], list[str]]:
-        """The lines that compute where rows begin, and the loop over elements."""
+        """(lines that compute where rows begin, lines of the loop over elements)."""
         index = {
             tensor.name: f"uintp(_line_{tensor.name} + _j{f' * _column_{tensor.name}' if step[2] > 1 else ''})"
             for tensor, step in steps.items()
@@ -102,7 +102,7 @@ class Epilogue:
                 array = replace(tensor, name=_array(tensor, step))
                 lines.append(f"{tensor.name} = {writer.load(self.loop.dtype, array, f'uintp(_line_{tensor.name})')}")
         loop = [f"for _j in range({low}, {high}):", f"    {self.product} = out[uintp(_line + _j)]{bias}"]
-        if bias and not any(output.over for output in self.loop.outputs):  # the product is a result too
+        if bias and not any(output.over for output in self.loop.outputs):  # the product is also a result
             loop.append(f"    out[uintp(_line + _j)] = {self.product}")
         return lines, loop + ["    " + statement for statement in writer.body(self.loop, index)]
 
@@ -127,8 +127,8 @@ def _array(tensor: writer.Input, steps: tuple[int, int, int]) -> str:
 def _outlined(loop: list[str]) -> tuple[str, list[str]]:
     """The source of a function for a loop, and the call.
 
-    In a kernel full of calls, which may clobber all registers, LLVM would reload the constants of exp or tanh for every
-    register of results, which makes such a loop half as long again.
+    Inlined into a kernel with many calls, which may clobber all registers, the loop would take 1.5 times as long: LLVM
+    would reload the constants of exp or tanh for every register of results.
     """
     text = "\n".join(loop)
     nodes = list(ast.walk(parsed(text)))

@@ -256,7 +256,7 @@ def _tile_kernel(
         panel, widest, int(pack_a), pack_b,
     )  # fmt: skip
     # other epilogues add the bias when they read the product
-    joins_rows = epilogue is not None and epilogue.costly() and epilogue.level(columns)
+    joins_rows = epilogue is not None and epilogue.costly() and epilogue.rows_are_adjacent(columns)
 
     @cache
     def division(count: int) -> tuple:

@@ -2,8 +2,11 @@
 combines these sums and writes the results.
 
 One block per channel (`normalization.channel_norm_block`) leaves most of a GPU idle: ResNet's first layer has 64
-channels, an H200 has 132 multiprocessors. Addresses are incremented, since a division per element would take longer
-than its load.
+channels, an H200 has 132 multiprocessors.
+
+A block's threads walk through a chunk in steps of THREADS elements. A division per element would take longer than its
+load, so addresses are incremented: `element`, the address, by `step`, and by `wrap` as well when `offset`, the position
+within an image's n elements, passes n.
 """
 
 from __future__ import annotations

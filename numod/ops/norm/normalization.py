@@ -355,7 +355,12 @@ class Norm(Op):
             numbers, tail, run = (), (), shared
         elif threads:
             run = block_reduce.launcher(
-                x, self.name, register_rows.form(BLOCK_KERNELS[kernel], n, threads), signature, rows, threads
+                x,
+                self.name,
+                register_rows.register_variant(BLOCK_KERNELS[kernel], n, threads),
+                signature,
+                rows,
+                threads,
             )
         else:
             source = specialized(_BY_COLUMNS[kernel], COLUMNS=_COLUMNS) if columns else specialized(kernel)

@@ -1,5 +1,4 @@
-"""Rows that blocks of GPU threads hold in registers: variants of block kernels for rows of up to SLOTS elements per
-thread.
+"""Variants of block kernels that hold a row in the registers of a GPU block, up to SLOTS elements per thread.
 
 A row is read once, with all loads in flight at the same time; the general kernels read it three times (twice from the
 cache) and wait in between. `values` is an array in registers: every loop over it has constant bounds and is unrolled. A
@@ -101,15 +100,15 @@ def row_norm_in_registers(
 
 
 @template
-def load_row(values, x, base, n, thread, rest, *, SLOTS, THREADS, WIDTH, load):
-    """values = this thread's elements of x[base : base + n]; `rest` beyond the end."""
+def load_row(values, x, base, n, thread, fill, *, SLOTS, THREADS, WIDTH, load):
+    """values = this thread's elements of x[base : base + n]; `fill` beyond the end."""
     for part in range(SLOTS // WIDTH):
         k = WIDTH * (part * THREADS + thread)
         if k < n:
             load(values, WIDTH * part, x, uintp(base + k))
         else:
             for j in range(WIDTH):
-                values[WIDTH * part + j] = rest
+                values[WIDTH * part + j] = fill
 
 
 @template
@@ -137,9 +136,10 @@ _IN_REGISTERS = {
 }
 
 
-def form(kernel: Callable, n: int, threads: int) -> Callable:
-    """The variant of a block kernel that keeps rows of n elements in registers; the kernel itself if there is none, or
-    the row is too long.
+def register_variant(kernel: Callable, n: int, threads: int) -> Callable:
+    """The variant of a block kernel that keeps rows of n elements in registers.
+
+    Returns the kernel itself if it has no such variant or the row is too long.
     """
     slots = 1 << (-(-n // threads) - 1).bit_length()
     if kernel.__name__ not in _IN_REGISTERS or slots > _MOST:

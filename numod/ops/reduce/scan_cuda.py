@@ -47,9 +47,9 @@ def join_exponentials(a, b):
 
 
 @scalar
-def spaced(place):
+def spaced(position):
     """The shared-memory index of a group's total: a gap after every sixteen avoids bank conflicts."""
-    return uintp(place + (place >> 4))
+    return uintp(position + (position >> 4))
 
 
 def running_block(x, totals, out, rows, n, chunk, chunks, writing, *, IDENTITY, JOIN, NUMBER, RESULT, THREADS, WIDE):
@@ -247,8 +247,8 @@ def running(
 def extremes(x: Layout, name: str, least: bool, n: int) -> Callable:
     """The launch of running extrema and their positions."""
     kernel = partial(greatest_block, later=later_of_least if least else later_of_greatest, NUMBER=x.storage)
-    number, place = x.storage, np.dtype(np.int64)
-    return _in_chunks(x, name, kernel, (number, place), f"{number.name}[], int64[], {number.name}[], int64[]", n)
+    number, position = x.storage, np.dtype(np.int64)
+    return _in_chunks(x, name, kernel, (number, position), f"{number.name}[], int64[], {number.name}[], int64[]", n)
 
 
 def _in_chunks(

@@ -435,7 +435,7 @@ def _launcher(
     kernel, columns, block = kernels
     if threads_per_row := block_reduce.sharing(x, n, inner):
         return block_reduce.launcher(
-            x, name, register_rows.form(block, n, threads_per_row), signature, outer, threads_per_row
+            x, name, register_rows.register_variant(block, n, threads_per_row), signature, outer, threads_per_row
         )
     transposed = inner == 1 and n <= _SHORT and outer >= _MANY
     if not transposed and inner < _FEWEST or x.device.backend.is_gpu:

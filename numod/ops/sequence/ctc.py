@@ -147,18 +147,18 @@ class CtcGradient(Op):
     """
 
     takes = (
-        "given[n]:f x[t n c] targets[n s]:int64<c input_lengths[n]:int64 target_lengths[n]:int64 loss[n] alpha[n "
+        "grad_out[n]:f x[t n c] targets[n s]:int64<c input_lengths[n]:int64 target_lengths[n]:int64 loss[n] alpha[n "
         "t w]; blank=0.. forgiving=flag"
     )
     inputs, parameters = (
-        ("given", "x", "targets", "input_lengths", "target_lengths", "loss", "alpha"),
+        ("grad_out", "x", "targets", "input_lengths", "target_lengths", "loss", "alpha"),
         ("blank", "forgiving"),
     )
     gradients = {
-        "given": lambda g, given, x, targets, input_lengths, target_lengths, loss, alpha, blank, forgiving: (
+        "grad_out": lambda g, grad_out, x, targets, input_lengths, target_lengths, loss, alpha, blank, forgiving: (
             g
             * ctc_gradient.apply(
-                (given.new_ones(given.shape), x, targets, input_lengths, target_lengths, loss, alpha),
+                (grad_out.new_ones(grad_out.shape), x, targets, input_lengths, target_lengths, loss, alpha),
                 (blank, forgiving),
             )
         ).sum((0, 2)),

@@ -9,7 +9,7 @@ from functools import partial, wraps
 from typing import Any
 from weakref import ref
 
-from ...core.apply import act, listeners
+from ...core.apply import listeners, step_schedule
 from ...core.tensor import Tensor
 from ..optimizer import Optimizer
 
@@ -19,7 +19,10 @@ def _recompute_when_compiled(step: Callable) -> Callable:
 
     @wraps(step)
     def run(self: LRScheduler, *arguments: Any, **kwargs: Any) -> None:
-        act(self, partial(step, self, *arguments, **kwargs)) if listeners else step(self, *arguments, **kwargs)
+        if listeners:
+            step_schedule(self, partial(step, self, *arguments, **kwargs))
+        else:
+            step(self, *arguments, **kwargs)
 
     return run
 
@@ -29,6 +32,15 @@ class LRScheduler:
 
     Subclasses define `get_lr()`; `last_epoch` counts the steps. Raises TypeError if `optimizer` is not an Optimizer,
     and KeyError if a schedule is resumed (last_epoch >= 0) without `initial_lr` in a group.
+
+    Example:
+
+        >>> optimizer = optim.SGD([nn.Parameter(torch.ones(1))], lr=1.0)
+        >>> schedule = optim.lr_scheduler.StepLR(optimizer, step_size=1, gamma=0.1)
+        >>> optimizer.step()
+        >>> schedule.step()
+        >>> schedule.get_last_lr()
+        [0.1]
     """
 
     _get_lr_called_within_step = False  # users' `get_lr` methods read it to warn about direct calls

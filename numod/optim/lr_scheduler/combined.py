@@ -49,7 +49,17 @@ class _Combined(LRScheduler):
 
 
 class SequentialLR(_Combined):
-    """Runs schedules one after the other: the next one begins at each epoch in `milestones`."""
+    """Runs schedules one after the other: the next one begins at each epoch in `milestones`.
+
+    Example:
+
+        >>> optimizer = optim.SGD([nn.Parameter(torch.ones(1))], lr=1.0)
+        >>> first = optim.lr_scheduler.ConstantLR(optimizer, factor=0.1, total_iters=2)
+        >>> then = optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+        >>> schedule = optim.lr_scheduler.SequentialLR(optimizer, [first, then], milestones=[2])
+        >>> schedule.get_last_lr()
+        [0.1]
+    """
 
     def __init__(
         self, optimizer: Optimizer, schedulers: list[LRScheduler], milestones: list[int], last_epoch: int = -1
@@ -91,7 +101,17 @@ def _undo_first_steps(schedulers: Sequence[LRScheduler]) -> None:
 
 
 class ChainedScheduler(_Combined):
-    """Runs several schedules at once: each step advances every schedule, in order."""
+    """Runs several schedules at once: each step advances every schedule, in order.
+
+    Example:
+
+        >>> optimizer = optim.SGD([nn.Parameter(torch.ones(1))], lr=1.0)
+        >>> halve = optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+        >>> warm_up = optim.lr_scheduler.ConstantLR(optimizer, factor=0.1)
+        >>> schedule = optim.lr_scheduler.ChainedScheduler([warm_up, halve])
+        >>> schedule.get_last_lr()
+        [0.1]
+    """
 
     def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:
         self.optimizer = _check(schedulers, optimizer, type(self).__name__)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Callable, Mapping, MutableMapping, MutableSequence, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +25,7 @@ _EXPECTED = (
 )
 
 
-def default_collate(batch: Sequence) -> object:
+def default_collate(batch: Sequence) -> Any:
     """Join the samples of `batch` along a new first dimension, keeping their structure.
 
     Tensors and NumPy arrays of the same shape become a tensor (B, ...), floats a float64 tensor (B,), and ints an int64

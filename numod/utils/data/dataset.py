@@ -13,7 +13,7 @@ import itertools
 import math
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -173,7 +173,7 @@ class Subset(Dataset[Sample]):
     def __init__(self, dataset: Dataset[Sample], indices: Sequence[int]) -> None:
         self.dataset, self.indices = dataset, indices
 
-    def __getitem__(self, index: int) -> Sample:
+    def __getitem__(self, index: Any) -> Sample:
         if isinstance(index, list):
             return self.dataset[[self.indices[position] for position in index]]
         return self.dataset[self.indices[index]]

@@ -17,9 +17,9 @@ from numod.nn import functional as F
 def test_gradients_accumulate_outside_and_inside() -> None:
     eager, compiled = forward_pair()
     for seed in range(4):
-        for each in (eager, compiled):
+        for function in (eager, compiled):
             x, y = batch(seed)
-            F.cross_entropy(each(x), y).backward()
+            F.cross_entropy(function(x), y).backward()
         assert equal(gradients_of(eager), gradients_of(compiled))
 
     def accumulate(model: nn.Module, optimizer: object) -> object:
@@ -85,9 +85,9 @@ def test_zeroed_gradients() -> None:
 def test_two_forwards_before_one_backward() -> None:
     eager, compiled = forward_pair()
     for _ in range(3):
-        for each in (eager, compiled):
-            each.zero_grad()
-            (each(batch(1)[0]).sum() * 2 + each(batch(2)[0]).square().sum()).backward()
+        for function in (eager, compiled):
+            function.zero_grad()
+            (function(batch(1)[0]).sum() * 2 + function(batch(2)[0]).square().sum()).backward()
         assert equal(gradients_of(eager), gradients_of(compiled))
 
 
@@ -126,8 +126,8 @@ def test_modes_and_requires_grad() -> None:
         assert compiled(x.clone().requires_grad_()).requires_grad
     compiled[0].weight.requires_grad_(False)
     eager[0].weight.requires_grad_(False)
-    for each in (eager, compiled):
-        each(x).sum().backward()
+    for function in (eager, compiled):
+        function(x).sum().backward()
     assert equal(gradients_of(eager), gradients_of(compiled)) and compiled[0].weight.grad is None
     compiled[0].weight.requires_grad_(True)
     compiled(x).sum().backward()
@@ -269,7 +269,7 @@ def test_gradients_that_the_function_takes_from_other_leaves() -> None:
             for a, b in zip(mine, theirs):
                 a.grad, b.grad = numod.ones(3) * k, None
             send(numod.ones(3) * 2)
-            found += [each.grad.clone() for each in theirs]
+            found += [tensor.grad.clone() for tensor in theirs]
         return found
 
     assert equal(run(lambda function: function), run(compile))

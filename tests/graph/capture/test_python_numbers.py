@@ -194,7 +194,7 @@ def test_integers_in_arithmetic_are_those_of_each_call(name: str) -> None:
                 and equal(read(x, numod.tensor(k, dtype=numod.int32 if name == "squared" else None)), expected)
             )
         assert equal(count(x), use(k + 1, x)) and held == {"step": k + 1}
-    assert max(each.recorded for each in (argument, place, count, read)) <= 3
+    assert max(value.recorded for value in (argument, place, count, read)) <= 3
 
 
 class Pair(NamedTuple):
@@ -262,7 +262,7 @@ def test_structures_with_numbers_are_as_the_function_leaves_them() -> None:
 def test_integers_that_steer_beside_numbers_that_do_not() -> None:
     compiled, x = compile(lambda x, rate, turn, n: sum([x * k for k in range(turn)], x * rate) * n), numod.randn(3)
     for k in range(12):
-        assert equal(compiled(x, k / 4, k % 4, k), sum([x * each for each in range(k % 4)], x * (k / 4)) * k)
+        assert equal(compiled(x, k / 4, k % 4, k), sum([x * value for value in range(k % 4)], x * (k / 4)) * k)
     numbers = compiled.changing_numbers
     assert numbers.specialised_on == {(2,)} and all(len(values) <= 3 for values in numbers.values.values())
     assert compiled.recorded == 4 and compiled(x, 0.5, True, 1 << 62).shape == x.shape
@@ -454,7 +454,7 @@ def test_integers_that_are_sizes_compile_for_all_of_them() -> None:
         for n in [*range(1, 13)] * 3:
             expected, found = numod.cat([x[:n] * 2, numod.zeros(n)]).exp(), sized(x, n, {"n": n})
             assert numod.allclose(found, expected, rtol=1e-6)
-            assert equal(*(numod.autograd.grad(each.sum(), x)[0].shape for each in (expected, found)))
+            assert equal(*(numod.autograd.grad(tensor.sum(), x)[0].shape for tensor in (expected, found)))
             assert equal(choosing(x, n - 1), x * held[n - 1])
     assert sized.recorded == 12 and choosing.recorded == 8
     texts = [

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import copy
+import re
+from pathlib import Path
 
 import pytest
 
 import numod
 from numod import nn
 from numod.graph import trace
+from numod.graph.capture.recorder import Recorder
 from numod.nn import functional as F
 
 OPTIMIZERS = {
@@ -119,3 +122,12 @@ def test_recording_stops_after_an_error() -> None:
     with pytest.raises(ZeroDivisionError):
         trace(lambda x: 1 // 0, numod.ones(1))
     assert not listeners
+
+
+def test_the_recorder_handles_every_event_of_the_dispatch() -> None:
+    """Events are looked up by name, so that a misspelled one would be ignored."""
+    core = Path(numod.__file__).parent / "core"
+    text = "".join(path.read_text() for path in core.rglob("*.py"))
+    events = {*re.findall(r'_notify\("(\w+)"', text), *re.findall(r'getattr\(listener, "(\w+)"', text)}
+    assert {"created", "branched", "observe", "view_copied"} <= events
+    assert events - {"thread"} <= vars(Recorder).keys()

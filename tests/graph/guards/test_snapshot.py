@@ -67,16 +67,16 @@ class Plain(numod.optim.Optimizer):
     @numod.no_grad()
     def step(self) -> None:
         for group in self.param_groups:
-            for each in group["params"]:
-                each.add_(each.grad, alpha=-group["lr"] * (1 - group["betas"][0]))
+            for tensor in group["params"]:
+                tensor.add_(tensor.grad, alpha=-group["lr"] * (1 - group["betas"][0]))
 
 
 class Counting(Plain):
     def step(self) -> None:
         super().step()
-        for each in self.param_groups[0]["params"]:
-            self.state[each]["step"] = self.state[each].get("step", 0) + 1
-            each.data.mul_(1 - 0.1 / self.state[each]["step"])
+        for parameter in self.param_groups[0]["params"]:
+            self.state[parameter]["step"] = self.state[parameter].get("step", 0) + 1
+            parameter.data.mul_(1 - 0.1 / self.state[parameter]["step"])
 
 
 class Wrapping:
@@ -95,15 +95,15 @@ class Wrapping:
         self.optimizer.step()
         self.count += 1
         if self.count % 2:
-            for each in self.param_groups[0]["params"]:
-                each.data.mul_(0.5)
+            for parameter in self.param_groups[0]["params"]:
+                parameter.data.mul_(0.5)
 
 
 @pytest.mark.parametrize(
     "make",
     [
         lambda p: Plain(p, {"lr": 0.1, "betas": (0.5, 0.9)}),
-        lambda p: numod.optim.Muon([each for each in p if each.ndim == 2], lr=0.1),
+        lambda p: numod.optim.Muon([value for value in p if value.ndim == 2], lr=0.1),
     ],
 )
 def test_settings_that_python_code_of_a_step_reads(make: object) -> None:
@@ -188,8 +188,8 @@ def test_hooks_of_steps_are_recorded_and_guarded(everywhere: bool) -> None:
     scale, handles, pair = [0.5], [], Pair()
 
     def hook(optimizer: numod.optim.Optimizer, args: tuple, named: dict) -> None:
-        for each in optimizer.param_groups[0]["params"]:
-            each.grad.mul_(scale[0])
+        for parameter in optimizer.param_groups[0]["params"]:
+            parameter.grad.mul_(scale[0])
 
     def add(_: nn.Module, optimizer: numod.optim.Optimizer) -> None:
         if not everywhere:
@@ -302,9 +302,9 @@ def test_a_parameter_group_added() -> None:
         steps.append(step)
     pair.eager, pair.compiled = steps[0], compile(steps[1])
     pair.run(1, 2)
-    for optimizer, each in zip(pair.optimizers, extra):
-        each.grad = None
-        optimizer.add_param_group({"params": [each], "lr": 0.5})
+    for optimizer, tensor in zip(pair.optimizers, extra):
+        tensor.grad = None
+        optimizer.add_param_group({"params": [tensor], "lr": 0.5})
     pair.run(3, 4)
     assert equal(*extra) and extra[0].tolist() != [1.0, 1.0]
 
@@ -391,15 +391,15 @@ def test_attributes_given_to_arguments_inside_are_not_missed() -> None:
 
     compiled, given = compiled_natively(mark), [numod.ones(2) for _ in range(3)]
     with warnings.catch_warnings(action="ignore"):
-        assert all(compiled(each).sum() == 4 and each.seen for each in given)
+        assert all(compiled(value).sum() == 4 and value.seen for value in given)
 
 
 def test_a_hook_added_later_is_not_missed() -> None:
     eager, compiled = forward_pair()
     x = batch(1)[0]
     compiled(x), compiled(x)
-    for each in (eager, compiled):
-        each[1].register_forward_hook(lambda module, inputs, output: output * 2)
+    for row in (eager, compiled):
+        row[1].register_forward_hook(lambda module, inputs, output: output * 2)
     assert equal(compiled(x), eager(x)) and equal(compiled(x), eager(x))
     with nn.modules.module.register_module_forward_hook(lambda module, inputs, output: output + 1):
         assert equal(compiled(x), eager(x)) and equal(compiled(x), eager(x))

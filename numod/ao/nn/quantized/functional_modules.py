@@ -101,7 +101,7 @@ class QFunctional(QuantizedOutput):
 
     def cat(self, x: list[Tensor], dim: int = 0) -> Tensor:
         """The tensors one after the other, with this module's scale."""
-        return self._quantized(cat([each.dequantize() for each in x], dim), x[0])
+        return self._quantized(cat([tensor.dequantize() for tensor in x], dim), x[0])
 
     def add_scalar(self, x: Tensor, y: float) -> Tensor:
         """x + y for a number: the zero point moves, and the integers where it cannot."""

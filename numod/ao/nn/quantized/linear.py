@@ -42,10 +42,10 @@ class LinearPackedParams(Module):
     def _load_from_state_dict(
         self, state_dict: dict, prefix: str, metadata: dict, strict: bool, missing: list, *others: Any
     ) -> None:
-        found = state_dict.pop(prefix + "_packed_params", None)
+        packed = state_dict.pop(prefix + "_packed_params", None)
         self.dtype = state_dict.pop(prefix + "dtype", self.dtype)
-        if found is not None:
-            weight, bias = found
+        if packed is not None:
+            weight, bias = packed
             self.set_weight_bias(weight if self.dtype is dtypes.float16 else expect_quantized(weight, prefix), bias)
         else:
             float_key = prefix.removesuffix("_packed_params.") + "weight"

@@ -120,7 +120,7 @@ class _Layer(_Recurrent):
 
     def _weights(self, suffix: str) -> dict[str, Tensor]:
         weights = super()._weights(suffix)
-        return {name: each.float() if each.dtype is dtypes.float16 else each for name, each in weights.items()}
+        return {name: weight.float() if weight.dtype is dtypes.float16 else weight for name, weight in weights.items()}
 
 
 class LSTM(_Layer, nn.LSTM):

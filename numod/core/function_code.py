@@ -10,7 +10,7 @@ from __future__ import annotations
 from opcode import opmap
 from types import CodeType, FunctionType
 
-behind: dict[FunctionType, FunctionType] = {}  # overridable function -> a function with its original code
+originals: dict[FunctionType, FunctionType] = {}  # overridable function -> a function with its original code
 _numbers: dict[FunctionType, int] = {}
 
 

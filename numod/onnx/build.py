@@ -1,0 +1,377 @@
+"""From a ModelProto to an OnnxModule: checks the graph, finds each node's operator, and gives the tensors their homes.
+
+All that numod does not support is collected and raised as one error.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+import numod
+
+from ..core import Tensor, from_numpy
+from . import opset  # noqa: F401  fills the table
+from .attributes import read_attributes
+from .library import onnx
+from .model import OnnxModule, Value, add_tensor
+from .program import CALL, HOST, UNUSED, Program, Step, set_dropped, subprograms
+from .registry import Operator, find
+from .tensors import dtype_name, read_tensor
+
+NEWEST_OPSET = 28
+_MOST_STEPS = 200_000  # calls of functions that call functions grow without bound
+_DEEPEST = 32  # functions and subgraphs within each other
+_MOST_FOLDED = 4096  # elements of a constant that is computed when the file is loaded
+# names that exporters give to what they computed, as opposed to names in a state dict
+_COMPUTED = re.compile(r"val_\d+$|scalar_tensor|_?const|/|onnx::|_to_copy|lifted_tensor", re.IGNORECASE)
+_PRODUCTS = {"Conv", "ConvTranspose", "Gemm", "MatMul", "FusedMatMul", "FusedGemm", "FusedConv", "LSTM", "GRU", "RNN"}
+
+
+def build_module(model: object, folder: Path | None) -> OnnxModule:
+    """The module of a model. Raises NotImplementedError with all that is not supported."""
+    builder = Builder(model, folder)
+    module = builder.module()
+    if builder.problems:
+        lines = "\n".join(f"  {line}" for line in problem_lines(builder.problems))
+        raise NotImplementedError(f"numod.onnx.load does not support\n{lines}")
+    return module
+
+
+def problem_lines(problems: dict[str, list[str]]) -> list[str]:
+    """A line for each thing that is not supported, with the first places where it occurs."""
+    return [
+        f"{problem}: {', '.join(places[:3])}" + (f" and {len(places) - 3} more" if len(places) > 3 else "")
+        for problem, places in problems.items()
+    ]
+
+
+@dataclass
+class Context:
+    """Where a graph stands: its opsets, the attributes of the function's caller, names around it, and its depth."""
+
+    opsets: dict[str, int]
+    attributes: dict[str, object] = field(default_factory=dict)
+    names: frozenset[str] = frozenset()
+    depth: int = 0
+    prefix: str = ""
+
+    def inner(self, names: Iterable[str]) -> Context:
+        """That of a subgraph."""
+        return Context(self.opsets, self.attributes, self.names.union(names), self.depth + 1, self.prefix)
+
+
+class Builder:
+    """Builds one model. `problems` has what is not supported, with the nodes where it occurs."""
+
+    def __init__(self, model: object, folder: Path | None) -> None:
+        self.model, self.folder = model, folder
+        self.problems: dict[str, list[str]] = {}
+        self.steps = 0
+        self.functions = {(_domain(each.domain), each.name, each.overload): each for each in model.functions}
+        self.saved = {tensor.name for tensor in model.graph.initializer}
+        self.root = OnnxModule("", (), ())
+
+    def module(self) -> OnnxModule:
+        """The module. Where there are problems it lacks the steps that have them."""
+        graph = self.model.graph
+        initializers = {tensor.name for tensor in graph.initializer}
+        inputs = [value for value in graph.input if value.name not in initializers]
+        self.root = OnnxModule(graph.name, map(self._declared, inputs), map(self._declared, graph.output))
+        self.root._program = self.graph(graph, Context(_opsets(self.model.opset_import)))
+        return self.root.eval()
+
+    def _declared(self, value: object) -> Value:
+        kind, shape = _declared_type(value.type)
+        if shape is not None and any(isinstance(size, int) and size < 0 for size in shape):
+            raise ValueError(f"'{value.name}' has a negative size: {list(shape)}")
+        return Value(value.name, kind, shape)
+
+    # ---- graphs
+
+    def graph(self, graph: object, context: Context) -> Program:
+        """The program of a GraphProto."""
+        if context.depth > _DEEPEST:
+            raise ValueError(f"graphs are nested deeper than {_DEEPEST}")
+        tensors = self._initializers(graph)
+        names = [value.name for value in graph.input]
+        program = Program(tuple(name for name in names if name not in tensors))
+        if len(set(names)) != len(names):
+            raise ValueError(f"graph '{graph.name}' has two inputs of one name")
+        if graph.sparse_initializer:
+            self._problem("sparse initializers", graph.name)
+        return self._body(program, graph.node, [value.name for value in graph.output], tensors, context)
+
+    def function(self, function: object, node: object, context: Context) -> Step:
+        """A call of a FunctionProto. Attributes that its nodes refer to are the caller's, or the defaults."""
+        if context.depth > _DEEPEST:
+            raise ValueError(f"functions call each other deeper than {_DEEPEST}")
+        attributes = {each.name: each for each in function.attribute_proto}
+        attributes |= {each.name: each for each in self._resolved(node, context).attribute}
+        opsets = {**context.opsets, **_opsets(function.opset_import)}
+        prefix = f"{context.prefix}{node.name or function.name}."
+        inner = Context(opsets, attributes, frozenset(), context.depth + 1, prefix)
+        program = Program(tuple(function.input))
+        self._body(program, function.node, list(function.output), {}, inner)
+        inputs = [*node.input, *[""] * (len(function.input) - len(node.input))]
+        if len(inputs) > len(function.input):
+            raise ValueError(
+                f"{_label(node)} has {len(inputs)} inputs, function '{function.name}' takes {len(function.input)}"
+            )
+        return Step(CALL, tuple(inputs), _outputs(node), {"body": program}, _label(node))
+
+    def _body(
+        self, program: Program, nodes: Iterable, outputs: list[str], tensors: dict[str, object], context: Context
+    ) -> Program:
+        own_names = {*program.inputs, *tensors}
+        program.constants = {name: value for name, value in tensors.items() if isinstance(value, np.ndarray)}
+        held = {name: value for name, value in tensors.items() if not isinstance(value, np.ndarray)}
+        read: set[str] = set()
+        for node in _checked_order(list(nodes), own_names | context.names):
+            step = self._step(node, program, own_names, context)
+            own_names |= set(node.output)
+            if step is not None:
+                read |= {*step.inputs, *step.captured}
+                if not self._fold(step, program, held):
+                    program.steps.append(step)
+        if unknown := [name for name in outputs if name not in own_names | context.names]:
+            raise ValueError(f"output '{unknown[0]}' is computed by no node")
+        program.outputs = tuple(outputs)
+        leaves = [step.attributes["xs"] for step in program.steps if step.operator.name == "Gradient"]
+        program.differentiated = frozenset(program.inputs).intersection(set().union(*leaves))
+        program.shadows = tuple(context.names.intersection(program.inputs))
+        program.captured = frozenset((read | set(outputs)) - own_names - {""})
+        self._give_homes(program, held, context)
+        set_dropped(program, frozenset(program.constants))
+        return program
+
+    def _initializers(self, graph: object) -> dict[str, object]:
+        tensors: dict[str, object] = {}
+        for proto in graph.initializer:
+            if not proto.name or proto.name in tensors:
+                raise ValueError(
+                    f"two initializers are called '{proto.name}'" if proto.name else "an initializer has no name"
+                )
+            try:
+                tensors[proto.name] = read_tensor(proto, self.folder)
+            except NotImplementedError as problem:
+                self._problem(f"constants of type {dtype_name(proto.data_type)}", str(problem))
+                tensors[proto.name] = np.zeros(0, np.float32)
+        return {name: value if _is_host(value) else _as_tensor(value) for name, value in tensors.items()}
+
+    # ---- nodes
+
+    def _step(self, node: object, program: Program, names: set[str], context: Context) -> Step | None:
+        self.steps += 1
+        if self.steps > _MOST_STEPS:
+            raise ValueError(f"the model has more than {_MOST_STEPS} nodes, counting those of functions at each call")
+        domain = _domain(node.domain)
+        function = self.functions.get((domain, node.op_type, node.overload))
+        if function is not None:
+            return self.function(function, node, context)
+        version = context.opsets.get(domain)
+        if version is None:
+            raise ValueError(f"{_label(node)}: the model does not import the domain '{node.domain}'")
+        row = find(domain, node.op_type, version)
+        if row is None:
+            body = _schema_function(domain, node.op_type, version)
+            if body is not None:
+                return self.function(body, node, context)
+            self._problem(f"operator {full_name(domain, node.op_type)}, version {version}", node.name or node.output[0])
+            return None
+        return self._operator_step(row, self._resolved(node, context), names, context)
+
+    def _operator_step(self, row: Operator, node: object, names: set[str], context: Context) -> Step | None:
+        inner = context.inner(names)
+        try:
+            _check_inputs(row, node)
+            attributes = read_attributes(node, row, lambda graph: self.graph(graph, inner))
+        except NotImplementedError as problem:
+            self._problem(str(problem), _label(node))
+            return None
+        except ValueError as error:
+            raise ValueError(f"{_label(node)}: {error}") from error
+        if "outputs" in row.keywords:
+            attributes["outputs"] = len(node.output)
+        step = Step(row, tuple(node.input), _outputs(node), attributes, _label(node))
+        step.captured = frozenset().union(*[each.captured for each in subprograms(step)])
+        if row.name == "Gradient":
+            step.captured |= {attributes["y"]}
+        return step
+
+    def _resolved(self, node: object, context: Context) -> object:
+        """The node with the values of the attributes that refer to those of the function around it."""
+        if not any(each.ref_attr_name for each in node.attribute):
+            return node
+        resolved = type(node)()
+        resolved.CopyFrom(node)
+        del resolved.attribute[:]
+        for attribute in node.attribute:
+            source = context.attributes.get(attribute.ref_attr_name) if attribute.ref_attr_name else attribute
+            if source is not None:
+                copied = resolved.attribute.add()
+                copied.CopyFrom(source)
+                copied.name = attribute.name
+        return resolved
+
+    def _fold(self, step: Step, program: Program, held: dict[str, object]) -> bool:
+        """Whether the step's outputs do not depend on inputs. They become constants then."""
+        constant = step.operator.name == "Constant" and not step.inputs
+        known = all(name in program.constants or not name for name in step.inputs)
+        if not constant and not (step.inputs and known and step.operator.name in HOST):
+            return False
+        values = {"": None, **{name: program.constants[name] for name in step.inputs if name}}
+        try:
+            step.run(values)
+        except Exception:  # the call will raise it
+            return False
+        results = {name: values[name] for name in step.outputs if name}
+        if not constant and not all(
+            isinstance(each, np.ndarray) and each.size <= _MOST_FOLDED for each in results.values()
+        ):
+            return False
+        for name, value in results.items():
+            (program.constants if isinstance(value, np.ndarray) else held)[name] = value
+        return True
+
+    # ---- tensors
+
+    def _give_homes(self, program: Program, held: dict[str, object], context: Context) -> None:
+        """Make parameters and buffers of the tensors, and buffers of constants that are used as tensors."""
+        uses = _uses(program)
+        for name, value in held.items():
+            if uses.get(name) == {"host"}:
+                program.constants[name] = value.numpy()
+                continue
+            trained = self._is_trained(name, value, uses.get(name, set())) and not context.prefix
+            module, attribute = add_tensor(self.root, context.prefix + name, value, trained)
+            program.add_tensor(name, module, attribute)
+        for name, value in program.constants.items():
+            if uses.get(name, set()) - {"host"} and value.dtype != object:
+                place = add_tensor(self.root, context.prefix + name, _as_tensor(value), False, name in self.saved)
+                program.add_tensor(name, *place)
+
+    @staticmethod
+    def _is_trained(name: str, value: Tensor, uses: set[str]) -> bool:
+        if not value.dtype.differentiable or "state" in uses:
+            return False
+        if _is_computed(name) or (value.ndim == 0 and name.isdigit()):
+            return value.ndim > 0 and "product" in uses
+        return True
+
+    def _problem(self, problem: str, place: str) -> None:
+        self.problems.setdefault(problem, []).append(place)
+
+
+def _is_computed(name: str) -> bool:
+    """Whether an exporter made the name: it names constants after the function that computed them, as `zeros_1`."""
+    function = re.sub(r"_\d+$", "", name)
+    return bool(_COMPUTED.match(name)) or hasattr(numod, function) or hasattr(Tensor, function)
+
+
+def _uses(program: Program) -> dict[str, set[str]]:
+    """How values are used in a graph and those in it: as "host", "state", "product" (a weight's use) or "tensor"."""
+    uses: dict[str, set[str]] = {}
+    for step in program.all_steps():
+        row = step.operator
+        for place, name in enumerate(step.inputs):
+            kind = "host" if place in row.host else "state" if place in row.state else "tensor"
+            uses.setdefault(name, set()).add("product" if kind == "tensor" and row.name in _PRODUCTS else kind)
+    return uses
+
+
+def _is_host(value: object) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype.kind not in "fc"
+
+
+def _as_tensor(value: object) -> object:
+    return from_numpy(value if value.flags.writeable else value.copy()) if isinstance(value, np.ndarray) else value
+
+
+def _checked_order(nodes: list, known: set[str]) -> Iterable:
+    """The nodes, whose inputs must be known names when their turn comes.
+
+    Raises ValueError for inputs that are made later, which is a cycle or a wrong order, or nowhere.
+    """
+    known = {*known, ""}
+    for node in nodes:
+        for name in node.input:
+            if name not in known:
+                later = any(name in other.output for other in nodes)
+                reason = "is made later: a cycle, or nodes in the wrong order" if later else "is made nowhere"
+                raise ValueError(f"{_label(node)}: its input '{name}' {reason}")
+        for name in node.output:
+            if name and name in known:
+                raise ValueError(f"{_label(node)}: its output '{name}' is the name of another value")
+            known.add(name)
+        yield node
+
+
+def _check_inputs(row: Operator, node: object) -> None:
+    count = len(node.input)
+    if count < row.required or (count > len(row.inputs) and not row.variadic):
+        expected = f"at least {row.required}" if row.variadic else f"{row.required} to {len(row.inputs)}"
+        raise ValueError(f"has {count} inputs, expected {expected}")
+    for name, value in zip(row.inputs[: row.required], node.input):
+        if not value:
+            raise ValueError(f"input '{name}' is missing")
+    if not node.output:
+        raise ValueError("has no output")
+
+
+def _schema_function(domain: str, name: str, version: int) -> object | None:
+    """The body that the ONNX standard gives for an operator, where it does not depend on types."""
+    try:
+        schema = onnx().defs.get_schema(
+            name, min(version, onnx().defs.onnx_opset_version()) if not domain else version, domain
+        )
+    except Exception:  # onnx.defs.SchemaError: no such operator
+        return None
+    return schema.function_body if schema.has_function else None
+
+
+def _domain(domain: str) -> str:
+    return "" if domain == "ai.onnx" else domain
+
+
+def _opsets(imports: Iterable) -> dict[str, int]:
+    opsets = {_domain(each.domain): each.version for each in imports}
+    for domain, version in opsets.items():
+        if version < 1 or (not domain and version > NEWEST_OPSET):
+            raise ValueError(
+                f"opset {version} of domain '{domain or 'ai.onnx'}' is unknown; known are 1 to {NEWEST_OPSET}"
+            )
+    return opsets
+
+
+def full_name(domain: str, name: str) -> str:
+    """An operator's name, with its domain unless that is the standard's."""
+    return f"{domain}::{name}" if domain else name
+
+
+def _outputs(node: object) -> tuple[str, ...]:
+    return tuple(name or UNUSED for name in node.output)
+
+
+def _label(node: object) -> str:
+    return f"node '{node.name or ', '.join(node.output)}' ({full_name(_domain(node.domain), node.op_type)})"
+
+
+def _declared_type(proto: object) -> tuple[str, tuple | None]:
+    kind = proto.WhichOneof("value")
+    if kind == "tensor_type":
+        return dtype_name(proto.tensor_type.elem_type), _declared_shape(proto.tensor_type)
+    if kind in ("sequence_type", "optional_type"):
+        inner, _ = _declared_type(getattr(proto, kind).elem_type)
+        return f"{kind.removesuffix('_type')}({inner})", None
+    return kind or "unknown", None
+
+
+def _declared_shape(tensor: object) -> tuple[int | str, ...] | None:
+    if not tensor.HasField("shape"):
+        return None
+    return tuple(size.dim_value if size.HasField("dim_value") else size.dim_param or "?" for size in tensor.shape.dim)

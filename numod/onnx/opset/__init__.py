@@ -1,0 +1,25 @@
+"""The operators that numod loads, one file per subject. Importing this folder fills the table of `registry`."""
+
+from . import (  # noqa: F401
+    activation,
+    arithmetic,
+    attention,
+    control,
+    convolution,
+    detection,
+    host,
+    image,
+    index,
+    loss,
+    microsoft,
+    normalization,
+    optimizer,
+    pooling,
+    quantize,
+    random,
+    recurrent,
+    reduction,
+    sequence,
+    shape,
+    signal,
+)

@@ -1,0 +1,109 @@
+"""Sequences, which are lists of tensors, and optional values, which are None where absent."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import numod
+from numod import Tensor, dtype
+
+from ..program import Program
+from ..registry import operator
+from ..tensors import as_array, as_tensor
+
+ElementType = object  # what the value would be, which does not matter here
+
+
+@operator("SequenceEmpty", since=11, raw=True)
+def sequence_empty(*, dtype: dtype = numod.float32) -> list:
+    """A sequence of nothing."""
+    return []
+
+
+@operator("SequenceConstruct", since=11, raw=True)
+def sequence_construct(*tensors: object) -> list:
+    """A sequence of tensors."""
+    return [as_tensor(each) for each in tensors]
+
+
+def _place(sequence: list, place: object, least: int) -> int:
+    place = int(as_array(place).reshape(()))
+    if not -len(sequence) <= place < len(sequence) + least:
+        raise IndexError(f"place {place} of a sequence of {len(sequence)}")
+    return place
+
+
+@operator("SequenceInsert", since=11, raw=True)
+def sequence_insert(sequence: list, value: object, place: object = None) -> list:
+    """With one more tensor, at the end by default."""
+    position = len(sequence) if place is None else _place(sequence, place, 1)
+    position = position + len(sequence) if position < 0 else position
+    return [*sequence[:position], as_tensor(value), *sequence[position:]]
+
+
+@operator("SequenceErase", since=11, raw=True)
+def sequence_erase(sequence: list, place: object = None) -> list:
+    """Without one of its tensors, the last by default."""
+    result = list(sequence)
+    del result[-1 if place is None else _place(sequence, place, 0)]
+    return result
+
+
+@operator("SequenceAt", since=11, raw=True)
+def sequence_at(sequence: list, place: object) -> Tensor:
+    """One of its tensors."""
+    return sequence[_place(sequence, place, 0)]
+
+
+@operator("SequenceLength", since=11, raw=True)
+def sequence_length(sequence: list) -> np.ndarray:
+    """The number of tensors."""
+    return np.array(len(sequence), np.int64)
+
+
+@operator("SplitToSequence", since=11, raw=True)
+def split_to_sequence(x: object, split: object = None, *, axis: int = 0, keepdims: int = 1) -> list:
+    """Parts along an axis: of one size, of several, or single slices."""
+    x = as_tensor(x)
+    if split is None:
+        parts = numod.split(x, 1, axis)
+        return list(parts) if keepdims else [part.squeeze(axis) for part in parts]
+    lengths = as_array(split).tolist()
+    return list(numod.split(x, lengths, axis))
+
+
+@operator("ConcatFromSequence", since=11, raw=True)
+def concat_from_sequence(sequence: list, *, axis: int, new_axis: int = 0) -> Tensor:
+    """All tensors of a sequence, along an axis or a new one."""
+    return numod.stack(sequence, axis) if new_axis else numod.cat(sequence, axis)
+
+
+@operator("SequenceMap", since=17, raw=True)
+def sequence_map(sequence: list, *others: object, body: Program, outputs: int, scope: dict) -> object:
+    """A graph applied to each tensor, with those of other sequences at the same place."""
+    columns: list[list] = [[] for _ in range(outputs)]
+    for place, value in enumerate(sequence):
+        arguments = [each[place] if isinstance(each, list) else each for each in others]
+        for column, result in zip(columns, body.run([value, *arguments], scope)):
+            column.append(as_tensor(result))
+    return tuple(columns) if outputs > 1 else columns[0]
+
+
+@operator("Optional", since=15, raw=True)
+def optional(value: object = None, *, type: ElementType | None = None) -> object:
+    """A value that may be absent."""
+    return value
+
+
+@operator("OptionalHasElement", since=15, raw=True)
+def optional_has_element(value: object = None) -> np.ndarray:
+    """Whether there is a value."""
+    return np.array(value is not None)
+
+
+@operator("OptionalGetElement", since=15, raw=True)
+def optional_get_element(value: object) -> object:
+    """The value. Raises ValueError where there is none."""
+    if value is None:
+        raise ValueError("the optional value is absent")
+    return value

@@ -1,0 +1,164 @@
+"""Programs: graphs of a file as lists of steps, which an OnnxModule runs.
+
+Values are kept in a dict by name. They are tensors, arrays (constants, and numbers that Python must know, such as
+shapes), lists of tensors (sequences), or None (optional values that are absent).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..core import Tensor
+from ..nn.module import Module
+from .registry import HOST, Operator
+from .tensors import as_array, as_tensor
+
+TRAINING = "\0training"  # the key of the module's mode among the values; no name in a file has this character
+_TENSOR = "\0tensor"  # ends the key of a constant's tensor
+
+
+@dataclass(eq=False)
+class Step:
+    """A node: the operator, the names of inputs and outputs, and the arguments that do not change.
+
+    `dropped` names the values that no later step reads.
+    """
+
+    operator: Operator
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: dict[str, object]
+    label: str
+    captured: frozenset[str] = frozenset()  # what its subgraphs read
+    dropped: tuple[str, ...] = ()
+
+    def run(self, values: dict[str, object]) -> None:
+        """Compute the outputs from `values` and add them to it."""
+        arguments = [values[name] for name in self.inputs]
+        results = self._on_host(arguments)
+        if results is NotImplemented:
+            keywords = self.attributes
+            if "scope" in self.operator.keywords:
+                keywords = {**keywords, "scope": values}
+            results = self.operator.function(*self._converted(arguments, values), **keywords)
+        if type(results) is tuple:
+            values.update(zip(self.outputs, results))
+        else:
+            values[self.outputs[0]] = results
+        for name in self.dropped:
+            values.pop(name, None)
+
+    def _on_host(self, arguments: list[object]) -> object:
+        function = HOST.get(self.operator.name)
+        if (
+            function is None
+            or not arguments
+            or not all(type(value) is np.ndarray for value in arguments if value is not None)
+        ):
+            return NotImplemented
+        return function(*arguments, **{name: self.attributes[name] for name in self.attributes if name != "outputs"})
+
+    def _converted(self, arguments: list[object], values: dict[str, object]) -> list[object]:
+        if self.operator.raw:
+            return arguments
+        host = self.operator.host
+        return [
+            as_array(value)
+            if place in host
+            else value
+            if type(value) is not np.ndarray
+            else tensor
+            if (tensor := values.get(name + _TENSOR)) is not None
+            else as_tensor(value)
+            for place, (name, value) in enumerate(zip(self.inputs, arguments))
+        ]
+
+
+@dataclass(eq=False)
+class Program:
+    """A graph. `constants` are arrays by name; `sources` are the parameters and buffers that it reads, each as the
+    key among the values, the module that has it, and its name there.
+    """
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...] = ()
+    steps: list[Step] = field(default_factory=list)
+    constants: dict[str, object] = field(default_factory=dict)
+    sources: list[tuple[str, Module, str]] = field(default_factory=list)
+    captured: frozenset[str] = frozenset()  # names from the graphs around it
+    shadows: tuple[str, ...] = ()  # inputs that are called like a constant around it
+    differentiated: frozenset[str] = frozenset()  # values of which a node asks for gradients
+
+    def run(self, arguments: Sequence[object], around: dict[str, object]) -> tuple:
+        """The outputs for `arguments`. `around` has the values of the graphs around this one."""
+        values = {**around, **self.constants, **dict(zip(self.inputs, arguments))}
+        for name in self.shadows:
+            values.pop(name + _TENSOR, None)
+        for name in self.differentiated:
+            values[name] = _with_gradient(values[name])
+        for key, module, name in self.sources:
+            values[key] = module._parameters[name] if name in module._parameters else module._buffers[name]
+        for step in self.steps:
+            try:
+                step.run(values)
+            except Exception as error:
+                error.add_note(f"in {step.label}, inputs: {_described(step, values)}")
+                raise
+        return tuple(values[name] for name in self.outputs)
+
+    def add_tensor(self, name: str, module: Module, attribute: str) -> None:
+        """Let value `name` be a parameter or buffer of `module`; of a constant it is the form as a tensor."""
+        key = name + _TENSOR if name in self.constants else name
+        self.sources.append((key, module, attribute))
+
+    def all_steps(self) -> list[Step]:
+        """The steps of this graph and of those in it."""
+        inner = [step for outer in self.steps for program in subprograms(outer) for step in program.all_steps()]
+        return self.steps + inner
+
+
+def subprograms(step: Step) -> list[Program]:
+    """The graphs among a step's attributes."""
+    return [value for value in step.attributes.values() if isinstance(value, Program)]
+
+
+UNUSED = "\0unused"  # stands for outputs without a name
+
+
+def _with_gradient(value: object) -> Tensor:
+    value = as_tensor(value)
+    return value if value.requires_grad else value.detach().requires_grad_()
+
+
+def call_program(*arguments: object, body: Program, scope: dict[str, object]) -> tuple:
+    """The step of a call of a function that the file defines."""
+    return body.run(arguments, {"": None, TRAINING: scope[TRAINING]})
+
+
+CALL = Operator(
+    "a function", 1, call_program, (), 0, True, True, frozenset(), frozenset(), {}, frozenset(("scope",))
+)  # fmt: skip
+
+
+def set_dropped(program: Program, keep: frozenset[str]) -> None:
+    """Let each step drop the values that are read for the last time there, outputs and names in `keep` excepted."""
+    made = set(program.inputs).union(*[step.outputs for step in program.steps])
+    needed = set(program.outputs) | keep | {""}
+    for step in reversed(program.steps):
+        names = {*step.inputs, *step.outputs, *step.captured} - needed
+        step.dropped = tuple(sorted(names & made))
+        needed |= names
+
+
+def _described(step: Step, values: dict[str, object]) -> str:
+    return ", ".join(f"{name or 'absent'} {_form(values.get(name))}" for name in step.inputs)
+
+
+def _form(value: object) -> str:
+    if value is None:
+        return ""
+    dtype = getattr(value, "dtype", None)
+    return type(value).__name__ if dtype is None else f"{getattr(dtype, 'name', dtype)}{list(value.shape)}"

@@ -1,0 +1,119 @@
+"""The table of operators: which function computes an operator of a version of its domain.
+
+    @operator("Softmax", since=13)
+    def softmax(x, *, axis: int = -1): ...
+
+A function's positional parameters are the operator's inputs, its keyword parameters the attributes, with their types
+and defaults. Inputs are tensors. Those listed in `host` are NumPy arrays, because Python must know their numbers
+(shapes, axes); those in `state` are buffers where the file has them, not parameters. `raw` operators take values of
+every kind. Keywords that are no attributes: `outputs` is how many outputs the node names, `scope` the values of the
+graph around the node.
+
+`on_host` registers the NumPy version of an operator, for shape arithmetic: nodes whose inputs are all arrays.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+MICROSOFT = "com.microsoft"
+NOT_ATTRIBUTES = {"outputs", "scope"}
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """An attribute's type, by the name of its annotation, and default; `inspect.Parameter.empty` if it has none."""
+
+    kind: str
+    default: object
+
+    @property
+    def required(self) -> bool:
+        return self.default is inspect.Parameter.empty
+
+
+@dataclass(frozen=True, eq=False)
+class Operator:
+    """A row of the table."""
+
+    name: str
+    since: int
+    function: Callable
+    inputs: tuple[str, ...]
+    required: int
+    variadic: bool
+    raw: bool
+    host: frozenset[int]
+    state: frozenset[int]
+    attributes: dict[str, Attribute] = field(repr=False)
+    keywords: frozenset[str] = frozenset()
+
+    def __reduce__(self) -> str | tuple:
+        return _by_row, (self.function.__module__, self.function.__qualname__, self.name, self.since)
+
+
+def _by_row(module: str, function: str, name: str, since: int) -> Operator:
+    from . import opset  # noqa: F401  fills the table
+
+    rows = [row for versions in OPERATORS.values() for row in versions]
+    return next(row for row in rows if (row.name, row.since, row.function.__module__) == (name, since, module))
+
+
+OPERATORS: dict[tuple[str, str], list[Operator]] = {}
+HOST: dict[str, Callable] = {}
+
+
+def operator(
+    names: str, since: int = 1, domain: str = "", host: str = "", state: str = "", raw: bool = False
+) -> Callable[[Callable], Callable]:
+    """A decorator that enters a function for each of the operators `names`, from version `since` of the domain on."""
+
+    def enter(function: Callable) -> Callable:
+        for name in names.split():
+            row = _row(name, since, function, host.split(), state.split(), raw)
+            OPERATORS.setdefault((domain, name), []).append(row)
+        return function
+
+    return enter
+
+
+def _row(name: str, since: int, function: Callable, host: list[str], state: list[str], raw: bool) -> Operator:
+    parameters = inspect.signature(function).parameters.values()
+    positional = [each for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
+    keyword = [each for each in parameters if each.kind is each.KEYWORD_ONLY]
+    inputs = tuple(each.name for each in positional)
+    return Operator(
+        name,
+        since,
+        function,
+        inputs,
+        sum(each.default is each.empty for each in positional),
+        any(each.kind is each.VAR_POSITIONAL for each in parameters),
+        raw,
+        frozenset(map(inputs.index, host)),
+        frozenset(map(inputs.index, state)),
+        {
+            each.name: Attribute(str(each.annotation).removesuffix(" | None"), each.default)
+            for each in keyword
+            if each.name not in NOT_ATTRIBUTES
+        },
+        frozenset(each.name for each in keyword) & NOT_ATTRIBUTES,
+    )
+
+
+def on_host(names: str) -> Callable[[Callable], Callable]:
+    """A decorator that enters a function of arrays. It may return NotImplemented, for results too large for shapes."""
+
+    def enter(function: Callable) -> Callable:
+        HOST.update(dict.fromkeys(names.split(), function))
+        return function
+
+    return enter
+
+
+def find(domain: str, name: str, version: int) -> Operator | None:
+    """The row that computes the operator in that version of its domain, or None."""
+    rows = [row for row in OPERATORS.get((domain, name), ()) if row.since <= version]
+    return max(rows, key=lambda row: row.since, default=None)

@@ -1,0 +1,130 @@
+"""Runs an exported model by ONNX Runtime, or by numod where that is not installed, and compares the results."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core.create.values import tensor
+from ..core.tensor import Tensor
+from ..export.program import ExportedProgram
+from .writer.proto import Model
+from .writer.translate import outputs_of
+
+RTOL, ATOL = 1e-3, 1e-4
+_STEPS = 2  # by which quantized results may differ
+_HALF = {"float16": (1e-2, 1e-3), "bfloat16": (5e-2, 1e-2)}  # least tolerances
+
+
+class VerificationError(AssertionError):
+    """The exported model gives other results than the module."""
+
+
+def verify(
+    onnx: Any, model: Model, exported: ExportedProgram, rtol: float = RTOL, atol: float = ATOL
+) -> dict[str, float]:
+    """Compare the model's results for the example inputs with the program's; the largest difference by output.
+
+    Raises VerificationError with the output's name and its largest difference.
+    """
+    atol = max(atol, _STEPS * _coarsest_step(model))
+    program = exported.frozen().program  # a run may write to buffers
+    expected = [each for each in outputs_of(program(*[example.clone() for example in exported.examples]))]
+    results = run(onnx, model, list(exported.examples))
+    differences, wrong = {}, []
+    for variable, ours, theirs in zip(model.outputs, expected, results, strict=True):
+        differences[variable.name], is_close = _compared(ours, theirs, rtol, atol)
+        if not is_close:
+            shapes = "" if tuple(ours.shape) == theirs.shape else f", shape {theirs.shape} for {tuple(ours.shape)}"
+            wrong.append(f"{variable.name}: largest difference {differences[variable.name]:.3g}{shapes}")
+    if wrong:
+        raise VerificationError(
+            "verify: the ONNX model gives other results than the module (rtol "
+            f"{rtol:g}, atol {atol:g}):\n  " + "\n  ".join(wrong)
+        )
+    return differences
+
+
+def _coarsest_step(model: Model) -> float:
+    """The largest scale of a quantized tensor: runtimes may round to the next integer."""
+    scales = [node.inputs[1] for node in model.graph.nodes if node.op == "QuantizeLinear"]
+    known = [model.graph.initializers[name].data for name in scales if name in model.graph.initializers]
+    return max((float(np.frombuffer(data, np.float32).max()) for data in known), default=0.0)
+
+
+def _compared(ours: Tensor, theirs: np.ndarray, rtol: float, atol: float) -> tuple[float, bool]:
+    """(the largest difference, whether all are within the tolerances)."""
+    least = _HALF.get(ours.dtype.name, (0.0, 0.0))
+    array = as_array(ours)
+    if array.shape != theirs.shape:
+        return float("inf"), False
+    a, b = array.astype(np.float64), theirs.astype(np.float64)
+    difference = np.abs(a - b)[~((a == b) | (np.isnan(a) & np.isnan(b)))]
+    largest = float(difference.max(initial=0.0)) if not np.isnan(difference).any() else float("inf")
+    return largest, bool(np.allclose(b, a, max(rtol, least[0]), max(atol, least[1]), equal_nan=True))
+
+
+def as_array(value: Tensor) -> np.ndarray:
+    """A tensor as an array; bfloat16 becomes float32."""
+    dense = value.detach()
+    return (dense.float() if dense.dtype.name == "bfloat16" else dense).numpy()
+
+
+def run(onnx: Any, model: Model, inputs: Sequence[Tensor]) -> list[np.ndarray]:
+    """The model's results."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model.onnx")
+        model.save(onnx, path, external=False)
+        try:
+            import onnxruntime
+        except ImportError:
+            return _run_here(path, inputs)
+        return _run_by_onnxruntime(onnxruntime, path, [each.name for each in model.inputs], inputs)
+
+
+def _run_by_onnxruntime(library: Any, path: str, names: list[str], inputs: Sequence[Tensor]) -> list[np.ndarray]:
+    options = library.SessionOptions()
+    options.log_severity_level = 3
+    try:
+        session = library.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # its classes of errors are not public
+        raise VerificationError(f"verify: ONNX Runtime cannot run the model: {error}") from error
+    used = {each.name for each in session.get_inputs()}
+    values = {
+        name: library.OrtValue.ortvalue_from_numpy(_for_runtime(each), "cpu")
+        if each.dtype.name != "bfloat16"
+        else library.OrtValue.ortvalue_from_numpy_with_onnx_type(_bfloat16(each), 16)
+        for name, each in zip(names, inputs)
+        if name in used
+    }
+    results = session.run_with_ort_values([each.name for each in session.get_outputs()], values)
+    return [_from_runtime(each) for each in results]
+
+
+def _for_runtime(value: Tensor) -> np.ndarray:
+    return np.ascontiguousarray(value.detach().numpy())
+
+
+def _bfloat16(value: Tensor) -> np.ndarray:
+    """The bits of bfloat16 numbers."""
+    return (np.ascontiguousarray(value.detach().float().numpy()).view(np.uint32) >> 16).astype(np.uint16)
+
+
+def _from_runtime(value: Any) -> np.ndarray:
+    if value.element_type() != 16:
+        return value.numpy()
+    return (value.numpy().view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+
+
+def _run_here(path: str, inputs: Sequence[Tensor]) -> list[np.ndarray]:
+    """By `numod.onnx.load`."""
+    from ..autograd import no_grad
+    from .load import load
+
+    with no_grad():
+        results = load(path)(*inputs)
+    return [as_array(each if isinstance(each, Tensor) else tensor(each)) for each in outputs_of(results)]

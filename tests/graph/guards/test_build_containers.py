@@ -1,0 +1,194 @@
+"""Contents of containers, views, caches and weak references that a compiled function reaches."""
+
+from __future__ import annotations
+
+import array
+import functools
+import gc
+import types
+import warnings
+import weakref
+from collections import defaultdict
+
+import numpy as np
+from pairs import X, compile, equal
+
+import numod
+from numod import nn
+
+
+def test_results_of_a_cache_that_is_cleared_are_computed_again() -> None:
+    rate = [1.0]
+    cached = functools.lru_cache(lambda n: n * rate[0])
+    compiled = compile(lambda x: x * cached(2))
+    for k in range(7):
+        rate[0] = float(k)
+        if k == 5:
+            cached.cache_clear()
+        assert equal(compiled(X), X * (0.0 if k < 5 else 10.0))
+
+
+def test_what_methods_of_containers_are_bound_to() -> None:
+    held: dict[str, float] = {"factor": 2.0}
+    get, count = held.get, held.__len__
+    compiled = compile(lambda x: x * get("factor", 1.0) + count())
+    for held["factor"] in (2.0, 5.0):
+        assert equal(compiled(X), X * held["factor"] + 1)
+    held.clear()
+    assert equal(compiled(X), X)
+
+
+def test_defaults_of_names_that_are_replaced_as_a_whole() -> None:
+    def scale(x: numod.Tensor, *, by: float = 2.0) -> numod.Tensor:
+        return x * by
+
+    compiled = compile(lambda x: scale(x))
+    for factor in (2.0, 3.0):
+        scale.__kwdefaults__ = {"by": factor}
+        assert equal(compiled(X), X * factor)
+
+
+def test_members_of_sets_and_keys_of_dictionaries() -> None:
+    held, layer = {"factor": 1.0}, nn.Dropout(0.0)
+    layer.own = 1.0
+    functions, weights = {lambda x: x * held["factor"]}, {layer: 2.0}
+
+    @compile
+    def scaled(x: numod.Tensor) -> numod.Tensor:
+        for function in functions:
+            x = function(x)
+        for module, weight in weights.items():
+            x = module(x) * module.own * weight
+        return x
+
+    for held["factor"] in (1.0, 1.0, 2.0):
+        assert equal(scaled(X), X * held["factor"] * 2)
+    layer.own = 3.0
+    assert equal(scaled(X), X * 12)
+    layer.eval()
+    layer.p = 1.0
+    assert equal(scaled(X), X * 12)
+    layer.train()
+    assert equal(scaled(X), X * 0)
+
+
+def test_the_order_of_sets_and_of_dictionaries_with_tuples_for_keys() -> None:
+    powers, members = {(1, 2): 2.0, (2, 1): 3.0}, {8, 16}
+
+    @compile
+    def mixed(x: numod.Tensor) -> numod.Tensor:
+        for power in powers.values():
+            x = x * power + 1
+        for member in members:
+            x = x / 2 + member
+        return x
+
+    for _ in range(2):
+        assert equal(mixed(X), mixed.function(X))
+    powers[1, 2] = powers.pop((1, 2))
+    assert equal(mixed(X), mixed.function(X))
+    members.clear()
+    members.update((16, 8))
+    assert equal(mixed(X), mixed.function(X))
+
+
+def test_shapes_and_objects_of_arrays() -> None:
+    sizes, parts = np.ones((2, 3)), np.array([[2.0], None], dtype=object)
+    compiled = compile(lambda x: x * sizes.shape[0] * parts[0][0])
+    assert equal([compiled(X), compiled(X)], [X * 4, X * 4])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        sizes.shape = (3, 2)
+    assert equal(compiled(X), X * 6)
+    parts[0][0] = 5.0
+    assert equal(compiled(X), X * 15)
+
+
+def test_what_a_dictionary_makes_of_missing_keys() -> None:
+    made = defaultdict(lambda: 2.0)
+    compiled = compile(lambda x: x * made["factor"])
+    assert equal([compiled(X), compiled(X)], [X * 2, X * 2])
+    made.clear()
+    made.default_factory = lambda: 5.0
+    assert equal(compiled(X), X * 5)
+
+
+def test_a_dictionary_that_holds_itself() -> None:
+    held: dict = {"v": 2.0}
+    held["self"] = held
+    compiled = compile(lambda x: x * held["self"]["v"])
+    for held["v"] in (2.0, 2.0, 3.0):
+        assert equal(compiled(X), X * held["v"])
+
+
+def test_views_of_dictionaries_and_of_memory_are_looked_through() -> None:
+    entries, numbers = {"a": 2.0, "b": 3.0}, array.array("d", [3.0])
+    values = entries.values()
+    keys = entries.keys()
+    items = entries.items()
+    proxy = types.MappingProxyType(entries)
+    memory = memoryview(numbers)
+    uses = [
+        lambda x: x * sum(values), lambda x: x * len(keys), lambda x: x * sum(item for _, item in items),
+        lambda x: x * proxy["a"], lambda x: x * memory[0],
+        lambda x: x * len(proxy),
+    ]  # fmt: skip
+    compiled = [compile(use) for use in uses]
+    changes = [
+        lambda: None,
+        lambda: entries.update(a=7.0),
+        lambda: entries.update(c=1.0),
+        lambda: numbers.__setitem__(0, 9.0),
+        lambda: entries.pop("b"),
+    ]
+    for change in changes:
+        change()
+        for _ in range(2):
+            assert all(equal(one(X), other(X)) for one, other in zip(compiled, uses))
+
+
+def test_a_weak_reference_that_dies_and_what_it_refers_to() -> None:
+    class Kind:
+        scale = 2.0
+
+    held = Kind()
+    reference = weakref.ref(held)
+    use = lambda x: x * (reference().scale if reference() is not None else 9.0)  # noqa: E731
+    compiled = compile(use)
+    for scale in (2.0, 3.0):
+        held.scale = scale
+        assert equal(compiled(X), use(X)) and equal(compiled(X), use(X))
+    del held
+    gc.collect()
+    assert reference() is None and [compiled(X).tolist() for _ in range(2)] == [(X * 9).tolist()] * 2
+
+
+def test_weak_dictionaries_and_sets() -> None:
+    class Kind:
+        scale = 2.0
+
+    held = Kind()
+    values = weakref.WeakValueDictionary(a=held)
+    keys = weakref.WeakKeyDictionary({held: 2.0})
+    members = weakref.WeakSet([held])
+    uses = [
+        lambda x: x * (values["a"].scale if "a" in values else 5.0), lambda x: x * sum(keys.values()) * len(keys),
+        lambda x: x * len(members),
+    ]  # fmt: skip
+    compiled = [compile(use) for use in uses]
+    for scale in (2.0, 2.0, 3.0, 3.0):
+        held.scale, keys[held] = scale, scale
+        assert all(equal(one(X), other(X)) for one, other in zip(compiled, uses))
+    del held
+    gc.collect()
+    for _ in range(2):
+        assert not members and all(equal(one(X), other(X)) for one, other in zip(compiled, uses))
+
+
+def test_sets_of_numbers_that_are_equal_but_of_another_kind() -> None:
+    held = {1}
+    compiled = compile(lambda x: x.long() * sum(held))
+    for number in (1, 1.0, 1):
+        held.clear()
+        held.add(number)
+        assert compiled(X).dtype is (numod.float32 if number.__class__ is float else numod.int64)
