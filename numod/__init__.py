@@ -100,6 +100,7 @@ globals().update(
 )
 
 from . import cuda, fft, linalg, nn, special
+from .core import neighbours as _neighbours
 from .nn.functional import (
     adaptive_avg_pool1d,
     alpha_dropout,
@@ -269,3 +270,4 @@ def __dir__() -> list[str]:
 
 
 _tracebacks.install()
+_neighbours.install()

@@ -74,6 +74,11 @@ def full_traceback() -> bool:
 
 
 def colours(stream: object) -> bool:
-    """Whether to write colours to a stream: to a terminal, unless NO_COLOR is set (see no-color.org)."""
+    """Whether to write colours to a stream: to a terminal, unless `no_colours`."""
     is_terminal = getattr(stream, "isatty", bool)() and os.environ.get("TERM") != "dumb"
-    return is_terminal and not os.environ.get("NO_COLOR")
+    return is_terminal and not no_colours()
+
+
+def no_colours() -> bool:
+    """Whether the user wants no colours anywhere: NO_COLOR is set (see no-color.org)."""
+    return bool(os.environ.get("NO_COLOR"))

@@ -96,7 +96,7 @@ def _table(title: str, first: Totals, second: Totals, rows: int) -> str:
         return first.get(name, (0, 0.0))[1] - second.get(name, (0, 0.0))[1], name
 
     names = sorted({*first, *second}, key=gain)
-    lines = [f"{title:<44}{'calls':>14}{'before':>12}{'after':>12}{'change':>12}{'':>6}"]
+    lines = [f"{title:<44}{'calls':>14}{'before':>12}{'after':>12}{'change':>12}"]
     for name in names[:rows]:
         (calls, time), (new_calls, new_time) = first.get(name, (0, 0.0)), second.get(name, (0, 0.0))
         count = f"{calls:.0f}" if calls == new_calls else f"{calls:.0f} -> {new_calls:.0f}"

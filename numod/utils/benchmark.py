@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from .. import config
 from ..device.threads import get_num_threads, set_num_threads
 from .fuzzer import FuzzedParameter, FuzzedTensor, Fuzzer, ParameterAlias
 
@@ -408,7 +409,7 @@ class Compare:
             value, figures = round(value, places), max(places, 0)
         text = f"{value:.{figures}f}" + ("*" if self._warn and measurement.has_warnings else "")
         text = text.center(width)
-        if self._colorize is Colorize.NONE:
+        if self._colorize is Colorize.NONE or config.no_colours():
             return text
         color = "92" if measurement.median <= 1.05 * best else "91" if measurement.median >= 2 * best else ""
         return f"\033[{color}m{text}\033[0m" if color else text

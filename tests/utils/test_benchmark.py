@@ -98,12 +98,15 @@ def test_compare_lays_out_rows_and_columns(capsys):
     assert lines[-1] == "" or "milliseconds (ms)" in lines[-2] + lines[-1]
 
 
-def test_compare_colours_and_marks():
+def test_compare_colours_and_marks(monkeypatch):
+    monkeypatch.delenv("NO_COLOR", raising=False)
     table = Compare([measured([1e-3, 1e-3], "a", "mine"), measured([9e-3, 2e-3, 5e-3], "a", "theirs")])
     table.colorize(rowwise=True)
     table.highlight_warnings()
     table.trim_significant_figures()
     assert "\033[92m" in str(table) and "\033[91m" in str(table) and "5*" in str(table)
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\033" not in str(table)
 
 
 @pytest.mark.parity

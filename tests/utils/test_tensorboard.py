@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -18,6 +19,22 @@ def test_without_a_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPat
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(ImportError, match=r"pip install 'numod\[tensorboard\]'"):
         SummaryWriter(tmp_path)
+
+
+CALLS = (
+    'w.add_scalar("a", torch.tensor(2.5), 1)\nw.add_scalars("b", {"x": torch.tensor(1.0)}, 1)\n'
+    'w.add_histogram("h", nn.Parameter(torch.arange(9.0)), 1)\nw.add_pr_curve("p", torch.tensor([0, 1]), torch.tensor([0.2, 0.9]), 1)\n'
+    'w.add_embedding(torch.zeros(4, 3))\nw.add_hparams({"lr": torch.tensor(0.1)}, {"acc": torch.tensor(0.5)})\n'
+)
+
+
+@pytest.mark.parametrize("numod_first", [True, False])
+def test_tensorboardx_itself_takes_tensors(numod_first: bool, tmp_path: Path) -> None:
+    pytest.importorskip("tensorboardX")
+    imports = ["import numod as torch; from numod import nn", "from tensorboardX import SummaryWriter"]
+    program = "\n".join([*(imports if numod_first else imports[::-1]), f"w = SummaryWriter({str(tmp_path)!r})", CALLS])
+    ended = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True)
+    assert not ended.returncode, ended.stderr
 
 
 @pytest.mark.parametrize("package", PACKAGES)

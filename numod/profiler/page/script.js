@@ -234,9 +234,10 @@ function modules() {
 
 function lines() {
   if (!data.lines.length) return at("lines").append(element("p", {className: "hint"}, "Not recorded: profile with with_stack=True."));
-  const columns = [["line", (row) => row[0], (place) => element("span", {title: place}, place.replace(/^.*[/\\]/, ""))], ["text", (row) => row[6], (text) => element("span", {className: "source"}, text)], ["function", (row) => row[1]], ["ops", (row) => row[2]], ["forward", (row) => row[3], time], ["backward", (row) => row[4], time],
-    ["both", (row) => row[3] + row[4], time], ["first calls", (row) => row[5], unless0(time)]];
-  table(at("linetable"), columns, data.lines, 6, 40);
+  const columns = [["line", (row) => row[0], (place) => element("span", {title: place}, place.replace(/^.*[/\\]/, ""))],
+    ["text", (row) => row[6], (text) => element("span", {className: "source", title: text}, text)], ["forward", (row) => row[3], time], ["backward", (row) => row[4], time],
+    ["both", (row) => row[3] + row[4], time], ["ops", (row) => row[2]], ["function", (row) => row[1]], ["first calls", (row) => row[5], unless0(time)]];
+  table(at("linetable"), columns, data.lines, 4, 40);
 }
 
 // ---- roofline: operations per byte against operations per second, both logarithmic
