@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import builtins
-from typing import Any
+from typing import Any, NamedTuple
 
 import numod
 
-from .. import Tensor, broadcast_to
+from .. import Tensor
 
 __all__ = ["astype", "broadcast_arrays", "broadcast_to", "can_cast", "finfo", "iinfo", "isdtype", "result_type"]
 _KINDS = {
@@ -30,6 +30,11 @@ def astype(x: Tensor, dtype: Any, /, *, copy: bool = True, device: Any = None) -
     return x.to(dtype=dtype, device=device, copy=copy)
 
 
+def broadcast_to(x: Tensor, /, shape: tuple[int, ...]) -> Tensor:
+    """The array repeated along axes of size 1, and along new ones in front."""
+    return numod.broadcast_to(x, tuple(shape))
+
+
 def broadcast_arrays(*arrays: Tensor) -> list[Tensor]:
     """The arrays in their common shape."""
     return list(numod.broadcast_tensors(*arrays))
@@ -40,14 +45,34 @@ def can_cast(from_: Any, to: Any, /) -> bool:
     return numod.promote_types(_dtype_of(from_), to) == to
 
 
-def finfo(type: Any, /) -> Any:
-    """The limits of a floating dtype, or of an array's."""
-    return numod.finfo(_dtype_of(type))
+class FloatInfo(NamedTuple):
+    bits: int
+    eps: float
+    max: float
+    min: float
+    smallest_normal: float
+    dtype: Any
 
 
-def iinfo(type: Any, /) -> Any:
+class IntegerInfo(NamedTuple):
+    bits: int
+    max: int
+    min: int
+    dtype: Any
+
+
+def finfo(type: Any, /) -> FloatInfo:
+    """The limits of a floating dtype, or of an array's; of a complex one those of its parts."""
+    dtype = _dtype_of(type).to_real()
+    limits = numod.finfo(dtype)
+    return FloatInfo(limits.bits, limits.eps, limits.max, limits.min, limits.smallest_normal, dtype)
+
+
+def iinfo(type: Any, /) -> IntegerInfo:
     """The limits of an integer dtype, or of an array's."""
-    return numod.iinfo(_dtype_of(type))
+    dtype = _dtype_of(type)
+    limits = numod.iinfo(dtype)
+    return IntegerInfo(limits.bits, limits.max, limits.min, dtype)
 
 
 def isdtype(dtype: Any, kind: Any) -> bool:

@@ -9,7 +9,7 @@ import numod
 
 from .. import Tensor
 from ..linalg import (
-    cross, det, eigh, eigvalsh, inv, matrix_power, pinv, slogdet, svdvals,
+    det, eigh, eigvalsh, inv, matrix_power, pinv, slogdet, svdvals,
 )  # fmt: skip
 from .common import Axis
 
@@ -42,7 +42,15 @@ def tensordot(x1: Tensor, x2: Tensor, /, *, axes: int | tuple[Sequence[int], Seq
 def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
     """The dot product along an axis, of x1's conjugate with x2."""
     dtype = numod.promote_types(x1.dtype, x2.dtype)
-    return numod.linalg.vecdot(*numod.broadcast_tensors(x1.to(dtype), x2.to(dtype)), dim=axis)
+    if x1.shape[axis] != x2.shape[axis]:
+        raise ValueError(f"vecdot: axis {axis} has {x1.shape[axis]} and {x2.shape[axis]} elements")
+    return numod.linalg.vecdot(*numod.broadcast_tensors(x1.to(dtype), x2.to(dtype)), dim=axis).to(dtype)
+
+
+def cross(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
+    """The cross product of vectors of three elements along an axis."""
+    dtype = numod.promote_types(x1.dtype, x2.dtype)
+    return numod.linalg.cross(x1.to(dtype), x2.to(dtype), dim=axis)
 
 
 def outer(x1: Tensor, x2: Tensor, /) -> Tensor:

@@ -32,7 +32,7 @@ def unstack(x: Tensor, /, *, axis: int = 0) -> tuple[Tensor, ...]:
     return tuple(numod.unbind(x, axis))
 
 
-def expand_dims(x: Tensor, /, *, axis: int = 0) -> Tensor:
+def expand_dims(x: Tensor, /, axis: int) -> Tensor:
     """The array with a new axis of size 1. Raises IndexError for a place that the result has not."""
     return numod.unsqueeze(x, axis)
 

@@ -42,7 +42,9 @@ def argmin(x: Tensor, /, *, axis: int | None = None, keepdims: bool = False) -> 
 
 
 def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
-    """The indices of elements that are not zero, one array for each axis."""
+    """The indices of elements that are not zero, one array for each axis. Raises ValueError if there is no axis."""
+    if x.ndim == 0:
+        raise ValueError("nonzero: expected an array of at least one dimension")
     return tuple(numod.nonzero(x, as_tuple=True))
 
 

@@ -91,5 +91,9 @@ def test_what_the_standard_refuses() -> None:
         xp.cumulative_sum(X)
     with pytest.raises(ValueError, match="reshape"):
         xp.reshape(X.T, (6,), copy=False)
+    with pytest.raises(ValueError, match="vecdot: axis -1 has 3 and 1 elements"):
+        xp.vecdot(X, X[:, :1])
+    with pytest.raises(ValueError, match="nonzero: expected an array"):
+        xp.nonzero(X[0, 0])
     with pytest.raises(IndexError, match="axis 2 of an array of 2 dimensions"):
         xp.sum(X, axis=2)
