@@ -10,7 +10,6 @@ guard for that, and visits the object.
 
 from __future__ import annotations
 
-import array
 import contextvars
 import functools
 import gc
@@ -24,8 +23,6 @@ from abc import ABCMeta, get_cache_token
 from collections import ChainMap, UserDict, UserList, deque
 from collections.abc import Callable, ItemsView, KeysView, Sequence, ValuesView
 from typing import Any
-
-import numpy as np
 
 from ...core import changes
 from ...core.tensor import Tensor
@@ -68,11 +65,12 @@ from .bytecode import (
     strings_in,
     written,
 )
-from .containers import guard_buffer, guard_members, visit_container
+from .containers import BUFFERS, guard_buffer, guard_members, visit_container
 from .definitions import (
     OS_RANDOM,
     UNREPEATABLE_MODULES,
     called_names,
+    has_hidden_state,
     is_fixed,
     is_unrepeatable,
     random_streams,
@@ -225,7 +223,8 @@ class GuardBuilder:
             # notebooks replace the code of functions
             self.guards.append(Guard(f"{prefix}{plain.__name__}", "{0}.__code__ is {1}", (plain, code)))
         for key in sorted(self.mentioned & getattr(plain, "__dict__", {}).keys()):
-            self.guard_value(f"{prefix}{plain.__name__}.{key}", f"{{0}}.{key}", (plain,), plain.__dict__[key])
+            called = getattr(plain, "__name__", type(plain).__name__)  # a partial function has no name
+            self.guard_value(f"{prefix}{called}.{key}", f"{{0}}.{key}", (plain,), plain.__dict__[key])
 
     def read_code(self, code: types.CodeType) -> None:
         """Note the names in a code object."""
@@ -278,6 +277,11 @@ class GuardBuilder:
             return
         if issubclass(kind, random_streams()) or is_unrepeatable(value):
             raise unrepeatable(name)
+        if has_hidden_state(kind):
+            raise CannotRepeat(
+                f"compile: {name} keeps its values where a compiled function cannot compare them from call to call; "
+                "pass them as arguments"
+            )
         self.seen.add(id(value))
         self.weak_ids.update([id(value)] if self.is_weak and type(value) is not types.FunctionType else ())
         for kinds, visit in _VISITS:
@@ -518,5 +522,5 @@ _VISITS: tuple[tuple[type | tuple[type, ...], Callable[[GuardBuilder, str, Any],
     (contextvars.ContextVar, GuardBuilder.visit_context_variable),
     ((operator.attrgetter, operator.methodcaller), GuardBuilder.read_getter),
     ((set, frozenset), _visit_with_attributes(guard_members)),
-    ((np.ndarray, array.array, bytearray, memoryview), _visit_with_attributes(guard_buffer)),
+    (BUFFERS, _visit_with_attributes(guard_buffer)),
 )

@@ -7,10 +7,12 @@ import argparse
 import array
 import collections.abc
 import contextvars
+import ctypes
 import enum
 import functools
 import gc
 import glob
+import mmap
 import operator
 import os
 import pathlib
@@ -1250,3 +1252,84 @@ def test_a_method_put_past_the_class_into_a_librarys_module_is_noticed() -> None
     ):
         change()
         assert all(equal(compiled(X), layers(X)) for _ in range(2))
+
+
+class CPair(ctypes.Structure):
+    _fields_ = (("a", ctypes.c_double), ("b", ctypes.c_int))
+
+
+def thread_values() -> threading.local:
+    values = threading.local()
+    values.a = 2.0
+    return values
+
+
+@pytest.mark.parametrize(
+    ("make", "read", "write"),
+    [
+        (lambda: CPair(2.0, 3), lambda c: c.a * c.b, lambda c: setattr(c, "b", 5)),
+        (lambda: ctypes.c_double(2.0), lambda c: c.value, lambda c: setattr(c, "value", 5.0)),
+        (lambda: (ctypes.c_int * 2)(1, 2), lambda c: c[1], lambda c: c.__setitem__(1, 5)),
+        (lambda: np.zeros(1, [("a", "f8")])[0], lambda record: record["a"], lambda record: record.__setitem__("a", 5)),
+    ],
+    ids="structure number array record".split(),
+)
+def test_values_in_memory_of_c(make: Callable, read: Callable, write: Callable) -> None:
+    kept = make()
+    of_closure, of_argument = compile(lambda x: x * read(kept)), compile(lambda x, values: x * read(values))
+    for call in range(4):
+        other = make()
+        if call == 2:
+            write(kept)
+        if call % 2:
+            write(other)
+        assert equal(of_closure(X), X * read(kept)) and equal(of_argument(X, other), X * read(other))
+
+
+@pytest.mark.parametrize(
+    ("make", "read", "write"),
+    [
+        (lambda: ctypes.pointer(ctypes.c_int(2)), lambda c: c.contents.value, lambda c: c.__setitem__(0, 5)),
+        (lambda: mmap.mmap(-1, 2), lambda memory: memory[0], lambda memory: memory.__setitem__(0, 5)),
+        (thread_values, lambda values: values.a, lambda values: setattr(values, "a", 5.0)),
+    ],
+    ids="pointer file thread".split(),
+)
+def test_values_that_no_guard_can_compare(make: Callable, read: Callable, write: Callable) -> None:
+    kept = make()
+    compiled = compiled_natively(lambda x: x * read(kept))
+    with pytest.warns(UserWarning, match="cannot compare them from call to call"):
+        assert equal(compiled(X), X * read(kept))
+    write(kept)
+    assert equal(compiled(X), X * 5) and equal(compiled(X), X * 5)
+
+
+def test_a_class_with_other_bases() -> None:
+    class First:
+        k = 2.0
+
+    class Second:
+        k = 3.0
+
+    class Child(First):
+        pass
+
+    child = Child()
+    child.factor = 1.0
+    compiled = compile(lambda x: x * child.k * child.factor)
+    assert equal(compiled(X), X * 2) and equal(compiled(X), X * 2)
+    Child.__bases__ = (Second,)
+    assert equal(compiled(X), X * 3) and equal(compiled(X), X * 3)
+    child.factor = 4.0
+    assert equal(compiled(X), X * 12)
+
+
+def test_attributes_of_a_partial_function() -> None:
+    class Partial(functools.partial):
+        pass
+
+    compiled = compile(lambda x, function: x * function.scale)
+    for scale in (1.0, 1.0, 2.0, 3.0):
+        function = Partial(abs)
+        function.scale = scale
+        assert equal(compiled(X, function), X * scale)
