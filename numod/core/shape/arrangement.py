@@ -17,6 +17,7 @@ from ...ops.table import row_major
 from ..apply import apply
 from ..create.creation import zeros
 from ..index.selection import flip, read
+from ..resolve import refuse_floats
 from .shapes import (
     cat,
     expand,
@@ -284,7 +285,9 @@ def _the_argument(name: str, *values: object) -> object:
 
 def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """Parts of the given sizes along a dimension; views."""
-    return split(input, tuple(split_sizes), dim)
+    sizes = tuple(split_sizes)
+    refuse_floats("split_with_sizes", sizes)
+    return split(input, sizes, dim)
 
 
 def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
