@@ -63,6 +63,12 @@ def whole(name: str, sizes: tuple) -> tuple[int, ...]:
         raise TypeError(f"{name}(): sizes must be ints, got {sizes!r}") from None
 
 
+def refuse_floats(name: str, sizes: tuple) -> None:
+    """Raise TypeError for floats among the sizes. As a key of plans, 2.0 equals 2; lazy numbers pass."""
+    if float in [size.__class__ for size in sizes]:
+        raise TypeError(f"{name}(): sizes must be ints, got {sizes!r}")
+
+
 def whole_number(name: str, argument: str, value: object) -> int:
     """An argument that is an int. Raises TypeError for floats and bools."""
     if isinstance(value, bool) or not isinstance(value, WHOLE):

@@ -149,3 +149,23 @@ def test_numpys_integers_count_as_ints(whole):
     assert sorted(numod.randperm(three).tolist()) == [0, 1, 2]
     first = numod.manual_seed(three) and numod.rand(2)
     assert numod.equal(first, numod.manual_seed(3) and numod.rand(2))
+
+
+@pytest.mark.parametrize(
+    ("call", "sizes"),
+    [
+        (lambda sizes: numod.ones(1, 3).expand(sizes), (2, 3)),
+        (lambda sizes: numod.ones(4).resize_(sizes), (2, 2)),
+        (lambda sizes: numod.ones(3).split_with_sizes(sizes), (1, 2)),
+        (lambda sizes: numod.randperm(*sizes), (5,)),
+        (lambda sizes: F.pad(numod.ones(2, 9), sizes), (2, 3)),
+    ],
+    ids="expand resize_ split_with_sizes randperm pad".split(),
+)
+def test_floats_that_equal_good_sizes(call, sizes):
+    """Neither does a good call make a bad one good, nor the other way: 2.0 equals 2 as a key of plans."""
+    floats = tuple(map(float, sizes))
+    for _ in range(2):
+        with pytest.raises(TypeError):
+            call(floats)
+        assert call(sizes) is not None

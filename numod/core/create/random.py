@@ -25,6 +25,7 @@ from ..math.elementwise import to, write_result
 from ..search.searching import searchsorted
 from ..index.selection import require_all
 from ..extensions import extensions
+from ..resolve import whole_number
 from ..tensor import Tensor
 from ..convert.transfer import raw
 from .values import tensor
@@ -434,7 +435,7 @@ def randperm(
         >>> torch.randperm(4).sort().values
         tensor([0, 1, 2, 3])
     """
-    n = plain(n)
+    n = whole_number("randperm", "n", plain(n))
     if n < 0:
         raise RuntimeError(f"n must be non-negative, got {n}")
     dtype = dtype or dtypes.int64

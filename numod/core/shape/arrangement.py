@@ -17,6 +17,7 @@ from ...ops.table import row_major
 from ..apply import apply
 from ..create.creation import zeros
 from ..index.selection import flip, read
+from ..resolve import refuse_floats
 from .shapes import (
     cat,
     expand,
@@ -308,7 +309,9 @@ def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) ->
         >>> torch.split_with_sizes(torch.arange(5), [2, 3])
         (tensor([0, 1]), tensor([2, 3, 4]))
     """
-    return split(input, tuple(split_sizes), dim)
+    sizes = tuple(split_sizes)
+    refuse_floats("split_with_sizes", sizes)
+    return split(input, sizes, dim)
 
 
 def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:

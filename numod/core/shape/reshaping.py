@@ -17,6 +17,7 @@ from ...ops import view as v
 from .. import changes
 from . import shapes
 from ..apply import apply, state
+from ..resolve import refuse_floats
 from ..tensor import Tensor
 from ..convert.transfer import _refuse_trace
 from ..create.values import tensor
@@ -138,6 +139,7 @@ def resize_(self: Tensor, *sizes: int, size: Sequence[int] | None = None, memory
     """
     sizes = sizes if size is None else (size,)
     sizes = tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], Sequence) else sizes
+    refuse_floats("resize_", sizes)
     if self.requires_grad:
         raise RuntimeError("cannot resize variables that require grad")
     if any(n < 0 for n in sizes):

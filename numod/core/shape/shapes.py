@@ -16,7 +16,7 @@ from ...ops.index import concat, pad as ops_pad
 from ...ops.reduce import reduction as r
 from ...ops import table as t, view as v
 from ..apply import apply, state
-from ..resolve import flat, resolved, whole, whole_number
+from ..resolve import flat, refuse_floats, resolved, whole, whole_number
 from ..tensor import Tensor
 
 BOTH = """
@@ -230,6 +230,7 @@ def expand(input: Tensor, *sizes: int, size: Sequence[int] | None = None, implic
     """
     sizes = sizes if size is None else tuple(size)
     sizes = tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], Sequence) else sizes
+    refuse_floats("expand", sizes)
     return apply(v.expand, (input,), (sizes,))
 
 

@@ -36,7 +36,7 @@ from .bytecode import (
     strings_in,
     written,
 )
-from .definitions import is_fixed, is_unrepeatable, random_streams, unrepeatable
+from .definitions import has_hidden_state, is_fixed, is_unrepeatable, random_streams, unrepeatable
 from .guard import Guard
 from .visits import visit_contents
 
@@ -179,7 +179,8 @@ class GuardBuilder:
             # notebooks replace the code of functions
             self.guards.append(Guard(f"{prefix}{plain.__name__}", "{0}.__code__ is {1}", (plain, code)))
         for key in sorted(self.mentioned & getattr(plain, "__dict__", {}).keys()):
-            self.guard_value(f"{prefix}{plain.__name__}.{key}", f"{{0}}.{key}", (plain,), plain.__dict__[key])
+            called = getattr(plain, "__name__", type(plain).__name__)  # a partial function has no name
+            self.guard_value(f"{prefix}{called}.{key}", f"{{0}}.{key}", (plain,), plain.__dict__[key])
 
     def read_code(self, code: types.CodeType) -> None:
         """Note the names in a code object."""
@@ -232,6 +233,11 @@ class GuardBuilder:
             return
         if issubclass(kind, random_streams()) or is_unrepeatable(value):
             raise unrepeatable(name)
+        if has_hidden_state(kind):
+            raise CannotRepeat(
+                f"compile: {name} keeps its values where a compiled function cannot compare them from call to call; "
+                "pass them as arguments"
+            )
         self.seen.add(id(value))
         self.weak_ids.update([id(value)] if self.is_weak and type(value) is not types.FunctionType else ())
         visit_contents(self, name, value)

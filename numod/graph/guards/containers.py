@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import ctypes
 import operator
 from collections import defaultdict, deque
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,9 @@ from .guard import Guard
 
 if TYPE_CHECKING:
     from .build import GuardBuilder
+
+C_DATA = (ctypes._SimpleCData, ctypes.Structure, ctypes.Union, ctypes.Array)
+BUFFERS = (np.ndarray, np.void, array.array, bytearray, memoryview, *C_DATA)
 
 
 def visit_container(builder: GuardBuilder, name: str, value: list | tuple | dict | deque) -> None:
@@ -73,7 +77,10 @@ def guard_buffer(builder: GuardBuilder, name: str, value: Any) -> None:
     if issubclass(type(value), bytearray):
         builder.guards.append(Guard(name, "{2}({0}, {1})", (value, bytes(value), bytearray.__eq__)))
         return
-    kind = next(base for base in (np.ndarray, array.array, memoryview) if issubclass(type(value), base))
+    if issubclass(type(value), C_DATA):
+        builder.guards.append(Guard(name, "{2}({0}).tobytes() == {1}", (value, bytes(value), memoryview)))
+        return
+    kind = next(base for base in (np.ndarray, np.void, array.array, memoryview) if issubclass(type(value), base))
     builder.guards.append(Guard(name, "{2}({0}) == {1}", (value, kind.tobytes(value), kind.tobytes)))
     if kind is np.ndarray:
         plain = np.ndarray.view(value, np.ndarray)

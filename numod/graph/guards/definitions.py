@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import datetime
 import functools
 import inspect
 import random
+import sys
+import threading
 import types
 from typing import Any
 
@@ -139,6 +142,12 @@ def is_unrepeatable(value: Any) -> bool:
         or str(value.__module__).startswith("numpy.random")
     )
     return is_known or isinstance(getattr(value, "__self__", None), random_streams())
+
+
+def has_hidden_state(kind: type) -> bool:
+    """Whether instances keep values outside their attributes and items: per thread, at an address, or in a file."""
+    files = sys.modules.get("mmap")
+    return issubclass(kind, (threading.local, ctypes._Pointer)) or (files is not None and issubclass(kind, files.mmap))
 
 
 def random_streams() -> tuple[type, ...]:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import array
 import contextvars
 import functools
 import gc
@@ -19,7 +18,6 @@ from collections import ChainMap, UserDict, UserList, deque
 from collections.abc import Callable, ItemsView, KeysView, ValuesView
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 
 from ...core.tensor import Tensor
 from ..values import objects, pytree
@@ -41,7 +39,7 @@ from ..values.kinds import (
 from ..values.source_location import CannotRepeat
 from .attributes import OPTIMIZER_ATTRIBUTES, REGISTRIES, guard_namespaces, visit_attributes
 from .bytecode import OPTIONAL_ACCESS
-from .containers import guard_buffer, guard_members, visit_container
+from .containers import BUFFERS, guard_buffer, guard_members, visit_container
 from .definitions import OS_RANDOM, UNREPEATABLE_MODULES, called_names, unrepeatable
 from .guard import Guard, entry, sized
 
@@ -305,5 +303,5 @@ _VISITS: tuple[tuple[type | tuple[type, ...], Callable[[GuardBuilder, str, Any],
     (contextvars.ContextVar, _visit_context_variable),
     ((operator.attrgetter, operator.methodcaller), _read_getter),
     ((set, frozenset), _visit_with_attributes(guard_members)),
-    ((np.ndarray, array.array, bytearray, memoryview), _visit_with_attributes(guard_buffer)),
+    (BUFFERS, _visit_with_attributes(guard_buffer)),
 )

@@ -56,7 +56,8 @@ def is_simple(value: Any) -> bool:
 
 @lru_cache(maxsize=4096)
 def _is_simple(kind: type) -> bool:
-    return issubclass(kind, _SIMPLE) and (of_library(kind) or issubclass(kind, enum.Enum))
+    is_constant = issubclass(kind, _SIMPLE) and not issubclass(kind, np.void)  # NumPy's records can be written to
+    return is_constant and (of_library(kind) or issubclass(kind, enum.Enum))
 
 
 def is_plain_key(key: Any) -> bool:
@@ -75,8 +76,13 @@ def dictionary_of(kind: type) -> Any:
 
 def dictionary(value: Any) -> dict | None:
     """An object's `__dict__`, or None."""
-    descriptor = dictionary_of(type(value))
-    return None if descriptor is None else descriptor.__get__(value)
+    try:
+        descriptor = dictionary_of(type(value))
+        return None if descriptor is None else descriptor.__get__(value)
+    except TypeError:  # the class has other bases now
+        dictionary_of.cache_clear()
+        descriptor = dictionary_of(type(value))
+        return None if descriptor is None else descriptor.__get__(value)
 
 
 def _has(value: Any, name: str) -> bool:

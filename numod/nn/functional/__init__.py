@@ -24,7 +24,7 @@ from types import FunctionType as _FunctionType
 from ...core.forms import checked as _checked
 
 _TRUTHS = "inplace return_indices hard need_weights average_attn_weights use_separate_proj_weight add_zero_attn".split()
-# PyTorch computes these in Python: their numbers may be tensors, also with gradients, and `full` any truth value
+# PyTorch computes these in Python: their numbers may be tensors with gradients, `full` and `swap` any truth value
 _IN_PYTHON = (
     "gaussian_nll_loss gumbel_softmax local_response_norm lp_pool1d lp_pool2d lp_pool3d normalize "
     "triplet_margin_with_distance_loss"
@@ -34,6 +34,6 @@ for _name, _function in list(globals().items()):
     if isinstance(_function, _FunctionType) and not _name.startswith("_") and _name != "linear":
         _in_python = _name in _IN_PYTHON
         globals()[_name] = _checked(
-            _name, _function, truths=[*_TRUTHS, "full"] if _in_python else _TRUTHS, numbers=not _in_python
+            _name, _function, truths=[*_TRUTHS, "full", "swap"] if _in_python else _TRUTHS, numbers=not _in_python
         )
         globals()[_name].__module__, globals()[_name].__qualname__ = __name__, _name  # where pickle finds it

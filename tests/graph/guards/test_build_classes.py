@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import collections.abc
+import functools
 
 import pytest
 from pairs import X, compile, equal
@@ -201,3 +202,34 @@ def test_attributes_that_hide_what_a_module_has(name: str, linked: bool | None) 
         assert equal(compiled(X), X * 3) and equal(compiled(X), X * 3)
         del module.__dict__[name]
     assert equal(compiled(X), X * 2)
+
+
+def test_a_class_with_other_bases() -> None:
+    class First:
+        k = 2.0
+
+    class Second:
+        k = 3.0
+
+    class Child(First):
+        pass
+
+    child = Child()
+    child.factor = 1.0
+    compiled = compile(lambda x: x * child.k * child.factor)
+    assert equal(compiled(X), X * 2) and equal(compiled(X), X * 2)
+    Child.__bases__ = (Second,)
+    assert equal(compiled(X), X * 3) and equal(compiled(X), X * 3)
+    child.factor = 4.0
+    assert equal(compiled(X), X * 12)
+
+
+def test_attributes_of_a_partial_function() -> None:
+    class Partial(functools.partial):
+        pass
+
+    compiled = compile(lambda x, function: x * function.scale)
+    for scale in (1.0, 1.0, 2.0, 3.0):
+        function = Partial(abs)
+        function.scale = scale
+        assert equal(compiled(X, function), X * scale)

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import array
+import ctypes
 import functools
 import gc
+import mmap
+import threading
 import types
 import warnings
 import weakref
 from collections import defaultdict
+from collections.abc import Callable
 
 import numpy as np
+import pytest
 from pairs import X, compile, equal
 
 import numod
 from numod import nn
+from numod.graph import compile as compiled_natively
 
 
 def test_results_of_a_cache_that_is_cleared_are_computed_again() -> None:
@@ -192,3 +198,53 @@ def test_sets_of_numbers_that_are_equal_but_of_another_kind() -> None:
         held.clear()
         held.add(number)
         assert compiled(X).dtype is (numod.float32 if number.__class__ is float else numod.int64)
+
+
+class CPair(ctypes.Structure):
+    _fields_ = (("a", ctypes.c_double), ("b", ctypes.c_int))
+
+
+def thread_values() -> threading.local:
+    values = threading.local()
+    values.a = 2.0
+    return values
+
+
+@pytest.mark.parametrize(
+    ("make", "read", "write"),
+    [
+        (lambda: CPair(2.0, 3), lambda c: c.a * c.b, lambda c: setattr(c, "b", 5)),
+        (lambda: ctypes.c_double(2.0), lambda c: c.value, lambda c: setattr(c, "value", 5.0)),
+        (lambda: (ctypes.c_int * 2)(1, 2), lambda c: c[1], lambda c: c.__setitem__(1, 5)),
+        (lambda: np.zeros(1, [("a", "f8")])[0], lambda record: record["a"], lambda record: record.__setitem__("a", 5)),
+    ],
+    ids="structure number array record".split(),
+)
+def test_values_in_memory_of_c(make: Callable, read: Callable, write: Callable) -> None:
+    kept = make()
+    of_closure, of_argument = compile(lambda x: x * read(kept)), compile(lambda x, values: x * read(values))
+    for call in range(4):
+        other = make()
+        if call == 2:
+            write(kept)
+        if call % 2:
+            write(other)
+        assert equal(of_closure(X), X * read(kept)) and equal(of_argument(X, other), X * read(other))
+
+
+@pytest.mark.parametrize(
+    ("make", "read", "write"),
+    [
+        (lambda: ctypes.pointer(ctypes.c_int(2)), lambda c: c.contents.value, lambda c: c.__setitem__(0, 5)),
+        (lambda: mmap.mmap(-1, 2), lambda memory: memory[0], lambda memory: memory.__setitem__(0, 5)),
+        (thread_values, lambda values: values.a, lambda values: setattr(values, "a", 5.0)),
+    ],
+    ids="pointer file thread".split(),
+)
+def test_values_that_no_guard_can_compare(make: Callable, read: Callable, write: Callable) -> None:
+    kept = make()
+    compiled = compiled_natively(lambda x: x * read(kept))
+    with pytest.warns(UserWarning, match="cannot compare them from call to call"):
+        assert equal(compiled(X), X * read(kept))
+    write(kept)
+    assert equal(compiled(X), X * 5) and equal(compiled(X), X * 5)
