@@ -17,7 +17,7 @@ import importlib
 import operator
 import types
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from . import background, phases, progress, room, signals, target, wrapper
 from .phases import Span
@@ -170,7 +170,7 @@ def _replacements(cuda: bool) -> tuple[tuple[object, str, object], ...]:
     The package for CUDA has copies of most of them.
     """
     from llvmlite.binding import ffi
-    from numba.core import cpu, lowering, typeinfer
+    from numba.core import byteflow, cpu, errors, lowering, ssa, typeinfer
     from numba.core.types import abstract, functions
 
     package = "numba.cuda" if cuda else "numba"
@@ -207,6 +207,8 @@ def _replacements(cuda: bool) -> tuple[tuple[object, str, object], ...]:
         (lowering.Lower, "storevar", _stored(lowering.Lower.storevar)),
         (lowering, "str", _no_text),
         *((module, "new_error_context", _error_context()) for module in (lowering, typeinfer)),
+        (errors.WarningsFixer, "catch_warnings", lambda *place, **places: _AT_ONCE),
+        *((module, "_logger", _Silent()) for module in (byteflow, ssa)),
         *background.lockless(),
     )  # fmt: skip
 
@@ -431,6 +433,18 @@ def _stored(original: Callable) -> Callable:
 def _no_text(value: object) -> str:
     """`str` for statements that are lowered: Numba writes each as text for a debugging aid that is off."""
     return ""
+
+
+# Numba collects the warnings of each step of type inference, to show them later; they are shown at once instead
+_AT_ONCE = nullcontext()
+
+
+class _Silent:
+    """A logger that writes nothing: Numba's passes describe each of their steps to one that is off."""
+
+    @staticmethod
+    def debug(*message: object) -> None:
+        pass
 
 
 @functools.cache

@@ -161,6 +161,26 @@ def test_kernels_and_their_parts_share_helpers() -> None:
     assert x.tolist() == [2, 1, 1] and made.count("of_both") <= 1
 
 
+def test_variables_are_accessed_where_the_kernel_does_and_an_error_names_its_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Numba would also load a variable before each store, and clear it at the end of its life."""
+    text = "def kernel(x):\n    total = 0\n    for i in range(x.size):\n        total += i\n    x[0] = total\n"
+    modules: list[str] = []
+    add = compiler.library_class().add_ir_module
+
+    def keep(library: object, module: object) -> None:
+        modules.append(str(module))
+        add(library, module)
+
+    monkeypatch.setattr(compiler.library_class(), "add_ir_module", keep)
+    cpu.translate(build.function(cpu, "kernel", text), "int64[]", frozenset())
+    lines = [line for module in modules for line in module.splitlines() if 'load i64, i64* %"total' in line]
+    assert len(lines) == 2  # where it is increased, and where it is read
+    with pytest.raises(Exception, match=r"During: typing of intrinsic-call at <numod kernel> \(2\)"):
+        cpu.translate(build.function(cpu, "kernel", "def kernel(x):\n    x[0] = x + 'a'\n"), "int64[]", frozenset())
+
+
 def test_texts_end_where_functions_do() -> None:
     def several(
         x: object,
