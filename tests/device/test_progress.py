@@ -92,6 +92,12 @@ def test_an_encoding_without_the_sign(terminal):
         assert terminal.getvalue() == "\rcompiling kernels 1 ... add"
 
 
+@pytest.fixture
+def uncached(monkeypatch):
+    """Kernels are not on the disk."""
+    monkeypatch.setenv("NUMOD_CACHE_DIR", "")
+
+
 def interrupted_build(monkeypatch, factor: int, at: int, number: int) -> int:
     """Build a kernel with a signal at one of the compiler's checkpoints; returns how many it passed."""
     passed, usual = [], progress.checkpoint
@@ -112,7 +118,7 @@ def interrupted_build(monkeypatch, factor: int, at: int, number: int) -> int:
     return count
 
 
-def test_control_c_ends_a_compilation_and_leaves_the_compiler_sound(monkeypatch):
+def test_control_c_ends_a_compilation_and_leaves_the_compiler_sound(uncached, monkeypatch):
     from numod.device import background
 
     for at in (1, 15):
@@ -135,7 +141,7 @@ def test_control_c_ends_a_compilation_and_leaves_the_compiler_sound(monkeypatch)
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="needs SIGALRM")
-def test_exceptions_of_handlers_arrive_unchanged_and_others_go_on(monkeypatch):
+def test_exceptions_of_handlers_arrive_unchanged_and_others_go_on(uncached, monkeypatch):
     class Late(Exception):
         pass
 
