@@ -15,7 +15,7 @@ from setuptools.command.build_py import build_py
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-import numod  # noqa: E402
+from numod.version import release  # noqa: E402
 
 
 class BuildPack(build_py):
@@ -45,7 +45,7 @@ class PlatformWheel(bdist_wheel):
 
 
 setup(
-    version=numod.__version__,
+    version=release,
     cmdclass={"build_py": BuildPack, "bdist_wheel": PlatformWheel},
-    install_requires=[f"numod=={numod.__version__}", *(f"{name}=={version(name)}" for name in ("numba", "llvmlite"))],
+    install_requires=[f"numod=={release}", *(f"{name}=={version(name)}" for name in ("numba", "llvmlite"))],
 )
