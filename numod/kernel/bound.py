@@ -1,9 +1,9 @@
 """The bound on the cache folder (NUMOD_CACHE_SIZE): the kernels that were unused for longest are removed.
 
-Loading an entry sets its time, at most once a day. A small file has the folder's size, to which each process adds what
-it writes. The folder is listed only when that passes the limit, and once a day, which corrects the size and also removes
-entries of other versions of numod that were unused for a week (several versions may share the folder), and what a
-killed process left.
+Loading an entry sets its time, at most once a day. A small file has the size of the folder, to which each process adds
+what it writes. The folder is listed only when that passes the limit, and once a day. The daily listing corrects the
+size and also removes entries of other versions of numod that were unused for a week (several versions may share the
+folder), and what a killed process left.
 """
 
 from __future__ import annotations
