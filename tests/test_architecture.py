@@ -38,7 +38,7 @@ FOLDERS = [
     "learner",
 ]  # fmt: skip
 # top-level namespaces above all folders
-FREE = {
+FREE = {"prebuilt", 
     "amp",
     "__init__",
     "__main__",

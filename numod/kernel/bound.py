@@ -1,8 +1,9 @@
 """The bound on the cache folder (NUMOD_CACHE_SIZE): the kernels that were unused for longest are removed.
 
-Loading an entry sets its time, at most once a day. The folder is listed only by processes that write entries: at their
-first one, and when what they wrote since may have passed the limit. Once a day that also removes entries of other
-versions of numod that were unused for a week (several versions may share the folder), and what a killed process left.
+Loading an entry sets its time, at most once a day. A small file has the size of the folder, to which each process adds
+what it writes. The folder is listed only when that passes the limit, and once a day. The daily listing corrects the
+size and also removes entries of other versions of numod that were unused for a week (several versions may share the
+folder), and what a killed process left.
 """
 
 from __future__ import annotations
@@ -16,39 +17,51 @@ from .entry import SUFFIX, version_of
 from .trust import Folder
 
 UNUSED = 7 * 86400.0  # seconds after which an entry of another version is removed
-SWEPT = "swept"  # the file whose time is that of the last removal of entries of other versions
+SIZE = "size"  # the file with the folder's size in bytes, and the time when it was last listed
 _DAY = 86400.0
 _ROOM = 16  # a removal leaves this part of the limit free, so that the next entries need none
-_left: dict[str, int] = {}  # bytes that this process may write until the folder is listed again
 
 
 def written(folder: Folder, size: int, version: str) -> None:
     """Keep the bound after an entry of `size` bytes was written."""
-    left = _left.get(folder.path, 0) - size
-    if left < 0:
-        with suppress(OSError):
-            if _is_due(folder):
-                sweep(folder, version)
-        left = shrink(folder, config.cache_size())
-    _left[folder.path] = left
+    now, limit = time.time(), config.cache_size()
+    total, listed = _known(folder)
+    is_due = abs(now - listed) > _DAY
+    if is_due:
+        sweep(folder, version)
+    if is_due or total + size > limit:
+        total, listed = shrink(folder, limit), now
+    else:
+        total += size
+    with suppress(OSError):
+        folder.write(SIZE, f"{total} {listed:.0f}".encode())
+
+
+def _known(folder: Folder) -> tuple[int, float]:
+    """The folder's size in bytes and the time when it was last listed; 0 if it never was."""
+    try:
+        total, listed = folder.read(SIZE, 100).split()
+        return int(total), float(int(listed))
+    except (OSError, ValueError):
+        return 0, 0.0
 
 
 def shrink(folder: Folder, limit: int) -> int:
     """Remove the entries that were unused for longest if the folder holds more than `limit` bytes.
 
-    Returns the bytes that it may still grow by.
+    Returns the bytes that it holds then.
     """
     files = sorted((state.st_mtime, state.st_size, name) for name, state in _files(folder) if name.endswith(SUFFIX))
     total = sum(size for _, size, _ in files)
     if total <= limit:
-        return limit - total
+        return total
     for _, size, name in files:
         if total <= limit - limit // _ROOM:
             break
         with suppress(OSError):  # another process may have removed it
             folder.remove(name)
         total -= size
-    return max(limit - total, 0)
+    return total
 
 
 def sweep(folder: Folder, version: str, unused: float = UNUSED) -> int:
@@ -63,16 +76,7 @@ def sweep(folder: Folder, version: str, unused: float = UNUSED) -> int:
             with suppress(OSError):
                 folder.remove(name)
                 removed += 1
-    with suppress(OSError):
-        folder.write(SWEPT, b"")
     return removed
-
-
-def _is_due(folder: Folder) -> bool:
-    try:
-        return abs(time.time() - os.stat(os.path.join(folder.path, SWEPT)).st_mtime) > _DAY
-    except FileNotFoundError:
-        return True
 
 
 def _files(folder: Folder) -> list[tuple[str, os.stat_result]]:

@@ -28,7 +28,6 @@ def keep(number: int, version: str = "1") -> None:
 def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("NUMOD_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(trust, "_open_folder", None)
-    bound._left.clear()
     return tmp_path / "cache"
 
 
@@ -47,7 +46,6 @@ def test_those_unused_for_longest_are_removed(folder, monkeypatch):
         set_age(folder, number, 5 - abs(number - 3))  # 3 is the oldest
     size = sum(path.stat().st_size for path in folder.glob("*.kernel")) // 8
     monkeypatch.setenv("NUMOD_CACHE_SIZE", str(5 * size))
-    bound._left.clear()
     keep(8)
     assert numbers(folder) == {0, 6, 7, 8}  # a sixteenth of the limit stays free
     for number in range(10, 30):
@@ -61,6 +59,12 @@ def test_the_folder_is_listed_once(folder, monkeypatch):
     for number in range(5):
         keep(number)
     assert len(calls) == 2  # to sweep, and for the size
+    total = sum(path.stat().st_size for path in folder.glob("*.kernel"))
+    assert (folder / bound.SIZE).read_text().split()[0] == str(total)
+    for text in ("x", "1 2 3", "", f"{total} 5"):  # damaged, or old
+        (folder / bound.SIZE).write_text(text)
+        keep(6)
+    assert len(calls) == 10
 
 
 def test_loading_sets_the_time_once_a_day(folder):
@@ -79,8 +83,7 @@ def test_entries_of_other_versions_go_when_unused(folder):
         set_age(folder, number, days)
     (folder / "0.tmp").write_bytes(b"cut off")
     os.utime(folder / "0.tmp", (0, 0))
-    os.utime(folder / bound.SWEPT, (0, 0))
-    bound._left.clear()
+    (folder / bound.SIZE).unlink()
     keep(9)
     assert numbers(folder) == {1, 2, 4, 9} and not (folder / "0.tmp").exists()
 

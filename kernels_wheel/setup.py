@@ -1,0 +1,51 @@
+"""Builds the pack of `numod-kernels` with the numod of the folder above. Python's, Numba's and llvmlite's versions are
+part of a kernel's key, so the wheel is for one version of Python and requires the versions that built it.
+"""
+
+import os
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+from setuptools import setup
+from setuptools.command.bdist_wheel import bdist_wheel
+from setuptools.command.build_py import build_py
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from numod.version import release  # noqa: E402
+
+
+class BuildPack(build_py):
+    """Adds the pack to the package."""
+
+    def run(self) -> None:
+        super().run()
+        folder = Path(self.build_lib, "numod_kernels").resolve()
+        folder.mkdir(parents=True, exist_ok=True)
+        command = [sys.executable, "-m", "numod", "cache", "build", "-o", str(folder / "kernels.pack")]
+        command += ["--target", os.environ.get("NUMOD_KERNEL_TARGET", "")]
+        paths = os.pathsep.join([str(ROOT), *sys.path])
+        subprocess.run(command, check=True, cwd=folder, env={**os.environ, "PYTHONPATH": paths})
+
+
+class PlatformWheel(bdist_wheel):
+    """A wheel for this version of Python and this system."""
+
+    def finalize_options(self) -> None:
+        super().finalize_options()
+        self.root_is_pure = False
+
+    def get_tag(self) -> tuple[str, str, str]:
+        _, _, system = super().get_tag()
+        python = f"cp{sys.version_info.major}{sys.version_info.minor}"
+        return python, python, system
+
+
+setup(
+    version=release,
+    cmdclass={"build_py": BuildPack, "bdist_wheel": PlatformWheel},
+    install_requires=[f"numod=={release}", *(f"{name}=={version(name)}" for name in ("numba", "llvmlite"))],
+)
