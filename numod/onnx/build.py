@@ -17,6 +17,7 @@ import numod
 from ..core import Tensor, from_numpy
 from . import opset  # noqa: F401  fills the table
 from .attributes import read_attributes
+from .layers import make_layers
 from .library import onnx
 from .model import OnnxModule, Value, add_tensor
 from .program import CALL, HOST, UNUSED, Program, Step, set_dropped, subprograms
@@ -262,6 +263,9 @@ class Builder:
     def _give_homes(self, program: Program, held: dict[str, object], context: Context) -> None:
         """Make parameters and buffers of the tensors, and buffers of constants that are used as tensors."""
         uses = _uses(program)
+        if not context.depth:
+            trained = {name for name, value in held.items() if self._is_trained(name, value, uses.get(name, set()))}
+            make_layers(program, held, trained, self.root)
         for name, value in held.items():
             if uses.get(name) == {"host"}:
                 program.constants[name] = value.numpy()

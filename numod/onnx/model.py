@@ -93,6 +93,17 @@ def add_tensor(root: Module, name: str, value: Tensor, trained: bool, persistent
     return module, leaf
 
 
+def add_layer(root: Module, path: str, layer: Module) -> tuple[Module, str]:
+    """Register `layer` below `root`. Returns its parent and its name there. Names that are taken get a number."""
+    *parents, leaf = [re.sub(r"\W", "_", part) or "_" for part in path.split(".")]
+    module = root
+    for part in parents:
+        module = _scope(module, part)
+    leaf = _free_name(module, leaf)
+    module.add_module(leaf, layer)
+    return module, leaf
+
+
 def _scope(module: Module, part: str) -> Module:
     if type(module._modules.get(part)) is not Scope:
         part = _free_name(module, part)

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..core import Tensor
 from ..nn.module import Module
-from .registry import HOST, Operator
+from .registry import HOST, Operator, internal
 from .tensors import as_array, as_tensor
 
 TRAINING = "\0training"  # the key of the module's mode among the values; no name in a file has this character
@@ -139,9 +139,7 @@ def call_program(*arguments: object, body: Program, scope: dict[str, object]) ->
     return body.run(arguments, {"": None, TRAINING: scope[TRAINING]})
 
 
-CALL = Operator(
-    "a function", 1, call_program, (), 0, True, True, frozenset(), frozenset(), {}, frozenset(("scope",))
-)  # fmt: skip
+CALL = internal("a function", call_program, raw=True)
 
 
 def set_dropped(program: Program, keep: frozenset[str]) -> None:

@@ -57,11 +57,12 @@ class Operator:
 def _by_row(module: str, function: str, name: str, since: int) -> Operator:
     from . import opset  # noqa: F401  fills the table
 
-    rows = [row for versions in OPERATORS.values() for row in versions]
+    rows = [*INTERNAL, *(row for versions in OPERATORS.values() for row in versions)]
     return next(row for row in rows if (row.name, row.since, row.function.__module__) == (name, since, module))
 
 
 OPERATORS: dict[tuple[str, str], list[Operator]] = {}
+INTERNAL: list[Operator] = []  # rows of steps that are no operator of a file
 HOST: dict[str, Callable] = {}
 
 
@@ -101,6 +102,12 @@ def _row(name: str, since: int, function: Callable, host: list[str], state: list
         },
         frozenset(each.name for each in keyword) & NOT_ATTRIBUTES,
     )
+
+
+def internal(name: str, function: Callable, raw: bool = False) -> Operator:
+    """The row of a step that no file can name: `function` computes it."""
+    INTERNAL.append(_row(name, 1, function, [], [], raw))
+    return INTERNAL[-1]
 
 
 def on_host(names: str) -> Callable[[Callable], Callable]:

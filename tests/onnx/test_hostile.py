@@ -106,7 +106,6 @@ def test_external_data_is_as_long_as_it_says(entries: dict, message: str, tmp_pa
         ([node("LRN", "x", "y")], "attribute 'size' is missing"),
         ([node("Relu", "x", "y", domain="elsewhere")], "does not import the domain 'elsewhere'"),
     ],
-    ids=str,
 )
 def test_graphs_are_checked(nodes: list, message: str) -> None:
     refused(model(nodes, {"x": [2, 3]}, ["y"], opset=20), message)

@@ -41,7 +41,7 @@ def run(nodes: list, *inputs: numod.Tensor, **others: object) -> object:
 def test_weights_are_parameters_at_the_paths_that_their_names_spell() -> None:
     loaded = numod.onnx.load(two_layers())
     shapes = {name: tuple(value.shape) for name, value in loaded.named_parameters()}
-    assert shapes == {"layer1.weight": (4, 3), "layer1.bias": (4,), "onnx__MatMul_7": (4, 2)}
+    assert shapes == {"layer1.weight": (4, 3), "layer1.bias": (4,), "onnx__MatMul_7.weight": (2, 4)}
     hidden = np.maximum(x23.numpy() @ floats(4, 3).T + floats(4, seed=1), 0)
     np.testing.assert_allclose(loaded(x23).detach().numpy(), hidden @ floats(4, 2, seed=2), rtol=1e-5, atol=1e-5)
     assert not loaded.training and "x: float[batch, 3]" in repr(loaded)
@@ -107,6 +107,28 @@ def test_compiled_and_exported_models_give_the_same() -> None:
     assert numod.allclose(program.module()(numod.cat([x23, x23])), numod.cat([expected, expected]))
 
 
+def test_products_with_weights_are_layers_that_quantization_replaces() -> None:
+    loaded = numod.onnx.load(two_layers())
+    expected = loaded(x23)
+    layers = [name for name, module in loaded.named_modules() if isinstance(module, nn.Linear)]
+    assert layers == ["layer1", "onnx__MatMul_7"]
+    numod.ao.quantization.quantize_(loaded, numod.ao.quantization.Int8WeightOnlyConfig())
+    assert not any(isinstance(module, nn.Linear) for module in loaded.modules())
+    assert numod.allclose(loaded(x23), expected, atol=0.1) and not numod.equal(loaded(x23), expected)
+
+
+def test_a_bias_that_is_added_belongs_to_its_layer_and_shared_weights_to_none() -> None:
+    weights = {"fc.bias": floats(2), "val_1": floats(3, 2), "both": floats(2, 2)}
+    nodes = [node("MatMul", "x val_1", "p"), node("Add", "fc.bias p", "q")]
+    nodes += [node("MatMul", "q both", "r"), node("MatMul", "r both", "y")]
+    loaded = numod.onnx.load(model(nodes, {"x": [2, 3]}, ["y"], weights))
+    assert {name: tuple(value.shape) for name, value in loaded.state_dict().items()} == {
+        "fc.weight": (2, 3), "fc.bias": (2,), "both": (2, 2),
+    }  # fmt: skip
+    expected = (x23.numpy() @ weights["val_1"] + weights["fc.bias"]) @ weights["both"] @ weights["both"]
+    np.testing.assert_allclose(loaded(x23).detach().numpy(), expected, rtol=1e-4, atol=1e-4)
+
+
 def test_batch_norm_and_dropout_follow_the_modules_mode() -> None:
     statistics = {"scale": np.ones(3, np.float32), "bias": np.zeros(3, np.float32)}
     statistics |= {"mean": np.zeros(3, np.float32), "var": np.ones(3, np.float32)}
@@ -147,7 +169,7 @@ def test_names_that_a_module_has_get_a_number() -> None:
         (11, [node("Squeeze", "a", "u", axes=[0]), node("Unsqueeze", "u", "y", axes=[1])], "squeeze"),
         (11, [node("ReduceSum", "a", "y", axes=[1], keepdims=0)], "sum"),
     ],
-    ids=str,
+    ids=["softmax 12", "softmax 13", "clip", "slice", "pad", "squeeze", "reduce sum"],
 )  # fmt: skip
 def test_an_old_version_means_what_it_meant(opset: int, nodes: list, expected: str) -> None:
     a = numod.from_numpy(floats(1, 2, 3))

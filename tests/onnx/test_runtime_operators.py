@@ -1,0 +1,116 @@
+"""ONNX Runtime's operators (com.microsoft), and those of the standard without a case of their own, as it computes them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx_models import floats
+
+import numod
+
+onnx = pytest.importorskip("onnx")
+runtime = pytest.importorskip("onnxruntime")
+pytestmark = pytest.mark.onnx
+RNG = np.random.default_rng(0)
+MASK = np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], np.int32)
+
+
+def u8(*shape: int) -> np.ndarray:
+    return RNG.integers(0, 255, shape).astype(np.uint8)
+
+
+def i8(*shape: int) -> np.ndarray:
+    return RNG.integers(-127, 127, shape).astype(np.int8)
+
+
+def ids(*shape: int, below: int) -> np.ndarray:
+    return RNG.integers(0, below, shape).astype(np.int32)
+
+
+def scale(value: float) -> np.ndarray:
+    return np.array(value, np.float32)
+
+
+def zero(value: int) -> np.ndarray:
+    return np.array(value, np.uint8)
+
+
+QUANTIZED = [u8(3, 4), scale(0.1), zero(100)]
+NORMED = [floats(2, 3, 8), floats(2, 3, 8), floats(8), floats(8)]
+SELF = [floats(2, 5, 8), floats(8, 24), floats(24)]
+CASES = {  # operator and what sets it apart: inputs, attributes, number of outputs
+    "FusedMatMul": ([floats(2, 3, 4), floats(2, 5, 4)], {"alpha": 0.5, "transB": 1}, 1),
+    "FusedGemm": ([floats(3, 4), floats(4, 5), floats(5)], {"activation": "Relu"}, 1),
+    "FusedConv": ([floats(1, 2, 6, 6), floats(3, 2, 3, 3), floats(3)], {"activation": "Relu"}, 1),
+    "Gelu": ([floats(3, 4)], {}, 1),
+    "BiasGelu": ([floats(3, 4), floats(4)], {}, 1),
+    "FastGelu": ([floats(3, 4), floats(4)], {}, 1),
+    "QuickGelu": ([floats(3, 4)], {"alpha": 1.7}, 1),
+    "SkipLayerNormalization": ([*NORMED, floats(8)], {"epsilon": 1e-5}, 1),
+    "SkipLayerNormalization sum": (NORMED, {"epsilon": 1e-5}, 4),
+    "SkipSimplifiedLayerNormalization": (NORMED[:3], {"epsilon": 1e-5}, 1),
+    "EmbedLayerNormalization": (
+        [ids(2, 5, below=9), ids(2, 5, below=2), floats(9, 8), floats(6, 8), floats(2, 8), floats(8), floats(8), MASK],
+        {},
+        2,
+    ),
+    "Attention": (SELF, {"num_heads": 2}, 1),
+    "Attention mask": ([*SELF, MASK], {"num_heads": 2}, 1),
+    "Attention lengths": ([*SELF, np.array([3, 5], np.int32)], {"num_heads": 2}, 1),
+    "Attention causal": (SELF, {"num_heads": 2, "unidirectional": 1}, 1),
+    "Attention past": ([*SELF, None, floats(2, 2, 2, 3, 4)], {"num_heads": 2}, 2),
+    "MultiHeadAttention": ([floats(2, 5, 8), floats(2, 6, 8), floats(2, 6, 8), floats(24)], {"num_heads": 2}, 1),
+    "MultiHeadAttention mask": ([floats(2, 5, 8, seed=k) for k in range(3)] + [None, MASK], {"num_heads": 2}, 1),
+    "MatMulNBits": ([floats(3, 64), u8(6, 2, 16), floats(6, 2)], {"K": 64, "N": 6, "bits": 4, "block_size": 32}, 1),
+    "MatMulNBits zeros": (
+        [floats(3, 64), u8(6, 2, 16), floats(6, 2), u8(6, 1)],
+        {"K": 64, "N": 6, "bits": 4, "block_size": 32},
+        1,
+    ),
+    "MatMulNBits 8": ([floats(3, 64), u8(6, 2, 32), floats(6, 2)], {"K": 64, "N": 6, "bits": 8, "block_size": 32}, 1),
+    "DynamicQuantizeMatMul": ([floats(3, 4), i8(4, 5), scale(0.1), np.int8(0)], {}, 1),
+    "MatMulIntegerToFloat": ([u8(3, 4), i8(4, 5), scale(0.1), scale(0.2), zero(3), np.array(2, np.int8)], {}, 1),
+    "QLinearAdd": ([*QUANTIZED, u8(3, 4), scale(0.2), zero(5), scale(0.3), zero(8)], {}, 1),
+    "QLinearMul": ([*QUANTIZED, u8(3, 4), scale(0.02), zero(5), scale(0.3), zero(8)], {}, 1),
+    "QLinearSigmoid": ([*QUANTIZED, scale(1 / 256), zero(0)], {}, 1),
+    "QLinearLeakyRelu": ([*QUANTIZED, scale(0.1), zero(50)], {"alpha": 0.1}, 1),
+    "QLinearSoftmax": ([*QUANTIZED, scale(1 / 256), zero(0)], {"opset": 13, "axis": -1}, 1),
+    "QLinearConcat": ([scale(0.2), zero(3), *QUANTIZED, u8(3, 4), scale(0.2), zero(5)], {"axis": 1}, 1),
+    "QLinearGlobalAveragePool": ([u8(1, 2, 4, 4), scale(0.1), zero(10), scale(0.1), zero(9)], {}, 1),
+    "QLinearAveragePool": ([u8(1, 2, 4, 4), scale(0.1), zero(10), scale(0.1), zero(9)], {"kernel_shape": [2, 2]}, 1),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_operator_gives_what_onnx_runtime_gives(name: str) -> None:
+    helper = onnx.helper
+    values, attributes, count = CASES[name]
+    inputs = {f"i{place}": np.asarray(value) for place, value in enumerate(values) if value is not None}
+    names = [f"i{place}" if value is not None else "" for place, value in enumerate(values)]
+    kind = name.split()[0]
+    integers = kind.startswith("QLinear")
+    outputs = [f"o{place}" for place in range(count)]
+    types = [onnx.TensorProto.UINT8 if integers else onnx.TensorProto.FLOAT] * count
+    if kind == "EmbedLayerNormalization":
+        types[1] = onnx.TensorProto.INT32
+    constants = [each for each in inputs if inputs[each].dtype.kind in "iu" or inputs[each].ndim == 0 or each == "i2"]
+    fed = {each: value for each, value in inputs.items() if each not in constants or each == "i0"}
+    graph = helper.make_graph(
+        [helper.make_node(kind, names, outputs, domain="com.microsoft", **attributes)],
+        "graph",
+        [
+            helper.make_tensor_value_info(each, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
+            for each, value in fed.items()
+        ],
+        [helper.make_tensor_value_info(each, type_, None) for each, type_ in zip(outputs, types)],
+        [onnx.numpy_helper.from_array(value, each) for each, value in inputs.items() if each not in fed],
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    made = helper.make_model(graph, opset_imports=opsets, ir_version=9)
+    session = runtime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    results = numod.onnx.load(made)(*map(numod.tensor, fed.values()))
+    for result, expected in zip(results if count > 1 else [results], session.run(None, fed)):
+        if expected is not None and expected.size:
+            assert result.detach().numpy().dtype == expected.dtype
+            error = np.abs(result.detach().numpy().astype(np.float64) - expected.astype(np.float64)).max()
+            assert error <= (1 if integers else 1e-4)
