@@ -93,30 +93,23 @@ def _run_by_onnxruntime(
     library: Any, source: str | bytes, names: list[str], inputs: Sequence[Tensor]
 ) -> list[np.ndarray]:
     options = library.SessionOptions()
-    options.log_severity_level = 3
+    options.log_severity_level = 4  # errors are raised
     try:
         session = library.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+        used = {each.name for each in session.get_inputs()}
+        values = {name: _for_runtime(library, each) for name, each in zip(names, inputs) if name in used}
+        results = session.run_with_ort_values([each.name for each in session.get_outputs()], values)
     except Exception as error:  # its classes of errors are not public
         raise VerificationError(f"verify: ONNX Runtime cannot run the model: {error}") from error
-    used = {each.name for each in session.get_inputs()}
-    values = {
-        name: library.OrtValue.ortvalue_from_numpy(_for_runtime(each), "cpu")
-        if each.dtype.name != "bfloat16"
-        else library.OrtValue.ortvalue_from_numpy_with_onnx_type(_bfloat16(each), 16)
-        for name, each in zip(names, inputs)
-        if name in used
-    }
-    results = session.run_with_ort_values([each.name for each in session.get_outputs()], values)
     return [_from_runtime(each) for each in results]
 
 
-def _for_runtime(value: Tensor) -> np.ndarray:
-    return np.ascontiguousarray(value.detach().numpy())
-
-
-def _bfloat16(value: Tensor) -> np.ndarray:
-    """The bits of bfloat16 numbers."""
-    return (np.ascontiguousarray(value.detach().float().numpy()).view(np.uint32) >> 16).astype(np.uint16)
+def _for_runtime(library: Any, value: Tensor) -> Any:
+    """A tensor as ONNX Runtime takes it; NumPy has no bfloat16, of which the bits are passed."""
+    if value.dtype.name != "bfloat16":
+        return library.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(value.detach().numpy()), "cpu")
+    bits = np.ascontiguousarray(value.detach().float().numpy()).view(np.uint32) >> 16
+    return library.OrtValue.ortvalue_from_numpy_with_onnx_type(bits.astype(np.uint16), 16)
 
 
 def _from_runtime(value: Any) -> np.ndarray:

@@ -254,6 +254,15 @@ def test_bfloat16() -> None:
         torch.onnx.export(lambda x: x * 2, (x,), verify=True)
 
 
+def test_double_precision_of_recurrent_networks_is_valid_onnx() -> None:
+    """ONNX Runtime has no kernels for it either."""
+    net, x = nn.GRU(3, 4).double(), torch.ones(2, 1, 3, dtype=torch.float64)
+    program = torch.onnx.export(net, (x,))
+    onnx.checker.check_model(program.model_proto, full_check=True)
+    with pytest.raises(VerificationError, match="does not support double"):
+        program.verify()
+
+
 # ---- recurrent networks and attention
 
 
