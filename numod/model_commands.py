@@ -240,9 +240,9 @@ def _has_own_weights(module: object) -> bool:
 
 
 def _shape_and_dtype(text: str, dtype: str) -> tuple[tuple[int, ...], str]:
-    sizes, _, own = text.partition(":")
+    sizes, _, own_dtype = text.partition(":")
     try:
-        return tuple(int(size) for size in sizes.split(",") if size), own or dtype
+        return tuple(int(size) for size in sizes.split(",") if size), own_dtype or dtype
     except ValueError:
         raise CommandError(f"expected a shape such as 1,3,32,32 or 1,16:int64, got {text!r}") from None
 

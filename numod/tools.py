@@ -251,11 +251,11 @@ def _described(kernel: build.Kernel) -> dict[str, object]:
 
 def _kernel_table(kernels: list[build.Kernel]) -> str:
     rows = [f"{'kernel':<44}{'form':<10}{'from':<10}{'ms':>8}{'source lines':>14}{'on the disk':>13}"]
-    for each in map(_described, kernels):
-        form, origin = "parallel" if each["parallel"] else "serial", "cache" if each["cached"] else "compiled"
+    for described in map(_described, kernels):
+        form, origin = "parallel" if described["parallel"] else "serial", "cache" if described["cached"] else "compiled"
         rows.append(
-            f"{each['name'][:43]:<44}{form:<10}{origin:<10}{1e3 * each['seconds']:>8.1f}"
-            f"{each['source_lines']:>14}{_size(each['bytes']) if each['bytes'] else '-':>13}"
+            f"{described['name'][:43]:<44}{form:<10}{origin:<10}{1e3 * described['seconds']:>8.1f}"
+            f"{described['source_lines']:>14}{_size(described['bytes']) if described['bytes'] else '-':>13}"
         )
     done = build.statistics
     rows.append(

@@ -33,20 +33,20 @@ def install() -> None:
 
 def users_frames(traceback: TracebackType | None) -> TracebackType | None:
     """A copy of a traceback without internal frames, or the traceback itself if it has none or nothing else."""
-    frames, kept, within, any_of_user = 0, [], False, False
+    frames, users_entries, within, any_of_user = 0, [], False, False
     entry = traceback
     while entry is not None:
         frames += 1
         root = _root(entry.tb_frame)
         within = _is_internal(root, within)
         if not within:
-            kept.append(entry)
+            users_entries.append(entry)
             any_of_user = any_of_user or not _is_standard(root)
         entry = entry.tb_next
-    if not any_of_user or len(kept) == frames:
+    if not any_of_user or len(users_entries) == frames:
         return traceback
     short = None
-    for entry in reversed(kept):
+    for entry in reversed(users_entries):
         short = TracebackType(short, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
     return short
 

@@ -41,10 +41,10 @@ def read_trace(path: str) -> Trace:
             raise ValueError(f"{path} is no trace: expected a file NAME.trace.json of numod profile") from error
     trace = Trace()
     threads: dict[object, list[dict[str, Any]]] = {}
-    for each in slices:
-        threads.setdefault(each.get("tid"), []).append(each)
+    for part in slices:
+        threads.setdefault(part.get("tid"), []).append(part)
     for members in threads.values():
-        members.sort(key=lambda each: (each["ts"], -each["dur"]))
+        members.sort(key=lambda part: (part["ts"], -part["dur"]))
         _add_thread(trace, members)
     return trace
 
@@ -52,10 +52,10 @@ def read_trace(path: str) -> Trace:
 def _add_thread(trace: Trace, slices: list[dict[str, Any]]) -> None:
     """Add the slices of one thread, which are in order of their start."""
     stack: list[_Open] = []
-    for each in slices:
-        while stack and each["ts"] >= stack[-1].slice["ts"] + stack[-1].slice["dur"]:
+    for part in slices:
+        while stack and part["ts"] >= stack[-1].slice["ts"] + stack[-1].slice["dur"]:
             _close(trace, stack)
-        stack.append(_Open(each))
+        stack.append(_Open(part))
     while stack:
         _close(trace, stack)
 
@@ -70,7 +70,7 @@ def _close(trace: Trace, stack: list[_Open]) -> None:
         _add(trace.kernels, name, duration)
     elif category == "python_function":
         _add(trace.forward, module or name, duration - done.once)
-    elif category == "cpu_op" and module and not any("Module" in each.slice.get("args", {}) for each in stack):
+    elif category == "cpu_op" and module and not any("Module" in opened.slice.get("args", {}) for opened in stack):
         _add(trace.backward, module, duration - done.once)  # a gradient: ops of the forward pass lie in their module
 
 

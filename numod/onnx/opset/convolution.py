@@ -1,4 +1,4 @@
-"""Convolutions."""
+"""Operators of convolutions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Losses."""
+"""Operators of losses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pooling."""
+"""Operators of pooling."""
 
 from __future__ import annotations
 

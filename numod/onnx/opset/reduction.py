@@ -1,4 +1,4 @@
-"""Reductions."""
+"""Operators of reductions."""
 
 from __future__ import annotations
 
