@@ -42,7 +42,7 @@ class Naming:
         if isinstance(shapes, str):
             return self.dim(shapes)
         if isinstance(shapes, Mapping):
-            return {key: self.shapes(each) for key, each in shapes.items()}
+            return {key: self.shapes(part) for key, part in shapes.items()}
         return type(shapes)(map(self.shapes, shapes)) if type(shapes) in (tuple, list) else shapes
 
     def of_axes(
@@ -56,11 +56,11 @@ class Naming:
                 name = next(remaining)
                 return self._of_input(name, axes.get(name), argument)
             if isinstance(argument, (tuple, list)):
-                return type(argument)([like(each) for each in argument])
-            return {key: like(each) for key, each in argument.items()} if isinstance(argument, dict) else None
+                return type(argument)([like(part) for part in argument])
+            return {key: like(part) for key, part in argument.items()} if isinstance(argument, dict) else None
 
         positions = argument_names(model, arguments, keywords)
-        return {name: like(each) for name, each in {**dict(zip(positions, arguments)), **keywords}.items()}
+        return {name: like(part) for name, part in {**dict(zip(positions, arguments)), **keywords}.items()}
 
     def _of_input(self, name: str, axes: Any, example: Tensor) -> dict[int, Dim] | None:
         if axes is None:

@@ -64,12 +64,12 @@ class ONNXProgram:
     @property
     def input_names(self) -> list[str]:
         """The names of the inputs."""
-        return [each.name for each in self._model.inputs]
+        return [variable.name for variable in self._model.inputs]
 
     @property
     def output_names(self) -> list[str]:
         """The names of the outputs."""
-        return [each.name for each in self._model.outputs]
+        return [variable.name for variable in self._model.outputs]
 
     def save(self, destination: str | os.PathLike, *, external_data: bool | None = None, **ignored: Any) -> None:
         """Write the model to a file. `external_data`: the weights to a second file, `<destination>.data`; by default
@@ -90,8 +90,8 @@ class ONNXProgram:
         counts = Counter(node.op for node in self._model.graph.nodes)
         operators = ", ".join(f"{count} {op}" for op, count in counts.most_common())
         model = self._model
-        variables = [f"  input {each.name}: {_shape_text(each, model)}" for each in model.inputs]
-        variables += [f"  output {each.name}: {_shape_text(each, model)}" for each in model.outputs]
+        variables = [f"  input {variable.name}: {_shape_text(variable, model)}" for variable in model.inputs]
+        variables += [f"  output {variable.name}: {_shape_text(variable, model)}" for variable in model.outputs]
         return "\n".join([f"ONNX model {model.title}, opset {model.graph.opset}", *variables, f"  {operators}"])
 
 

@@ -33,7 +33,7 @@ def verify(
     """
     atol = max(atol, _STEPS * _coarsest_step(model))
     program = exported.frozen().program  # a run may write to buffers
-    expected = [each for each in outputs_of(program(*[example.clone() for example in exported.examples]))]
+    expected = outputs_of(program(*[example.clone() for example in exported.examples]))
     results = run(onnx, model, list(exported.examples))
     differences, wrong = {}, []
     for variable, ours, theirs in zip(model.outputs, expected, results, strict=True):
@@ -80,7 +80,7 @@ def run(onnx: Any, model: Model, inputs: Sequence[Tensor]) -> list[np.ndarray]:
         import onnxruntime
     except ImportError:
         return _run_here(onnx, model, inputs)
-    names = [each.name for each in model.inputs]
+    names = [value.name for value in model.inputs]
     if model.nbytes < LARGEST:
         return _run_by_onnxruntime(onnxruntime, model.proto(onnx).SerializeToString(), names, inputs)
     with tempfile.TemporaryDirectory() as folder:
@@ -96,12 +96,12 @@ def _run_by_onnxruntime(
     options.log_severity_level = 4  # errors are raised
     try:
         session = library.InferenceSession(source, options, providers=["CPUExecutionProvider"])
-        used = {each.name for each in session.get_inputs()}
-        values = {name: _for_runtime(library, each) for name, each in zip(names, inputs) if name in used}
-        results = session.run_with_ort_values([each.name for each in session.get_outputs()], values)
+        used = {value.name for value in session.get_inputs()}
+        values = {name: _for_runtime(library, value) for name, value in zip(names, inputs) if name in used}
+        results = session.run_with_ort_values([value.name for value in session.get_outputs()], values)
     except Exception as error:  # its classes of errors are not public
         raise VerificationError(f"verify: ONNX Runtime cannot run the model: {error}") from error
-    return [_from_runtime(each) for each in results]
+    return [_from_runtime(value) for value in results]
 
 
 def _for_runtime(library: Any, value: Tensor) -> Any:
@@ -125,4 +125,4 @@ def _run_here(onnx: Any, model: Model, inputs: Sequence[Tensor]) -> list[np.ndar
 
     with no_grad():
         results = load(model.proto(onnx))(*inputs)
-    return [as_array(each if isinstance(each, Tensor) else tensor(each)) for each in outputs_of(results)]
+    return [as_array(value if isinstance(value, Tensor) else tensor(value)) for value in outputs_of(results)]
