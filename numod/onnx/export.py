@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import enum
 import os
-import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from ..core.create.values import tensor
 from ..core.tensor import Tensor
 from ..export.ahead_of_time import ExportError
-from ..export.capture import argument_names, input_names_of
+from ..export.capture import input_names_of
 from ..export.capture import export as capture
-from ..export.dimensions import Dim
 from ..export.sizes import Violation
 from ..export.program import ExportedModule, ExportedProgram
 from ..graph.ir.program import Value
 from ..nn import BatchNorm1d, BatchNorm2d, BatchNorm3d, InstanceNorm1d, InstanceNorm2d, InstanceNorm3d, Module
+from .axes import Naming, warn_of_axes
 from .library import onnx as onnx_package
 from .scopes import Scopes
 from .symbolic_helper import exporting
@@ -64,12 +64,12 @@ class ONNXProgram:
     @property
     def input_names(self) -> list[str]:
         """The names of the inputs."""
-        return [each.name for each in self._model.inputs]
+        return [variable.name for variable in self._model.inputs]
 
     @property
     def output_names(self) -> list[str]:
         """The names of the outputs."""
-        return [each.name for each in self._model.outputs]
+        return [variable.name for variable in self._model.outputs]
 
     def save(self, destination: str | os.PathLike, *, external_data: bool | None = None, **ignored: Any) -> None:
         """Write the model to a file. `external_data`: the weights to a second file, `<destination>.data`; by default
@@ -82,16 +82,16 @@ class ONNXProgram:
         """Run the model with the example inputs; the largest difference of each output. Raises VerificationError."""
         return verify_model(onnx_package(), self._model, self.exported_program, rtol, atol)
 
-    def __call__(self, *inputs: Tensor) -> list[Any]:
-        """The results for other inputs, as NumPy arrays."""
-        return run(onnx_package(), self._model, inputs)
+    def __call__(self, *inputs: Tensor) -> list[Tensor]:
+        """The results for other inputs, by ONNX Runtime, or by numod where that is not installed."""
+        return [tensor(array) for array in run(onnx_package(), self._model, inputs)]
 
     def __str__(self) -> str:
         counts = Counter(node.op for node in self._model.graph.nodes)
         operators = ", ".join(f"{count} {op}" for op, count in counts.most_common())
         model = self._model
-        variables = [f"  input {each.name}: {_shape_text(each, model)}" for each in model.inputs]
-        variables += [f"  output {each.name}: {_shape_text(each, model)}" for each in model.outputs]
+        variables = [f"  input {variable.name}: {_shape_text(variable, model)}" for variable in model.inputs]
+        variables += [f"  output {variable.name}: {_shape_text(variable, model)}" for variable in model.outputs]
         return "\n".join([f"ONNX model {model.title}, opset {model.graph.opset}", *variables, f"  {operators}"])
 
 
@@ -301,31 +301,22 @@ def _captured(
     keywords = dict(kwargs or {})
     with exporting(), _mode(model, training):
         if not dynamic_axes or dynamic_shapes is not None:
-            naming = _Naming()
+            naming = Naming()
             shapes = None if dynamic_shapes is None else naming.shapes(dynamic_shapes)
             return capture(model, arguments, keywords, dynamic_shapes=shapes), naming.labels
         names = _named(input_names, input_names_of(model, [arguments, keywords]), "input_names")
-        _warn_of_axes(dynamic_axes, names, output_names)
+        warn_of_axes(dynamic_axes, names, output_names)
         try:
-            naming = _Naming()
+            naming = Naming()
             shapes = naming.of_axes(dynamic_axes, model, arguments, keywords, names)
             return capture(model, arguments, keywords, dynamic_shapes=shapes), naming.labels
         except Violation as violation:
             if not isinstance(violation.__cause__, IndexError):
                 raise
         # indices among the examples are too large for smaller sizes than theirs: record it with larger ones
-        naming = _Naming(from_example=True)
+        naming = Naming(from_example=True)
         shapes = naming.of_axes(dynamic_axes, model, arguments, keywords, names)
         return capture(model, arguments, keywords, dynamic_shapes=shapes), naming.labels
-
-
-def _warn_of_axes(axes: Mapping[str, Any], names: Sequence[str], output_names: Sequence[str] | None) -> None:
-    unknown = [name for name in axes if name not in names and name not in (output_names or ())]
-    if unknown and not all(name.startswith("output") for name in unknown):
-        warnings.warn(
-            f"dynamic_axes: {unknown} are no inputs or outputs; inputs are {names}, outputs {output_names}",
-            stacklevel=5,
-        )
 
 
 @contextmanager
@@ -349,55 +340,6 @@ def _mode(model: Any, training: int) -> Iterator[None]:
             module.training = mode
         for module, momentum in momenta:
             module.momentum = momentum
-
-
-class _Naming:
-    """Names of dynamic dimensions as `Dim`s. `labels` has the text of those that are no identifiers."""
-
-    def __init__(self, from_example: bool = False) -> None:
-        self.labels: dict[str, str] = {}
-        self.from_example = from_example  # whether sizes begin at the example's
-
-    def dim(self, label: str, size: int | None = None) -> Dim:
-        """The dimension with this name; `size`: the example's."""
-        identifier = "".join(letter if letter.isalnum() else "_" for letter in str(label)) or "size"
-        identifier = identifier if identifier.isidentifier() else f"size_{identifier}"
-        while self.labels.get(identifier, label) != label:
-            identifier += "_"
-        self.labels[identifier] = str(label)
-        return Dim(identifier, min=size if self.from_example else None)
-
-    def shapes(self, shapes: Any) -> Any:
-        """`dynamic_shapes` with dimensions instead of texts."""
-        if isinstance(shapes, str):
-            return self.dim(shapes)
-        if isinstance(shapes, Mapping):
-            return {key: self.shapes(each) for key, each in shapes.items()}
-        return type(shapes)(map(self.shapes, shapes)) if type(shapes) in (tuple, list) else shapes
-
-    def of_axes(
-        self, axes: Mapping[str, Any], model: Any, arguments: tuple, keywords: dict[str, Any], names: Sequence[str]
-    ) -> Any:
-        """`dynamic_axes`, which are by the names of inputs, as `dynamic_shapes`, which are like the arguments."""
-        remaining = iter(names)
-
-        def like(argument: Any) -> Any:
-            if isinstance(argument, Tensor):
-                name = next(remaining)
-                return self._of_input(name, axes.get(name), argument)
-            if isinstance(argument, (tuple, list)):
-                return type(argument)([like(each) for each in argument])
-            return {key: like(each) for key, each in argument.items()} if isinstance(argument, dict) else None
-
-        positions = argument_names(model, arguments, keywords)
-        return {name: like(each) for name, each in {**dict(zip(positions, arguments)), **keywords}.items()}
-
-    def _of_input(self, name: str, axes: Any, example: Tensor) -> dict[int, Dim] | None:
-        if axes is None:
-            return None
-        if not isinstance(axes, Mapping):
-            axes = {axis: f"{name}_dynamic_axes_{k + 1}" for k, axis in enumerate(axes)}
-        return {int(axis): self.dim(label, example.shape[int(axis)]) for axis, label in axes.items()}
 
 
 # ---- files

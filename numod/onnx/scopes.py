@@ -45,7 +45,7 @@ class Scopes:
                 handle.remove()
 
     def _enter(self, module: Module, inputs: Any) -> None:
-        recorder = next((each for each in dispatch.active_listeners() if isinstance(each, Recorder)), None)
+        recorder = next((listener for listener in dispatch.active_listeners() if isinstance(listener, Recorder)), None)
         if recorder is None:
             return
         if recorder is not self.recorder:

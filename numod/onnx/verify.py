@@ -33,7 +33,7 @@ def verify(
     """
     atol = max(atol, _STEPS * _coarsest_step(model))
     program = exported.frozen().program  # a run may write to buffers
-    expected = [each for each in outputs_of(program(*[example.clone() for example in exported.examples]))]
+    expected = outputs_of(program(*[example.clone() for example in exported.examples]))
     results = run(onnx, model, list(exported.examples))
     differences, wrong = {}, []
     for variable, ours, theirs in zip(model.outputs, expected, results, strict=True):
@@ -80,7 +80,7 @@ def run(onnx: Any, model: Model, inputs: Sequence[Tensor]) -> list[np.ndarray]:
         import onnxruntime
     except ImportError:
         return _run_here(onnx, model, inputs)
-    names = [each.name for each in model.inputs]
+    names = [value.name for value in model.inputs]
     if model.nbytes < LARGEST:
         return _run_by_onnxruntime(onnxruntime, model.proto(onnx).SerializeToString(), names, inputs)
     with tempfile.TemporaryDirectory() as folder:
@@ -93,30 +93,23 @@ def _run_by_onnxruntime(
     library: Any, source: str | bytes, names: list[str], inputs: Sequence[Tensor]
 ) -> list[np.ndarray]:
     options = library.SessionOptions()
-    options.log_severity_level = 3
+    options.log_severity_level = 4  # errors are raised
     try:
         session = library.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+        used = {value.name for value in session.get_inputs()}
+        values = {name: _for_runtime(library, value) for name, value in zip(names, inputs) if name in used}
+        results = session.run_with_ort_values([value.name for value in session.get_outputs()], values)
     except Exception as error:  # its classes of errors are not public
         raise VerificationError(f"verify: ONNX Runtime cannot run the model: {error}") from error
-    used = {each.name for each in session.get_inputs()}
-    values = {
-        name: library.OrtValue.ortvalue_from_numpy(_for_runtime(each), "cpu")
-        if each.dtype.name != "bfloat16"
-        else library.OrtValue.ortvalue_from_numpy_with_onnx_type(_bfloat16(each), 16)
-        for name, each in zip(names, inputs)
-        if name in used
-    }
-    results = session.run_with_ort_values([each.name for each in session.get_outputs()], values)
-    return [_from_runtime(each) for each in results]
+    return [_from_runtime(value) for value in results]
 
 
-def _for_runtime(value: Tensor) -> np.ndarray:
-    return np.ascontiguousarray(value.detach().numpy())
-
-
-def _bfloat16(value: Tensor) -> np.ndarray:
-    """The bits of bfloat16 numbers."""
-    return (np.ascontiguousarray(value.detach().float().numpy()).view(np.uint32) >> 16).astype(np.uint16)
+def _for_runtime(library: Any, value: Tensor) -> Any:
+    """A tensor as ONNX Runtime takes it; NumPy has no bfloat16, of which the bits are passed."""
+    if value.dtype.name != "bfloat16":
+        return library.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(value.detach().numpy()), "cpu")
+    bits = np.ascontiguousarray(value.detach().float().numpy()).view(np.uint32) >> 16
+    return library.OrtValue.ortvalue_from_numpy_with_onnx_type(bits.astype(np.uint16), 16)
 
 
 def _from_runtime(value: Any) -> np.ndarray:
@@ -132,4 +125,4 @@ def _run_here(onnx: Any, model: Model, inputs: Sequence[Tensor]) -> list[np.ndar
 
     with no_grad():
         results = load(model.proto(onnx))(*inputs)
-    return [as_array(each if isinstance(each, Tensor) else tensor(each)) for each in outputs_of(results)]
+    return [as_array(value if isinstance(value, Tensor) else tensor(value)) for value in outputs_of(results)]

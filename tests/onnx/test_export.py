@@ -91,7 +91,7 @@ def test_dynamic_shapes_take_names_and_dims() -> None:
     for shapes in ({"x": {0: "batch"}}, ({0: Dim("batch", max=64)},), [{0: "batch"}]):
         program = torch.onnx.export(net, (X,), dynamic_shapes=shapes)
         assert _shapes(program.model_proto.graph.output) == {"output": ["batch", 2]}
-        assert np.allclose(program(torch.cat([X, X]))[0], net(torch.cat([X, X])).detach().numpy(), atol=1e-5)
+        assert np.allclose(program(torch.cat([X, X]))[0].numpy(), net(torch.cat([X, X])).detach().numpy(), atol=1e-5)
 
 
 def test_no_size_is_baked_in() -> None:
@@ -146,7 +146,7 @@ def test_training_mode() -> None:
     assert net.training and net[0].num_batches_tracked == 0 and net[0].momentum == 0.1
     axes = {"input": {0: "batch"}}
     trained = torch.onnx.export(net, (X,), training=TrainingMode.TRAINING, dynamic_axes=axes, verify=True)
-    assert np.allclose(trained(torch.cat([X, -X]))[0], net(torch.cat([X, -X])).detach().numpy(), atol=1e-5)
+    assert np.allclose(trained(torch.cat([X, -X]))[0].numpy(), net(torch.cat([X, -X])).detach().numpy(), atol=1e-5)
     assert "BatchNormalization" in _operators(evaluated.model_proto)
     assert "ReduceMean" in _operators(trained.model_proto)
     net.eval()
@@ -254,6 +254,15 @@ def test_bfloat16() -> None:
         torch.onnx.export(lambda x: x * 2, (x,), verify=True)
 
 
+def test_double_precision_of_recurrent_networks_is_valid_onnx() -> None:
+    """ONNX Runtime has no kernels for it either."""
+    net, x = nn.GRU(3, 4).double(), torch.ones(2, 1, 3, dtype=torch.float64)
+    program = torch.onnx.export(net, (x,))
+    onnx.checker.check_model(program.model_proto, full_check=True)
+    with pytest.raises(VerificationError, match="does not support double"):
+        program.verify()
+
+
 # ---- recurrent networks and attention
 
 
@@ -266,7 +275,7 @@ def test_recurrent_networks_take_any_batch_and_length(kind: str) -> None:
     assert _operators(program.model_proto).count(kind) == 4 and "Loop" not in _operators(program.model_proto)
     x = torch.linspace(-1, 1, 5 * 7 * 3).reshape(5, 7, 3)
     expected, states = net(x)
-    results = program(x)
+    results = [each.numpy() for each in program(x)]
     assert np.allclose(results[0], expected.detach().numpy(), atol=1e-5)
     assert results[1].shape == tuple(states[0].shape if kind == "LSTM" else states.shape)
 

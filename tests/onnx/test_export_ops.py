@@ -61,6 +61,17 @@ def written(x: torch.Tensor) -> tuple:
     return z, flat
 
 
+def written_deeper(x: torch.Tensor) -> tuple:
+    """Writes to views of views, and with other strides."""
+    z = x.clone()
+    z[1:][:, 1:].zero_()
+    z.T[1].fill_(7)
+    z[None, :, None][0, 1].mul_(2)
+    z.as_strided((2, 2), (4, 1), 1).sub_(1)
+    z[:, 1::2].add_(3)
+    return z, z[1:].sum()
+
+
 def copied(x: torch.Tensor) -> torch.Tensor:
     """Writes in place that convert and broadcast."""
     z = torch.zeros(3, 4, dtype=torch.float64)
@@ -209,6 +220,7 @@ CASES: dict[str, tuple[Callable, tuple]] = {
     ),
     "index_put": (lambda x, i, y: (x.index_put((i,), y[:2]), x.index_copy(0, i, y[:2])), (X, ROW, Y)),
     "in place": (written, (X,)),
+    "in place, deeper": (written_deeper, (X,)),
     "in place, converted": (copied, (X,)),
     "joining": (lambda x, y: (torch.cat([x, y], 1), torch.stack([x, y], 1), *x.chunk(2, 1), *x.unbind(0)), (X, Y)),
     "padding": (lambda x: (F.pad(x, (1, 2)), F.pad(x, (1, -1)), F.pad(x, (1, 1, 1, 0), value=3.0)), (X,)),

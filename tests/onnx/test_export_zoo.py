@@ -46,8 +46,8 @@ def _agrees_at_two_sizes(net: nn.Module, inputs: tuple, dim: int, tmp_path: obje
         with torch.no_grad():
             expected = _leaves(net(*size))
         for ours, theirs in zip(expected, program(*size), strict=True):
-            assert tuple(ours.shape) == theirs.shape
-            assert np.abs(ours.numpy() - theirs).max() < 1e-4
+            assert ours.shape == theirs.shape
+            assert np.abs(ours.numpy() - theirs.numpy()).max() < 1e-4
     return program.model_proto
 
 
@@ -67,11 +67,10 @@ def test_a_network_of_the_zoo(name: str, tmp_path: object) -> None:
     _check_names(proto, net)
 
 
-def test_alexnet(tmp_path: object) -> None:
-    """It has 60 million weights: with a fixed size."""
+def test_alexnet() -> None:
+    """It has 60 million weights: with a fixed size, and in no file."""
     net, inputs, _ = zoo.MODELS["alexnet"](torch)
-    program = torch.onnx.export(net.eval(), tuple(inputs), tmp_path / "net.onnx", external_data=True, verify=True)
-    assert not net.training and (tmp_path / "net.onnx").stat().st_size < 1 << 16
+    program = torch.onnx.export(net.eval(), tuple(inputs), verify=True)
     operators = [node.op_type for node in program.model_proto.graph.node]
     assert operators.count("Conv") == 5 and operators.count("Gemm") == 3
 
@@ -83,7 +82,7 @@ def test_a_graph_network_with_any_number_of_nodes_and_edges() -> None:
     onnx.checker.check_model(program.model_proto, full_check=True)
     more = torch.cat([x, x + 1]), torch.cat([edges, edges + 9, edges + 3], 1)
     with torch.no_grad():
-        assert np.abs(net(*more).numpy() - program(*more)[0]).max() < 1e-4
+        assert np.abs(net(*more).numpy() - program(*more)[0].numpy()).max() < 1e-4
 
 
 class Means(nn.Module):

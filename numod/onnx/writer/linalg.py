@@ -18,6 +18,10 @@ advise(
     "ldl_solve order solve_triangular",
 )
 advise("Fourier transforms give complex numbers, which ONNX's operators do not take", "fft_c2c fft_r2c fft_c2r")
+advise(
+    "complex numbers are no type of ONNX's operators; use real and imaginary parts",
+    "view_as_real view_as_complex complex real imag conj sgn angle",
+)
 advise("its size depends on the data; do this step outside", "runs begins longest_run")
 advise("gradients are not exported; export the forward pass, or the whole step by numod.export.aot_compile",
        "linear_gradient convolution_weight cross_entropy_gradient")  # fmt: skip

@@ -8,8 +8,9 @@ from ... import dtypes
 from ...graph.ir.program import Value
 from ...kernel.expression import Symbol
 from ..symbols import Call, Size
+from .formulas import FormulaWriter
 from .graph import Unsupported
-from .pointwise import FormulaWriter, kind_of
+from .pointwise import kind_of
 from .rules import rule
 
 if TYPE_CHECKING:

@@ -192,9 +192,9 @@ class Translation:
             raise Unsupported("an optimizer's step; export the forward pass, or the step by numod.export.aot_compile")
         if isinstance(op, Move):
             return lambda translation, call: translation.name(call.inputs[0])
-        found = patterns.match(self, call)
-        if found is not None:
-            return found
+        pattern_rule = patterns.match(self, call)
+        if pattern_rule is not None:
+            return pattern_rule
         if isinstance(op, Pointwise):
             return pointwise.apply_row
         if op.name in RULES:
