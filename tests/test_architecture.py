@@ -38,7 +38,8 @@ FOLDERS = [
     "learner",
 ]  # fmt: skip
 # top-level namespaces above all folders
-FREE = {"prebuilt", 
+FREE = {
+    "prebuilt",
     "amp",
     "__init__",
     "__main__",
