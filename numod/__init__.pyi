@@ -43,6 +43,7 @@ from .paths import other_devices as _other_devices
 from .paths import multiprocessing as multiprocessing
 from . import nested as nested
 from . import nn as nn
+from . import notebook as notebook
 from . import onnx as onnx
 from . import ops as ops
 from . import optim as optim
