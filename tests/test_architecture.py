@@ -58,6 +58,7 @@ FREE = {
     "paths",
     "__future__",
     "_pyinstaller",
+    "array_api",
 }  # fmt: skip
 GROUND = {
     "errors",
@@ -264,7 +265,7 @@ def test_lapack_is_called_in_one_place() -> None:
 
 
 # packages of optional extras, by the part of numod that imports them where they are needed
-EXTRAS = {"docs.py": {"sphinx"}, "onnx": {"onnx"}}
+EXTRAS = {"docs.py": {"sphinx"}, "onnx": {"onnx", "onnxruntime"}}
 
 
 def _imported_packages(nodes: Iterable[ast.AST]) -> set[str]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from numpy import ndarray
 
 from .. import dtypes, notebook
+from ..errors import warn_caller_once
 from ..ops import table as t
 from . import functions as f, overrides
 from .convert import transfer
@@ -176,6 +177,15 @@ def _index(self: Tensor) -> int:
     return int(transfer.value(self, "a tensor as an index, a size or the bound of a slice or range"))
 
 
+def _float(self: Tensor) -> float:
+    if self.requires_grad:
+        warn_caller_once(
+            "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\nConsider using "
+            "tensor.detach() first."
+        )
+    return float(_only(self, "float"))
+
+
 def _iterate(self: Tensor) -> object:
     if not self.ndim:
         raise TypeError("iteration over a 0-d tensor")
@@ -185,6 +195,6 @@ def _iterate(self: Tensor) -> object:
 Tensor.__contains__ = _contains
 Tensor.__reversed__ = lambda self: f.flip(self, 0) if self.ndim else self
 Tensor.__bool__, Tensor.__index__, Tensor.__iter__ = _truth, _index, _iterate
-Tensor.__int__, Tensor.__float__ = lambda self: int(_only(self, "int")), lambda self: float(_only(self, "float"))
+Tensor.__int__, Tensor.__float__ = lambda self: int(_only(self, "int")), _float
 Tensor.__complex__ = lambda self: complex(_only(self, "complex"))
 Tensor.__setattr__ = object.__setattr__

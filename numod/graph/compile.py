@@ -23,8 +23,8 @@ from ..autograd import engine, tape
 from ..core import overrides
 from ..core.apply import state
 from ..core.tensor import Tensor
-from ..notebook import Text
 from .annotations import CompiledModule, Decorator, Options, Parameters, Rest, Result
+from ..notebook import Text
 from .capture.number_arguments import ChangingNumbers, NumberArguments
 from .capture.python_state import StateArguments
 from .capture.recorder import recording

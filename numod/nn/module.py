@@ -13,6 +13,7 @@ from typing import Any, Self
 from .. import notebook
 from ..core import Tensor, changes
 from ..core.apply import notify_dropped, with_gradients
+from ..errors import warn_caller
 from ..graph.compile import compile_in_place
 from . import calling, registry, state
 from .conversion import Convertible
@@ -411,12 +412,15 @@ class Module(Hookable, Convertible, registry.ModuleBase):
     # ---- state -------------------------------------------------------------------------------------------------------
 
     def state_dict(
-        self, destination: dict[str, Any] | None = None, prefix: str = "", keep_vars: bool = False
+        self, *args: Any, destination: dict[str, Any] | None = None, prefix: str = "", keep_vars: bool = False
     ) -> dict[str, Any]:
         """Parameters and persistent buffers under their dotted names, sharing memory with the module.
 
         They are detached unless `keep_vars`. `destination` is filled and returned if given.
         """
+        if args:  # deprecated, in the order of the keywords
+            warn_caller("Positional args are being deprecated, use kwargs instead.", FutureWarning)
+            destination, prefix, keep_vars = (*args, *(destination, prefix, keep_vars)[len(args) :])
         return state.collect(self, destination, prefix, keep_vars)
 
     def load_state_dict(

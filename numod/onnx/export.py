@@ -18,8 +18,9 @@ from ..export.dimensions import Dim
 from ..export.sizes import Violation
 from ..export.program import ExportedModule, ExportedProgram
 from ..graph.ir.program import Value
-from ..nn import Module
+from ..nn import BatchNorm1d, BatchNorm2d, BatchNorm3d, InstanceNorm1d, InstanceNorm2d, InstanceNorm3d, Module
 from .library import onnx as onnx_package
+from .scopes import Scopes
 from .symbolic_helper import exporting
 from .symbols import SymbolicProgram
 from .verify import ATOL, RTOL, run, verify as verify_model
@@ -28,6 +29,7 @@ from .writer.proto import IR_VERSIONS, LARGEST, Model, Variable
 from .writer.translate import Translation, outputs_of
 
 DEFAULT_OPSET = 18
+_WITH_STATISTICS = (BatchNorm1d, BatchNorm2d, BatchNorm3d, InstanceNorm1d, InstanceNorm2d, InstanceNorm3d)
 
 
 class TrainingMode(enum.IntEnum):
@@ -141,8 +143,12 @@ def export(
     onnx = onnx_package()
     opset = _opset(opset_version)
     _check_destination(f)
-    exported, labels = _captured(model, args, kwargs, input_names, output_names, dynamic_axes, dynamic_shapes, training)
-    written = translated(exported, opset, input_names, output_names, labels)
+    scopes = Scopes(model)
+    with scopes.listening():
+        exported, labels = _captured(
+            model, args, kwargs, input_names, output_names, dynamic_axes, dynamic_shapes, training
+        )
+    written = translated(exported, opset, input_names, output_names, labels, scopes)
     if not export_params or keep_initializers_as_inputs:
         _add_weights_to_inputs(written, exported, not export_params)
     program = ONNXProgram(written, exported, external_data)
@@ -162,8 +168,12 @@ def translated(
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
     labels: Mapping[str, str] | None = None,
+    scopes: Scopes | None = None,
 ) -> Model:
-    """The ONNX model of a captured program. Raises ExportError with all that cannot be exported."""
+    """The ONNX model of a captured program. Raises ExportError with all that cannot be exported.
+
+    `labels`: the names of dynamic dimensions where they differ from the symbols'. `scopes`: the modules of the steps.
+    """
     program = SymbolicProgram(exported)
     names = _named(input_names, program.input_names, "input_names")
     dynamic = exported.dynamic
@@ -176,7 +186,7 @@ def translated(
         raise ValueError(f"inputs and outputs must have different names, got {[*names, *results]}")
     for name in (*names, *results):
         graph.unique(name)
-    translation = Translation(program, graph)
+    translation = Translation(program, graph, scopes)
     translation.names.update(zip(program.inputs, names))
     problems = _unsupported_types(program, names)
     translation.run()
@@ -320,16 +330,25 @@ def _warn_of_axes(axes: Mapping[str, Any], names: Sequence[str], output_names: S
 
 @contextmanager
 def _mode(model: Any, training: int) -> Iterator[None]:
-    """The module in the wanted mode for a while."""
-    modes = {}
-    if isinstance(model, Module) and training != TrainingMode.PRESERVE:
-        modes = {module: module.training for module in model.modules()}
+    """The module in the wanted mode for a while.
+
+    Running statistics are no part of an ONNX model. They keep their values, since how they are updated depends on the
+    batch's size in a way that a program for all sizes cannot have.
+    """
+    modules = [*model.modules()] if isinstance(model, Module) else []
+    modes = [(module, module.training) for module in modules]
+    momenta = [(module, module.momentum) for module in modules if isinstance(module, _WITH_STATISTICS)]
+    if modules and training != TrainingMode.PRESERVE:
         model.train(training == TrainingMode.TRAINING)
+    for module, _ in momenta:
+        module.momentum = 0.0
     try:
         yield
     finally:
-        for module, mode in modes.items():
+        for module, mode in modes:
             module.training = mode
+        for module, momentum in momenta:
+            module.momentum = momentum
 
 
 class _Naming:

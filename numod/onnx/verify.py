@@ -12,7 +12,7 @@ import numpy as np
 from ..core.create.values import tensor
 from ..core.tensor import Tensor
 from ..export.program import ExportedProgram
-from .writer.proto import Model
+from .writer.proto import LARGEST, Model
 from .writer.translate import outputs_of
 
 RTOL, ATOL = 1e-3, 1e-4
@@ -75,22 +75,27 @@ def as_array(value: Tensor) -> np.ndarray:
 
 
 def run(onnx: Any, model: Model, inputs: Sequence[Tensor]) -> list[np.ndarray]:
-    """The model's results."""
+    """The model's results, by ONNX Runtime, or by numod where that is not installed."""
+    try:
+        import onnxruntime
+    except ImportError:
+        return _run_here(onnx, model, inputs)
+    names = [each.name for each in model.inputs]
+    if model.nbytes < LARGEST:
+        return _run_by_onnxruntime(onnxruntime, model.proto(onnx).SerializeToString(), names, inputs)
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "model.onnx")
-        model.save(onnx, path, external=False)
-        try:
-            import onnxruntime
-        except ImportError:
-            return _run_here(path, inputs)
-        return _run_by_onnxruntime(onnxruntime, path, [each.name for each in model.inputs], inputs)
+        model.save(onnx, path, external=True)
+        return _run_by_onnxruntime(onnxruntime, path, names, inputs)
 
 
-def _run_by_onnxruntime(library: Any, path: str, names: list[str], inputs: Sequence[Tensor]) -> list[np.ndarray]:
+def _run_by_onnxruntime(
+    library: Any, source: str | bytes, names: list[str], inputs: Sequence[Tensor]
+) -> list[np.ndarray]:
     options = library.SessionOptions()
     options.log_severity_level = 3
     try:
-        session = library.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        session = library.InferenceSession(source, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # its classes of errors are not public
         raise VerificationError(f"verify: ONNX Runtime cannot run the model: {error}") from error
     used = {each.name for each in session.get_inputs()}
@@ -120,11 +125,11 @@ def _from_runtime(value: Any) -> np.ndarray:
     return (value.numpy().view(np.uint16).astype(np.uint32) << 16).view(np.float32)
 
 
-def _run_here(path: str, inputs: Sequence[Tensor]) -> list[np.ndarray]:
+def _run_here(onnx: Any, model: Model, inputs: Sequence[Tensor]) -> list[np.ndarray]:
     """By `numod.onnx.load`."""
     from ..autograd import no_grad
     from .load import load
 
     with no_grad():
-        results = load(path)(*inputs)
+        results = load(model.proto(onnx))(*inputs)
     return [as_array(each if isinstance(each, Tensor) else tensor(each)) for each in outputs_of(results)]

@@ -143,7 +143,10 @@ def test_training_mode() -> None:
     net = nn.Sequential(nn.BatchNorm1d(4), nn.Linear(4, 2))
     evaluated = torch.onnx.export(net, (X,), verify=True)
     trained = torch.onnx.export(net, (X,), training=TrainingMode.TRAINING, verify=True)
-    assert net.training and net[0].num_batches_tracked == 0
+    assert net.training and net[0].num_batches_tracked == 0 and net[0].momentum == 0.1
+    axes = {"input": {0: "batch"}}
+    trained = torch.onnx.export(net, (X,), training=TrainingMode.TRAINING, dynamic_axes=axes, verify=True)
+    assert np.allclose(trained(torch.cat([X, -X]))[0], net(torch.cat([X, -X])).detach().numpy(), atol=1e-5)
     assert "BatchNormalization" in _operators(evaluated.model_proto)
     assert "ReduceMean" in _operators(trained.model_proto)
     net.eval()
@@ -190,6 +193,7 @@ def test_names_lines_and_weights() -> None:
     first = next(node for node in proto.graph.node if node.op_type == "Gemm")
     assert first.name == "body.0/Gemm" and first.doc_string.startswith("test_export.py:")
     assert not any("/" in node.doc_string for node in proto.graph.node)
+    assert [node.name for node in proto.graph.node if node.op_type == "Relu"] == ["body.1/Relu"]
 
 
 def test_tied_weights_are_written_once() -> None:
@@ -294,6 +298,12 @@ def test_external_data(tmp_path: Path) -> None:
         each.name: onnx.numpy_helper.to_array(each) for each in onnx.load(tmp_path / "net.onnx").graph.initializer
     }
     assert np.array_equal(weights["weight"], net.weight.detach().numpy())
+
+
+def test_large_models_have_their_weights_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("numod.onnx.writer.proto.LARGEST", 5000)
+    torch.onnx.export(nn.Linear(64, 32), (torch.ones(1, 64),), tmp_path / "net.onnx")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["net.onnx", "net.onnx.data"]
 
 
 def test_file_objects() -> None:

@@ -68,14 +68,7 @@ def _producer(translation: Translation, value: Value, op: str) -> Call | None:
 
 
 def _write_batch_norm(
-    translation: Translation,
-    call: Call,
-    x: Value,
-    weight: object,
-    bias: object,
-    mean: Value,
-    variance: Value,
-    eps: float,
+    translation: Translation, x: Value, weight: object, bias: object, mean: Value, variance: Value, eps: float
 ) -> str:
     graph, dtype = translation.graph, translation.dtype(mean)
     sizes = translation.shape(mean)

@@ -6,12 +6,11 @@ view gets a new value too (`views.put`), and other views of that are computed ag
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ... import dtypes
 from ...core.convert.transfer import Move
 from ...core.create.random import Draw
 from ...core.tensor import Tensor
@@ -19,6 +18,7 @@ from ...dtypes import dtype as DType
 from ...graph.ir.program import Value
 from ...ops.pointwise import Pointwise
 from ...ops.update import Update
+from ..scopes import Scopes
 from ..symbols import Call, Check, Extent, Size, SymbolicProgram, is_empty
 from . import (
     attention, image, indexing, linalg, losses, normalization, patterns, pointwise, products, quantized, recurrent,
@@ -36,9 +36,8 @@ _BOUNDS = ("bounds", "class_bounds", "bag_bounds", "nll_loss", "cross_entropy") 
 class Translation:
     """The state of a walk: which name each value has."""
 
-    def __init__(self, program: SymbolicProgram, graph: Graph, path_of: Callable[[Call], str] | None = None) -> None:
-        self.program, self.graph = program, graph
-        self.path_of = path_of or self._path_by_names
+    def __init__(self, program: SymbolicProgram, graph: Graph, scopes: Scopes | None = None) -> None:
+        self.program, self.graph, self.scopes = program, graph, scopes
         self.names: dict[Value, str] = {}
         self.producers: dict[Value, Call] = {}
         self.users: dict[Value, list[Call]] = {}
@@ -131,7 +130,7 @@ class Translation:
             if isinstance(call, Check):
                 self._check(call)
             elif call.number not in self.done:
-                self.graph.location, self.graph.path = call.location, self.path_of(call)
+                self.graph.location, self.graph.path = call.location, self._path(call)
                 self._translate(call)
         self.graph.location = self.graph.path = ""
 
@@ -227,13 +226,11 @@ class Translation:
         ]
         return list(dict.fromkeys(lines))
 
-    def _path_by_names(self, call: Call) -> str:
-        """The module whose parameters a step reads."""
-        for value in call.inputs:
-            name = self.program.names.get(value) if isinstance(value, Value) else None
-            if name is not None and "." in name:
-                return name.rpartition(".")[0]
-        return ""
+    def _path(self, call: Call) -> str:
+        """The path of the module that made a step, or else of the one whose parameters it reads."""
+        path = "" if self.scopes is None else self.scopes.path_of(call.number)
+        named = [self.program.names.get(value, "") for value in call.inputs if isinstance(value, Value)]
+        return path or next((name.rpartition(".")[0] for name in named if "." in name), "")
 
 
 def _ordinal(number: int) -> str:
@@ -249,18 +246,3 @@ def outputs_of(outputs: Any) -> list[Value | Tensor]:
     if isinstance(outputs, (tuple, list)):
         return [leaf for part in outputs for leaf in outputs_of(part)]
     return []
-
-
-def is_float(dtype: DType) -> bool:
-    """Whether a dtype is of real floating point numbers."""
-    return dtype.kind == "f"
-
-
-def wide(dtype: DType) -> DType:
-    """The dtype in which composed formulas of 16-bit floats are computed."""
-    return dtypes.float32 if dtype in (dtypes.float16, dtypes.bfloat16) else dtype
-
-
-def names_of(translation: Translation, values: Sequence[Value]) -> list[str]:
-    """The names of several values."""
-    return [translation.name(value) for value in values]
