@@ -72,6 +72,7 @@ def roll(x: Tensor, /, shift: int | tuple[int, ...], *, axis: Axis = None) -> Te
 
 def repeat(x: Tensor, repeats: int | Tensor, /, *, axis: int | None = None) -> Tensor:
     """Each element several times along the axis; with None of the flattened array."""
+    repeats = repeats.to(numod.int64) if isinstance(repeats, Tensor) else repeats
     return numod.repeat_interleave(x.reshape(-1) if axis is None else x, repeats, 0 if axis is None else axis)
 
 

@@ -6,13 +6,18 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypedDict, TypeVar, overload
 
 if TYPE_CHECKING:
-    from ..nn.module import Module
     from .compile import CompiledFunction
 
-CompiledModule = TypeVar("CompiledModule", bound="Module")
+CompiledModule = TypeVar("CompiledModule", bound="ModuleLike")
 Parameters = ParamSpec("Parameters")
 Rest = ParamSpec("Rest")  # the parameters of a method without `self`
 Result = TypeVar("Result")
+
+
+class ModuleLike(Protocol):
+    """A module, by the method that functions do not have."""
+
+    def load_state_dict(self, *args: Any, **kwargs: Any) -> Any: ...
 
 
 class Options(TypedDict, total=False):

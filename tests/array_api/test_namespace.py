@@ -70,6 +70,7 @@ def test_results_that_differ_from_pytorchs() -> None:
     found = xp.unique_all(xp.asarray([3, 1, 3]))
     assert [part.tolist() for part in found] == [[1, 3], [1, 0], [1, 0, 1], [1, 2]]
     assert xp.take(X, xp.asarray([2, 0]), axis=1).tolist() == [[2, 3], [6, 5]]
+    assert xp.repeat(X[0], xp.asarray([2, 0, 1], dtype=xp.int8)).tolist() == [3, 3, 2]
     assert xp.flip(X).tolist() == [[6, 4, 5], [2, 1, 3]] and xp.tile(X, (1, 2)).shape == (2, 6)
 
 
