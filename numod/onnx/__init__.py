@@ -12,8 +12,11 @@ recording of `numod.compile` has tensor operations only. `model` is the module a
 
 from __future__ import annotations
 
+import numod
+
 from .load import load
 from .model import OnnxModule
 from .symbolic_helper import is_in_onnx_export, parse_args, register_custom_op_symbolic
 
 __all__ = ["OnnxModule", "is_in_onnx_export", "load", "parse_args", "register_custom_op_symbolic"]
+__getattr__ = numod.paths.later("onnx")  # PyTorch's modules of names, such as symbolic_opset11
