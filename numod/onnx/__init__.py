@@ -3,11 +3,11 @@
 `load` reads a file into an nn.Module whose weights are Parameters. The package `onnx` reads the file's format; it is
 needed when a file is read, not to import this folder, which model files ask for PyTorch's names.
 
-**How it works.** `load` checks the file and builds a `Program`, a list of steps, for the graph and for each subgraph
-and function in it (`build`). A step calls the function that the table has for the node's operator and version
+**How it works.** `load` checks the file (`checks`) and builds a `Program`, a list of steps, for the graph and for each
+subgraph and function in it (`build`). A step calls the function that the table has for the node's operator and version
 (`registry`, `opset`). `program` runs the steps; shape arithmetic runs on NumPy arrays (`opset.host`), so that a
-recording of `numod.compile` has tensor operations only. `model` is the module around the program; `tensors` and
-`attributes` convert what a file holds. `summary` describes a file.
+recording of `numod.compile` has tensor operations only. `model` is the module around the program; `layers` makes
+nn.Linear layers of products, `tensors` and `attributes` convert what a file holds. `summary` describes a file.
 """
 
 from __future__ import annotations
