@@ -158,6 +158,7 @@ def test_what_vision_libraries_import_is_there() -> None:
         return boxes[0]
 
     assert first([3]) == 3 and not is_compile_supported("cpu") and not numod.onnx.is_in_onnx_export()
+    assert numod.onnx.symbolic_helper.parse_args("v")(first) is first and numod.onnx.symbolic_opset11
     assert numod._C._log_api_usage_once("library.Layer") is None and numod._C._get_tracing_state() is None
     assert HASH_REGEX.search("net-0a1b.pth") and get_dir().startswith(_get_torch_home())
 

@@ -4,17 +4,19 @@
 The package `onnx` reads and writes the format; it is needed when they are called, not to import this folder, which
 model files ask for PyTorch's names.
 
-**How it works.** `load` checks the file and builds a `Program`, a list of steps, for the graph and for each subgraph
-and function in it (`build`). A step calls the function that the table has for the node's operator and version
+**How it works.** `load` checks the file (`checks`) and builds a `Program`, a list of steps, for the graph and for each
+subgraph and function in it (`build`). A step calls the function that the table has for the node's operator and version
 (`registry`, `opset`). `program` runs the steps; shape arithmetic runs on NumPy arrays (`opset.host`), so that a
-recording of `numod.compile` has tensor operations only. `model` is the module around the program; `tensors` and
-`attributes` convert what a file holds. `summary` describes a file.
+recording of `numod.compile` has tensor operations only. `model` is the module around the program; `layers` makes
+nn.Linear layers of products, `tensors` and `attributes` convert what a file holds. `summary` describes a file.
 
 `export` writes the program that `numod.export` captures. `symbols` reads it with its dynamic sizes as expressions, and
 `writer/` makes a graph of it, by a table of rules from ops to nodes. `verify` runs the result.
 """
 
 from __future__ import annotations
+
+import numod
 
 from .export import ONNXProgram, OperatorExportTypes, TrainingMode, export
 from .load import load
@@ -34,3 +36,4 @@ __all__ = [
     "parse_args",
     "register_custom_op_symbolic",
 ]
+__getattr__ = numod.paths.later("onnx")  # PyTorch's modules of names, such as symbolic_opset11

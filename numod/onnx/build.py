@@ -17,14 +17,24 @@ import numod
 from ..core import Tensor, from_numpy
 from . import opset  # noqa: F401  fills the table
 from .attributes import read_attributes
+from .checks import (
+    check_inputs,
+    check_text,
+    declared_type,
+    domain_of,
+    full_name,
+    in_checked_order,
+    label_of,
+    output_names,
+    read_opsets,
+    schema_function,
+)
 from .layers import make_layers
-from .library import onnx
 from .model import OnnxModule, Value, add_tensor
-from .program import CALL, HOST, UNUSED, Program, Step, set_dropped, subprograms
-from .registry import Operator, find
+from .program import CALL, Program, Step, set_dropped, subprograms
+from .registry import HOST, Operator, find
 from .tensors import dtype_name, read_tensor
 
-NEWEST_OPSET = 28
 _MOST_STEPS = 100_000  # calls of functions that call functions grow without bound
 _DEEPEST = 32  # functions and subgraphs within each other
 _MOST_FOLDED = 4096  # elements of a constant that is computed when the file is loaded
@@ -72,7 +82,7 @@ class Builder:
     def __init__(self, model: object, folder: Path | None) -> None:
         self.model, self.folder = model, folder
         self.problems: dict[str, list[str]] = {}
-        self.functions = {(_domain(each.domain), each.name, each.overload): each for each in model.functions}
+        self.functions = {(domain_of(each.domain), each.name, each.overload): each for each in model.functions}
         self.saved = {tensor.name for tensor in model.graph.initializer}
         self.root = OnnxModule("", (), ())
 
@@ -84,7 +94,7 @@ class Builder:
         initializers = {tensor.name for tensor in graph.initializer}
         inputs = [value for value in graph.input if value.name not in initializers]
         self.root = OnnxModule(graph.name, map(self._declared, inputs), map(self._declared, graph.output))
-        self.root._program = self.graph(graph, Context(_opsets(self.model.opset_import)))
+        self.root._program = self.graph(graph, Context(read_opsets(self.model.opset_import)))
         return self.root.eval()
 
     def _count(self, nodes: Iterable, counts: dict[tuple, int | None], depth: int = 0) -> int:
@@ -96,7 +106,7 @@ class Builder:
             total += 1 + sum(
                 self._count(each.g.node, counts, depth + 1) for each in node.attribute if each.HasField("g")
             )
-            key = (_domain(node.domain), node.op_type, node.overload)
+            key = (domain_of(node.domain), node.op_type, node.overload)
             if key in self.functions:
                 if key not in counts:
                     counts[key] = None
@@ -107,8 +117,8 @@ class Builder:
         return total
 
     def _declared(self, value: object) -> Value:
-        _check_text(value.name)
-        kind, shape = _declared_type(value.type)
+        check_text(value.name)
+        kind, shape = declared_type(value.type)
         if shape is not None and any(isinstance(size, int) and size < 0 for size in shape):
             raise ValueError(f"'{value.name}' has a negative size: {list(shape)}")
         return Value(value.name, kind, shape)
@@ -134,7 +144,7 @@ class Builder:
             raise ValueError(f"functions call each other deeper than {_DEEPEST}")
         attributes = {each.name: each for each in function.attribute_proto}
         attributes |= {each.name: each for each in self._resolved(node, context).attribute}
-        opsets = {**context.opsets, **_opsets(function.opset_import)}
+        opsets = {**context.opsets, **read_opsets(function.opset_import)}
         prefix = f"{context.prefix}{node.name or function.name}."
         inner = Context(opsets, attributes, frozenset(), context.depth + 1, prefix)
         program = Program(tuple(function.input))
@@ -142,9 +152,9 @@ class Builder:
         inputs = [*node.input, *[""] * (len(function.input) - len(node.input))]
         if len(inputs) > len(function.input):
             raise ValueError(
-                f"{_label(node)} has {len(inputs)} inputs, function '{function.name}' takes {len(function.input)}"
+                f"{label_of(node)} has {len(inputs)} inputs, function '{function.name}' takes {len(function.input)}"
             )
-        return Step(CALL, tuple(inputs), _outputs(node), {"body": program}, _label(node))
+        return Step(CALL, tuple(inputs), output_names(node), {"body": program}, label_of(node))
 
     def _body(
         self, program: Program, nodes: Iterable, outputs: list[str], tensors: dict[str, object], context: Context
@@ -153,7 +163,7 @@ class Builder:
         program.constants = {name: value for name, value in tensors.items() if isinstance(value, np.ndarray)}
         held = {name: value for name, value in tensors.items() if not isinstance(value, np.ndarray)}
         read: set[str] = set()
-        for node in _checked_order(list(nodes), own_names | context.names):
+        for node in in_checked_order(list(nodes), own_names | context.names):
             step = self._step(node, program, own_names, context)
             own_names |= set(node.output)
             if step is not None:
@@ -174,7 +184,7 @@ class Builder:
     def _initializers(self, graph: object) -> dict[str, object]:
         tensors: dict[str, object] = {}
         for proto in graph.initializer:
-            _check_text(proto.name)
+            check_text(proto.name)
             if not proto.name or proto.name in tensors:
                 raise ValueError(
                     f"two initializers are called '{proto.name}'" if proto.name else "an initializer has no name"
@@ -189,16 +199,16 @@ class Builder:
     # ---- nodes
 
     def _step(self, node: object, program: Program, names: set[str], context: Context) -> Step | None:
-        domain = _domain(node.domain)
+        domain = domain_of(node.domain)
         function = self.functions.get((domain, node.op_type, node.overload))
         if function is not None:
             return self.function(function, node, context)
         version = context.opsets.get(domain)
         if version is None:
-            raise ValueError(f"{_label(node)}: the model does not import the domain '{node.domain}'")
+            raise ValueError(f"{label_of(node)}: the model does not import the domain '{node.domain}'")
         row = find(domain, node.op_type, version)
         if row is None:
-            body = _schema_function(domain, node.op_type, version)
+            body = schema_function(domain, node.op_type, version)
             if body is not None:
                 return self.function(body, node, context)
             self._problem(f"operator {full_name(domain, node.op_type)}, version {version}", node.name or node.output[0])
@@ -208,16 +218,16 @@ class Builder:
     def _operator_step(self, row: Operator, node: object, names: set[str], context: Context) -> Step | None:
         inner = context.inner(names)
         try:
-            _check_inputs(row, node)
+            check_inputs(row, node)
             attributes = read_attributes(node, row, lambda graph: self.graph(graph, inner))
         except NotImplementedError as problem:
-            self._problem(str(problem), _label(node))
+            self._problem(str(problem), label_of(node))
             return None
         except ValueError as error:
-            raise ValueError(f"{_label(node)}: {error}") from error
+            raise ValueError(f"{label_of(node)}: {error}") from error
         if "outputs" in row.keywords:
             attributes["outputs"] = len(node.output)
-        step = Step(row, tuple(node.input), _outputs(node), attributes, _label(node))
+        step = Step(row, tuple(node.input), output_names(node), attributes, label_of(node))
         step.captured = frozenset().union(*[each.captured for each in subprograms(step)])
         if row.name == "Gradient":
             step.captured |= {attributes["y"]}
@@ -313,95 +323,3 @@ def _is_host(value: object) -> bool:
 
 def _as_tensor(value: object) -> object:
     return from_numpy(value if value.flags.writeable else value.copy()) if isinstance(value, np.ndarray) else value
-
-
-def _checked_order(nodes: list, known: set[str]) -> Iterable:
-    """The nodes, whose inputs must be known names when their turn comes.
-
-    Raises ValueError for inputs that are made later, which is a cycle or a wrong order, or nowhere.
-    """
-    known = {*known, ""}
-    for node in nodes:
-        _check_text(node.name, node.op_type, node.domain, *node.input, *node.output)
-        for name in node.input:
-            if name not in known:
-                later = any(name in other.output for other in nodes)
-                reason = "is made later: a cycle, or nodes in the wrong order" if later else "is made nowhere"
-                raise ValueError(f"{_label(node)}: its input '{name}' {reason}")
-        for name in node.output:
-            if name and name in known:
-                raise ValueError(f"{_label(node)}: its output '{name}' is the name of another value")
-            known.add(name)
-        yield node
-
-
-def _check_text(*names: object) -> None:
-    """Raises ValueError for names that are no text: the package gives bytes for them."""
-    if not all(isinstance(name, str) for name in names):
-        raise ValueError(f"the name {next(name for name in names if not isinstance(name, str))!r} is not UTF-8")
-
-
-def _check_inputs(row: Operator, node: object) -> None:
-    count = len(node.input)
-    if count < row.required or (count > len(row.inputs) and not row.variadic):
-        expected = f"at least {row.required}" if row.variadic else f"{row.required} to {len(row.inputs)}"
-        raise ValueError(f"has {count} inputs, expected {expected}")
-    for name, value in zip(row.inputs[: row.required], node.input):
-        if not value:
-            raise ValueError(f"input '{name}' is missing")
-    if not node.output:
-        raise ValueError("has no output")
-
-
-def _schema_function(domain: str, name: str, version: int) -> object | None:
-    """The body that the ONNX standard gives for an operator, where it does not depend on types."""
-    try:
-        schema = onnx().defs.get_schema(
-            name, min(version, onnx().defs.onnx_opset_version()) if not domain else version, domain
-        )
-    except Exception:  # onnx.defs.SchemaError: no such operator
-        return None
-    return schema.function_body if schema.has_function else None
-
-
-def _domain(domain: str) -> str:
-    return "" if domain == "ai.onnx" else domain
-
-
-def _opsets(imports: Iterable) -> dict[str, int]:
-    opsets = {_domain(each.domain): each.version for each in imports}
-    for domain, version in opsets.items():
-        if version < 1 or (not domain and version > NEWEST_OPSET):
-            raise ValueError(
-                f"opset {version} of domain '{domain or 'ai.onnx'}' is unknown; known are 1 to {NEWEST_OPSET}"
-            )
-    return opsets
-
-
-def full_name(domain: str, name: str) -> str:
-    """An operator's name, with its domain unless that is the standard's."""
-    return f"{domain}::{name}" if domain else name
-
-
-def _outputs(node: object) -> tuple[str, ...]:
-    return tuple(name or UNUSED for name in node.output)
-
-
-def _label(node: object) -> str:
-    return f"node '{node.name or ', '.join(node.output)}' ({full_name(_domain(node.domain), node.op_type)})"
-
-
-def _declared_type(proto: object) -> tuple[str, tuple | None]:
-    kind = proto.WhichOneof("value")
-    if kind == "tensor_type":
-        return dtype_name(proto.tensor_type.elem_type), _declared_shape(proto.tensor_type)
-    if kind in ("sequence_type", "optional_type"):
-        inner, _ = _declared_type(getattr(proto, kind).elem_type)
-        return f"{kind.removesuffix('_type')}({inner})", None
-    return kind or "unknown", None
-
-
-def _declared_shape(tensor: object) -> tuple[int | str, ...] | None:
-    if not tensor.HasField("shape"):
-        return None
-    return tuple(size.dim_value if size.HasField("dim_value") else size.dim_param or "?" for size in tensor.shape.dim)

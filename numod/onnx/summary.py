@@ -6,7 +6,8 @@ import os
 from collections import Counter
 from collections.abc import Iterable
 
-from .build import Builder, full_name, problem_lines
+from .build import Builder, problem_lines
+from .checks import full_name
 from .load import read_model
 
 
