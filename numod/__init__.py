@@ -35,7 +35,10 @@ from .core.create.random import (
 )
 from .device import Size
 from .device.device import Device as device, default_device as get_default_device, set_default_device
-from .errors import OutOfMemoryError, absent as _absent, suggestion as _suggestion
+from .errors import (
+    OutOfMemoryError, absent as _absent, is_warn_always_enabled, set_warn_always, suggestion as _suggestion,
+    warn_caller_once as _warn_caller_once,
+)  # fmt: skip
 from .device.threads import get_num_threads, set_num_threads
 from .dtypes import (
     bfloat16,
@@ -170,14 +173,15 @@ _LATER = {  # imported at first use, so that `import numod` stays fast: a name's
     **dict.fromkeys(
         name for name in (*paths.HOMES, *paths.virtual_modules.MODULES) if "." not in name and name != "_tensor"
     ),
-    **dict.fromkeys(("__future__", "amp", "ao", "backends", "distributed", "distributions", "export", "func", "learner",
-        "onnx", "optim", "profiler", "random", "serialization", "testing", "utils")),
+    **dict.fromkeys(("__future__", "amp", "ao", "array_api", "backends", "distributed", "distributions", "export",
+        "func", "learner", "onnx", "optim", "profiler", "random", "serialization", "testing", "utils")),
     **dict.fromkeys((
         "clear_autocast_cache", "get_autocast_dtype", "is_autocast_cache_enabled", "is_autocast_enabled",
         "set_autocast_cache_enabled", "set_autocast_dtype", "set_autocast_enabled", "get_autocast_cpu_dtype",
         "get_autocast_gpu_dtype", "is_autocast_cpu_enabled", "set_autocast_cpu_dtype", "set_autocast_cpu_enabled",
         "set_autocast_gpu_dtype",
     ), "amp.autocast"),
+    "compile_report": "kernel.compile_report",
     "autocast": "amp", "Future": "paths.futures", "vmap": "func", "GradScaler": "amp", "load": "serialization",
     "save": "serialization",
     **dict.fromkeys((
@@ -203,7 +207,6 @@ _LATER = {  # imported at first use, so that `import numod` stays fast: a name's
         "are_deterministic_algorithms_enabled", "get_deterministic_debug_mode", "get_float32_matmul_precision",
         "is_deterministic_algorithms_warn_only_enabled", "set_deterministic_debug_mode", "set_float32_matmul_precision",
         "use_deterministic_algorithms", "get_num_interop_threads", "set_num_interop_threads", "set_flush_denormal",
-        "set_warn_always", "is_warn_always_enabled",
     ), "backends.switches"),
 }  # fmt: skip
 
@@ -231,8 +234,11 @@ def set_default_tensor_type(t: object) -> None:
 
     Example:
 
-        >>> torch.set_default_tensor_type(torch.FloatTensor)
+        >>> torch.set_default_dtype(torch.float32)
     """
+    _warn_caller_once(
+        "set_default_tensor_type() is deprecated, please use set_default_dtype() and set_default_device()."
+    )
     module, _, name = (t if isinstance(t, str) else f"{t.__module__}.{t.__name__}").rpartition(".")
     set_default_dtype(
         {"HalfTensor": float16, "BFloat16Tensor": bfloat16, "FloatTensor": float32, "DoubleTensor": float64}[name]

@@ -12,6 +12,7 @@ from .formats import layout as _layout, memory_format as _memory_format
 from .paths import accelerator as accelerator
 from . import amp as amp
 from . import ao as ao
+from . import array_api as array_api
 from . import autograd as autograd
 from . import backends as backends
 from .paths import compiler as compiler
@@ -43,6 +44,7 @@ from .paths import other_devices as _other_devices
 from .paths import multiprocessing as multiprocessing
 from . import nested as nested
 from . import nn as nn
+from . import notebook as notebook
 from . import onnx as onnx
 from . import ops as ops
 from . import optim as optim
@@ -58,6 +60,7 @@ from .paths import signal as signal
 from . import special as special
 from .paths import storage as storage
 from . import testing as testing
+from . import version as _version
 from . import tracebacks as tracebacks
 from .paths import types as types
 from . import utils as utils
@@ -101,6 +104,7 @@ from .nn.functional import celu as celu
 from .nn.functional import channel_shuffle as channel_shuffle
 from .amp.autocast import clear_autocast_cache as clear_autocast_cache
 from .graph.compile import compile as compile
+from .kernel.compile_report import compile_report as compile_report
 from .nn.functional import cosine_similarity as cosine_similarity
 from .core.quantized.functions import dequantize as dequantize
 from .nn.functional import dropout as dropout
@@ -134,7 +138,7 @@ from .amp.autocast import is_autocast_enabled as is_autocast_enabled
 from .backends.switches import is_deterministic_algorithms_warn_only_enabled as is_deterministic_algorithms_warn_only_enabled
 from .autograd.modes import is_grad_enabled as is_grad_enabled
 from .autograd.modes import is_inference_mode_enabled as is_inference_mode_enabled
-from .backends.switches import is_warn_always_enabled as is_warn_always_enabled
+from .errors import is_warn_always_enabled as is_warn_always_enabled
 from .nn.functional import layer_norm as layer_norm
 from .serialization.checkpoint import load as load
 from .core.create.random import manual_seed as manual_seed
@@ -167,7 +171,7 @@ from .backends.switches import set_num_interop_threads as set_num_interop_thread
 from .device.threads import set_num_threads as set_num_threads
 from .core.printing import set_printoptions as set_printoptions
 from .core.create.random import set_rng_state as set_rng_state
-from .backends.switches import set_warn_always as set_warn_always
+from .errors import set_warn_always as set_warn_always
 from .paths.internal import sym_float as sym_float
 from .paths.internal import sym_int as sym_int
 from .paths.internal import sym_ite as sym_ite
@@ -261,6 +265,7 @@ sparse_coo: _layout
 sparse_csc: _layout
 sparse_csr: _layout
 strided: _layout
+torch_version = _version
 uint16: Any
 uint32: Any
 uint64: Any

@@ -33,6 +33,23 @@ def why_no_cache_dir() -> str:
     )
 
 
+def cache_size() -> int:
+    """Bytes that the cache folder may hold: NUMOD_CACHE_SIZE, such as 500M or 2G, else 1 GiB."""
+    chosen = os.environ.get("NUMOD_CACHE_SIZE", "").strip().upper().removesuffix("IB").removesuffix("B")
+    number, unit = chosen.rstrip("KMGT"), chosen[-1:] if chosen[-1:] in "KMGT" else ""
+    return int(number) << 10 * " KMGT".index(unit or " ") if number.isdecimal() and len(number) < 19 else 1 << 30
+
+
+def kernel_path() -> list[str]:
+    """Files and folders with packs of kernels: NUMOD_KERNEL_PATH, separated as in PATH."""
+    return [each for each in os.environ.get("NUMOD_KERNEL_PATH", "").split(os.pathsep) if each]
+
+
+def quiet() -> bool:
+    """Whether the line that is shown while kernels are compiled was turned off (NUMOD_QUIET=1)."""
+    return os.environ.get("NUMOD_QUIET", "0") not in ("", "0")
+
+
 def num_threads() -> int:
     """Threads a parallel kernel may use: NUMOD_NUM_THREADS, else the processors this process may run on."""
     chosen = os.environ.get("NUMOD_NUM_THREADS", "")

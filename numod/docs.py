@@ -23,7 +23,7 @@ GUIDE = Path(__file__).parent / "guide"
 # the guide's pages, in reading order
 PAGES = (
     "getting-started", "from-pytorch", "compile", "learner", "profiling", "devices", "saving", "export",
-    "performance", "limits", "architecture", "extending", "glossary",
+    "onnx", "performance", "limits", "architecture", "extending", "glossary",
 )  # fmt: skip
 NAMESPACES = (
     "numod", "numod.nn", "numod.nn.functional", "numod.nn.init", "numod.nn.utils", "numod.optim",

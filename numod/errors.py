@@ -177,3 +177,36 @@ def name_only(path: str, instead: str) -> NameOnly:
 
 class DistError(RuntimeError):
     """An error of process groups: `numod.distributed.DistError`. A compiled function does not try again after one."""
+
+
+def warn_caller_once(message: str, category: type[Warning] = UserWarning) -> None:
+    """`warn_caller`, once per process and message, or each time after `set_warn_always(True)`."""
+    if _warn_always or message not in _warned_once:
+        _warned_once.add(message)
+        warn_caller(message, category)
+
+
+_warn_always = False
+_warned_once: set[str] = set()
+
+
+def set_warn_always(b: bool) -> None:
+    """Whether warnings that PyTorch gives once per process are given each time.
+
+    Example:
+
+        >>> torch.set_warn_always(False)
+    """
+    global _warn_always
+    _warn_always = bool(b)
+
+
+def is_warn_always_enabled() -> bool:
+    """What `set_warn_always` was given.
+
+    Example:
+
+        >>> torch.is_warn_always_enabled()
+        False
+    """
+    return _warn_always

@@ -13,8 +13,9 @@ import time
 from collections.abc import Iterator
 
 from . import config
-from .device import threads
-from .kernel import build, cache, store
+from .device import target, threads
+from .device.target import LEVELS
+from .kernel import build, cache, packs, store
 from .profiler.script import run_script
 from .version import release
 
@@ -24,9 +25,9 @@ def add_command(commands: argparse._SubParsersAction) -> None:
     doctor = commands.add_parser("doctor", help="what numod finds on this machine, and what to mend")
     doctor.add_argument("--json", action="store_true", help="print JSON")
     doctor.set_defaults(run=_doctor)
-    actions = commands.add_parser("cache", help="the folder of compiled kernels").add_subparsers(
-        dest="action", required=True, metavar="ACTION"
-    )
+    folder = commands.add_parser("cache", help="the folder of compiled kernels, and packs of them")
+    folder.set_defaults(run=_summary)
+    actions = folder.add_subparsers(dest="action", metavar="ACTION")
     for name, does, file in (
         ("list", "what it holds", None),
         ("clear", "empty it", None),
@@ -45,6 +46,12 @@ def add_command(commands: argparse._SubParsersAction) -> None:
         if name == "list":
             action.add_argument("--json", action="store_true", help="print JSON")
         action.set_defaults(run=_cache)
+    made = actions.add_parser("build", help="compile common kernels ahead of time into a pack, for other machines too")
+    made.add_argument(
+        "--target", metavar="LEVELS", default="", help=f"levels such as {','.join(LEVELS)} (default: this processor's)"
+    )
+    made.add_argument("-o", "--output", metavar="FILE", default="kernels.pack", help="the pack (default: %(default)s)")
+    made.set_defaults(run=_build)
     kernels = commands.add_parser("kernels", help="run a script and list its kernels: from where, how long, how big")
     kernels.add_argument("--json", action="store_true", help="print JSON; what the script prints goes to stderr")
     kernels.add_argument("script", help="a Python file")
@@ -68,8 +75,9 @@ class _Line(str):
 
 def _doctor(options: argparse.Namespace) -> int:
     problems: list[str] = []
-    checks = ("versions", _versions), ("processor", _processor), ("threads", _threads)
-    sections = {title: list(check(problems)) for title, check in (*checks, ("kernel cache", _folder), ("CUDA", _gpu))}
+    checks = ("versions", _versions), ("processor", _processor), ("threads", _threads), ("kernel cache", _folder)
+    checks = (*checks, ("packs of kernels", _packs), ("CUDA", _gpu))
+    sections = {title: list(check(problems)) for title, check in checks}
     print(_as_json(sections, problems) if options.json else _as_text(sections, problems))
     return int(bool(problems))
 
@@ -139,7 +147,6 @@ def _numbers(version: str) -> list[int]:
 
 
 def _processor(problems: list[str]) -> Iterator[str]:
-    from .device import target
     from .kernel.registers import tiles
 
     name, cores, bits = target.processor(), os.cpu_count() or 1, 8 * tiles.host().width
@@ -193,7 +200,12 @@ def _folder(problems: list[str]) -> Iterator[str]:
         return
     obstacle = cache.obstacle(folder)
     entries = store.entries(folder)
-    yield f"{folder}: {len(entries)} kernels, {_size(sum(entry.size for entry in entries))}"
+    yield (
+        f"{folder}: {len(entries)} kernels, {_size(sum(entry.size for entry in entries))} of at most "
+        f"{_size(config.cache_size())} (NUMOD_CACHE_SIZE)"
+    )
+    if others := store.of_other_versions(folder):
+        yield f"{others} of them are of other versions; they are removed when unused for a week"
     if obstacle:
         problems.append(
             f"the kernel cache {folder} is not used, so that every process compiles: {obstacle}; mend that, or set "
@@ -268,6 +280,16 @@ def _kernel_table(kernels: list[build.Kernel]) -> str:
 # ---- cache
 
 
+def _summary(options: argparse.Namespace) -> int:
+    """What `cache` without an action prints."""
+    problems: list[str] = []
+    for line in (*_folder(problems), *_packs(problems)):
+        print(line)
+    for problem in problems:
+        print(f"cache: {problem}", file=sys.stderr)
+    return int(bool(problems))
+
+
 def _cache(options: argparse.Namespace) -> int:
     folder = config.cache_dir()
     if folder is None:
@@ -294,6 +316,40 @@ def _cache(options: argparse.Namespace) -> int:
     except (OSError, ValueError) as error:
         print(f"cache {options.action}: {error}", file=sys.stderr)
         return 2
+
+
+def _build(options: argparse.Namespace) -> int:
+    from . import prebuilt
+
+    levels = [level.strip() for level in options.target.split(",") if level.strip()]
+    try:
+        counts = prebuilt.build(options.output, levels, lambda line: print(line, flush=True))
+    except (OSError, ValueError, RuntimeError) as error:
+        print(f"cache build: {error}", file=sys.stderr)
+        return 2
+    print(f"{_pack_text(counts)}, {_size(os.path.getsize(options.output))}, written to {options.output}")
+    return 0
+
+
+def _pack_text(levels: dict[str, int]) -> str:
+    return " and ".join(f"{count} kernels for {level}" for level, count in levels.items())
+
+
+def _packs(problems: list[str]) -> Iterator[str]:
+    """The packs on the path: what they hold, or why they are not used."""
+    found = list(packs.listed(config.kernel_path()))
+    for path, pack, error in found:
+        if error is not None:
+            yield f"{path}: not used: {error}"
+            problems.append(f"the pack {path} is not used: {error}; build it again, or mend that")
+        elif not pack.is_usable:
+            yield f"{path}: not used: it was made by {pack.made}, and this is {packs.maker()}"
+        else:
+            level = target.level()
+            fitting = "" if level in pack.levels else f"; none is for this processor ({level or 'no level'})"
+            yield f"{path}: {_pack_text(pack.levels)}, {_size(pack.size)}{fitting}"
+    if not found:
+        yield f"no packs of kernels (NUMOD_KERNEL_PATH); this processor's level is {target.level()}"
 
 
 def _pack(archive: str, folder: str) -> int:

@@ -64,6 +64,7 @@ class Release(str):
         return _NAMES >= _numbers(other)
 
 
+TorchVersion = Release  # PyTorch's name
 __version__ = Release(f"{torch}+numod.{release}")
 cuda: str | None = None
 hip: str | None = None

@@ -38,6 +38,46 @@ loss.backward()
 optimizer.step()
 print(loss.item(), flush=True)
 """
+# the seconds of a first call, or of what a program spends on kernels
+COLD = {
+    "first step, PPO, actor-critic 64-64, batch 64": """
+import torch_or_numod as torch
+from time import perf_counter
+from perf.networks import actor_critic, draw
+model, (x,) = actor_critic(64)(torch)
+x, actions, advantage, old, returns = (torch.tensor(each) for each in (
+    x, draw(64, 6, seed=1), draw(64, seed=2), draw(64, seed=3), draw(64, seed=4)))
+optimizer = torch.optim.Adam(model.parameters(), lr=3e-4)
+start = perf_counter()
+mean, value = model(x)
+policy = torch.distributions.Normal(mean, torch.ones(6))
+ratio = (policy.log_prob(actions).sum(-1) - old).exp()
+gain = torch.min(ratio * advantage, ratio.clamp(0.8, 1.2) * advantage).mean()
+loss = 0.5 * (value[:, 0] - returns).square().mean() - gain - 0.01 * policy.entropy().mean()
+optimizer.zero_grad()
+loss.backward()
+torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+optimizer.step()
+print(perf_counter() - start)
+""",
+    "first forward and backward, LSTM 32, T=16, batch 8": """
+import torch_or_numod as torch
+from time import perf_counter
+from perf.networks import draw
+layer, x = torch.nn.LSTM(32, 32), torch.tensor(draw(16, 8, 32))
+start = perf_counter()
+layer(x)[0].sum().backward()
+print(perf_counter() - start)
+""",
+    "demo, seconds for kernels": """
+import contextlib, io
+from numod.__main__ import main
+from numod.kernel import build
+with contextlib.redirect_stdout(io.StringIO()):
+    main(["demo"])
+print(build.statistics.compile_seconds + build.statistics.load_seconds)
+""",
+}
 FIRST_CALL = "from perf.starts import first_call; print(first_call({row!r}, {contender!r}))"
 
 
@@ -92,9 +132,10 @@ def _first_calls() -> list[FreshRow]:
         "compiled step, MLP 4-3-1, batch 1": ("numod", "torch.compile", "JAX"),
         "compiled step, LeNet, batch 64": ("numod", "torch.compile", "JAX"),
         "compiled forward, ResNet-18 CIFAR, batch 1": ("numod", "torch.compile", "JAX"),
-        "eager step, ResNet-18 CIFAR, batch 8": ("numod",),
+        "eager step, ResNet-18 CIFAR, batch 8": ("numod",), "eager step, LeNet, batch 64": ("numod",),
+        "eager step, GPT 2×128, T=64, batch 4": ("numod",),
     }  # fmt: skip
-    cold, warm = (2.0, 8.0, 30.0, 40.0), (0.3, 0.3, 0.3, 2.0)
+    cold, warm = (2.0, 2.5, 3.0, 4.0, 2.5, 4.0), (0.3, 0.3, 0.3, 2.0, 0.3, 0.5)
     return [
         FreshRow(
             f"first {row}, {kind}",
@@ -105,6 +146,22 @@ def _first_calls() -> list[FreshRow]:
         for bars in (zip(rows.items(), cold, warm),) for (row, names), *both in bars
         for kind, how, most, share in (("cold", _cold, both[0], 0.2), ("cached", _warm, both[1], 0.6))
     ]  # fmt: skip
+
+
+def _cold_programs() -> list[FreshRow]:
+    modules = {name: ("numod",) if name.startswith("demo") else tuple(MODULES) for name in COLD}
+    return [
+        FreshRow(
+            f"{name}, cold",
+            {
+                library: partial(_cold, library, printed_seconds, script.replace("torch_or_numod", MODULES[library]))
+                for library in modules[name]
+            },
+            Bar(seconds=2.0),
+            0.2,
+        )
+        for name, script in COLD.items()
+    ]
 
 
 def imports() -> FreshRow:
@@ -119,4 +176,4 @@ def imports() -> FreshRow:
     )
 
 
-STARTS = (imports(), *_steps(), *_first_calls())
+STARTS = (imports(), *_steps(), *_first_calls(), *_cold_programs())

@@ -95,3 +95,11 @@ def on_device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     yield
     numod.set_default_device(None)
     numod.cuda.synchronize()  # so that what a kernel reports fails this test
+
+
+@pytest.fixture
+def warn_always() -> Iterator[None]:
+    """Warnings that are given once per process are given each time."""
+    numod.set_warn_always(True)
+    yield
+    numod.set_warn_always(False)

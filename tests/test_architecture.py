@@ -58,8 +58,17 @@ FREE = {
     "paths",
     "__future__",
     "_pyinstaller",
+    "array_api",
 }  # fmt: skip
-GROUND = {"errors", "config", "dtypes", "formats", "tracebacks", "version"}  # top-level files below all folders
+GROUND = {
+    "errors",
+    "config",
+    "dtypes",
+    "formats",
+    "notebook",
+    "tracebacks",
+    "version",
+}  # top-level files below all folders
 MODULES = sorted(PACKAGE.rglob("*.py"))
 # names that the field does not use: where (everywhere for ""), and the term to write instead; underscores around a name
 # do not count

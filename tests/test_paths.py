@@ -26,6 +26,57 @@ def test_every_path_is_its_home(path: str) -> None:
     )
 
 
+def test_private_names_that_libraries_import() -> None:
+    from numod._jit_internal import BroadcastingList2, Final, boolean_dispatch  # noqa: F401
+    from numod._utils import ExceptionWrapper, _flatten_dense_tensors, _get_device_index, _take_tensors
+    from numod._utils import _reorder_tensors_as, _unflatten_dense_tensors, classproperty
+    from numod.distributed.elastic.multiprocessing.errors import ChildFailedError, record
+    from numod.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
+    from numod.distributed.fsdp import FullyShardedDataParallel
+    from numod.distributed.fsdp.wrap import transformer_auto_wrap_policy  # noqa: F401
+    from numod.optim.optimizer import ParamsT, StateDict  # noqa: F401
+    from numod.torch_version import TorchVersion, __version__
+    from numod.types import FileLike
+    from numod.utils._contextlib import _DecoratorContextManager
+    from numod.utils.data._utils.collate import default_collate_err_msg_format, default_collate_fn_map  # noqa: F401
+
+    chosen = boolean_dispatch("flag", 1, False, lambda x, flag: "yes", lambda x, flag=False: "no", "home", "choose")
+    assert (chosen(1), chosen(1, True), chosen(1, flag=True), chosen.__name__) == ("no", "yes", "yes", "choose")
+    assert isinstance(__version__, TorchVersion) and isinstance("a", FileLike.__args__[:1]) and record(len) is len
+    for absent in (ChildFailedError, FullyShardedDataParallel, checkpoint_wrapper):
+        with pytest.raises(NotImplementedError, match="numod has no distributed"):
+            absent()
+    try:
+        int("x")
+    except ValueError:
+        wrapped = ExceptionWrapper(where="in worker 3")
+    with pytest.raises(ValueError, match=r"Caught ValueError in worker 3\.\nOriginal Traceback"):
+        wrapped.reraise()
+    parts = numod.ones(2, 3), numod.zeros(4)
+    flat = _flatten_dense_tensors(parts)
+    assert [part.shape for part in _unflatten_dense_tensors(flat, parts)] == [(2, 3), (4,)] and flat.sum().item() == 6
+    assert [len(group) for group in _take_tensors(parts, 24)] == [1, 1] and len(next(_take_tensors(parts, 99))) == 2
+    assert _reorder_tensors_as(parts, parts)[1] is parts[1]
+    assert (
+        _get_device_index("cuda:1") == 1 and _get_device_index(2) == 2 and _get_device_index("cpu", allow_cpu=True) < 0
+    )
+    with pytest.raises(ValueError, match="Expected a non cpu device"):
+        _get_device_index("cpu")
+
+    class Scaled(_DecoratorContextManager):
+        entered = 0
+        name = classproperty(lambda cls: cls.__name__)
+
+        def __enter__(self) -> None:
+            type(self).entered += 1
+
+        def __exit__(self, *error: object) -> None:
+            pass
+
+    double = Scaled()(lambda x: 2 * x)
+    assert (double(1), double(2), Scaled.entered, Scaled.name) == (2, 4, 2, "Scaled")
+
+
 def test_forks_of_scripts_run_at_once() -> None:
     from numod import jit
 

@@ -156,29 +156,3 @@ def set_flush_denormal(mode: bool) -> bool:
         False
     """
     return False
-
-
-_warn_always = False
-
-
-def set_warn_always(b: bool) -> None:
-    """Whether what PyTorch's C++ code warns of once is to be warned of every time. numod warns through Python's
-    `warnings`, whose filters decide: it is kept to be read back.
-
-    Example:
-
-        >>> torch.set_warn_always(False)
-    """
-    global _warn_always
-    _warn_always = bool(b)
-
-
-def is_warn_always_enabled() -> bool:
-    """What `set_warn_always` was given.
-
-    Example:
-
-        >>> torch.is_warn_always_enabled()
-        False
-    """
-    return _warn_always

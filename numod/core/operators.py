@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from numpy import ndarray
 
-from .. import dtypes
+from .. import dtypes, notebook
+from ..errors import warn_caller_once
 from ..ops import table as t
 from . import functions as f, overrides
 from .convert import transfer
@@ -125,11 +126,19 @@ for _name, _target in {
 }.items():
     setattr(Tensor, f"__i{_name}__", _in_place(getattr(Tensor, _target)))
 
+
+def _kind(tensor: Tensor) -> str:
+    """The caption of a tensor in a notebook."""
+    sizes = " x ".join(map(str, tensor.shape)) or "one number"
+    return f"{type(tensor).__name__}, {sizes}, {str(tensor.dtype).rpartition('.')[2]}, {tensor.device}"
+
+
 Tensor.__rdiv__ = Tensor.__rtruediv__
 Tensor.__matmul__ = _same_way(f.matmul)
 Tensor.__neg__, Tensor.__abs__, Tensor.__pos__ = unary(t.neg), unary(t.abs), lambda self: self
 Tensor.__invert__ = f.invert
 Tensor.__repr__ = lambda self: format_tensor(self, dtypes.get_default_dtype().name)
+Tensor._repr_html_ = lambda self: notebook.preformatted(repr(self), _kind(self))
 Tensor.__format__ = lambda self, spec: (
     self.item().__format__(spec)
     if self.ndim == 0 and not self.is_meta
@@ -168,6 +177,15 @@ def _index(self: Tensor) -> int:
     return int(transfer.value(self, "a tensor as an index, a size or the bound of a slice or range"))
 
 
+def _float(self: Tensor) -> float:
+    if self.requires_grad:
+        warn_caller_once(
+            "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\nConsider using "
+            "tensor.detach() first."
+        )
+    return float(_only(self, "float"))
+
+
 def _iterate(self: Tensor) -> object:
     if not self.ndim:
         raise TypeError("iteration over a 0-d tensor")
@@ -177,6 +195,6 @@ def _iterate(self: Tensor) -> object:
 Tensor.__contains__ = _contains
 Tensor.__reversed__ = lambda self: f.flip(self, 0) if self.ndim else self
 Tensor.__bool__, Tensor.__index__, Tensor.__iter__ = _truth, _index, _iterate
-Tensor.__int__, Tensor.__float__ = lambda self: int(_only(self, "int")), lambda self: float(_only(self, "float"))
+Tensor.__int__, Tensor.__float__ = lambda self: int(_only(self, "int")), _float
 Tensor.__complex__ = lambda self: complex(_only(self, "complex"))
 Tensor.__setattr__ = object.__setattr__

@@ -15,9 +15,10 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 
-from . import room
+from . import phases, progress, room
 from .target import code_generator
 
+_POLL = 0.05  # seconds
 UNLOCKED = "LLVMPY_RunNewModulePassManager", "LLVMPY_TargetMachineEmitToMemory"
 
 
@@ -61,31 +62,55 @@ class Queue:
         self.done: list[Callable] = []
         self.errors: list[Exception] = []
         self.threads: list[threading.Thread] = []
+        self.spent = phases.current()  # the time of the kernel that is built
         processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        self.most = processors - 1 if room.address_limit() is None else 0  # a thread takes 70 MB of addresses
+        self.has_room = room.address_limit() is None  # a thread takes 70 MB of addresses
+        self.most = processors - 1 if self.has_room else 0
 
     def put(self, task: Callable[[object], Callable]) -> None:
         """Add a task.
 
-        The first one is left to the caller: a single task would only move to another thread's colder cache.
+        The first one is left until `finish`: a single task would only move to another thread's colder cache.
         """
         self.waiting.append(task)
         self.threads = [thread for thread in self.threads if thread.is_alive()]
         if len(self.waiting) > 1 and len(self.threads) < self.most:
-            thread = threading.Thread(target=self._work, name="numod compiler", daemon=True)
-            with suppress(RuntimeError):  # no more threads, as at the interpreter's exit
-                thread.start()
-                self.threads.append(thread)
+            self._start()
+
+    def _start(self) -> None:
+        thread = threading.Thread(target=self._work_apart, name="numod compiler", daemon=True)
+        with suppress(RuntimeError):  # no more threads, as at the interpreter's exit
+            thread.start()
+            self.threads.append(thread)
+
+    def abandon(self) -> None:
+        """Drop the tasks that have not begun, and do not wait for the others. They use nothing of the caller's."""
+        self.waiting.clear()
+        self.threads = []
 
     def finish(self) -> None:
-        """Run the remaining tasks and wait for the others. Raises the first error of a task."""
+        """Run the remaining tasks and wait for the others. Raises the first error of a task.
+
+        The main thread leaves its part to another thread: it could not act on a signal while LLVM works.
+        """
+        if self.waiting and self.has_room and threading.current_thread() is threading.main_thread():
+            self._start()
+        else:
+            self._work()
+        with phases.Span("wait", "for LLVM in background threads"):
+            for thread in self.threads:
+                while thread.is_alive():
+                    thread.join(_POLL)
+                    progress.checkpoint()
         self._work()
-        for thread in self.threads:
-            thread.join()
         for take in self.done:
             take()
         if self.errors:
             raise self.errors[0]
+
+    def _work_apart(self) -> None:
+        with phases.collected(self.spent, background=True):
+            self._work()
 
     def _work(self) -> None:
         generator = None

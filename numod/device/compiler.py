@@ -16,15 +16,17 @@ import gc
 import importlib
 import operator
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
-from . import background, room, target, wrapper
+from . import background, phases, progress, room, signals, target, wrapper
+from .phases import Span
 
 _SKIPPED_PASSES = (  # skipped passes: array expressions, closures, `with`, literal_unroll, inlining by Numba
     "with_lifting", "inline_closure_likes", "rewrite_dynamic_raises", "make_function_op_code_to_jit_function",
     "inline_inlinables", "find_literally", "literal_unroll", "inline_overloads", "nopython_rewrites",
 )  # fmt: skip
+_ENDS_LIVES = "ir_legalization"  # the pass that ends the lives of variables, which only reference counting needs
 # flags that a function's callees do not inherit
 _NOT_INHERITED = ("release_gil", "forceinline", "no_cfunc_wrapper", "no_cpython_wrapper")
 _helpers: dict[tuple, Callable] = {}
@@ -45,7 +47,9 @@ def prepare() -> None:
         cpu_target.typing_context.refresh()
         cpu_target.target_context.refresh()
 
-    target.in_thread(refresh)
+    with Span("import", "start Numba's compiler"):
+        target.in_thread(refresh)
+        phases.watch_passes()
 
 
 def device_function(function: Callable | None = None, shared: bool = False, **options: object) -> Callable:
@@ -107,7 +111,8 @@ def pipeline(apart: bool = False) -> type:
             if apart:
                 self.state.library = _library(self.state.func_id.func_qualname)
             builder = DefaultPassBuilder.define_nopython_pipeline(self.state)
-            builder.passes = [entry for entry in builder.passes if entry[0].name() not in _SKIPPED_PASSES]
+            skipped = _SKIPPED_PASSES if self.state.flags.nrt else (*_SKIPPED_PASSES, _ENDS_LIVES)
+            builder.passes = [entry for entry in builder.passes if entry[0].name() not in skipped]
             return [builder]
 
     return KernelCompiler
@@ -126,14 +131,18 @@ def quickly(cuda: bool = False) -> Iterator[None]:
     gc.disable()
     try:
         yield
+    except signals.Stopped:
+        _queue.abandon()
+        raise
     finally:
         try:
             _queue.finish()
         finally:
-            if forget():
-                # the next collection, run here since signals are blocked: their handlers could leave LLVM's lock taken
-                # when a module is freed
-                gc.collect(0)
+            with Span("lowering", "collect garbage"):
+                if forget():
+                    # the next collection, run here since signals are blocked: their handlers could leave LLVM's lock
+                    # taken when a module is freed
+                    gc.collect(0)
 
 
 def own_attribute(owner: object, name: str) -> object:
@@ -161,7 +170,7 @@ def _replacements(cuda: bool) -> tuple[tuple[object, str, object], ...]:
     The package for CUDA has copies of most of them.
     """
     from llvmlite.binding import ffi
-    from numba.core import cpu
+    from numba.core import cpu, lowering, typeinfer
     from numba.core.types import abstract, functions
 
     package = "numba.cuda" if cuda else "numba"
@@ -195,6 +204,9 @@ def _replacements(cuda: bool) -> tuple[tuple[object, str, object], ...]:
     return (
         *replacements, (base.BaseContext, "get_function", _with_elements(base.BaseContext.get_function)),
         (cpu.CPUContext, "create_cpython_wrapper", _wrapped(cpu.CPUContext.create_cpython_wrapper)),
+        (lowering.Lower, "storevar", _stored(lowering.Lower.storevar)),
+        (lowering, "str", _no_text),
+        *((module, "new_error_context", _error_context()) for module in (lowering, typeinfer)),
         *background.lockless(),
     )  # fmt: skip
 
@@ -262,6 +274,7 @@ def _with_elements(find: Callable) -> Callable:
     accesses = {operator.getitem: read, operator.setitem: write}
 
     def get_function(self: object, function: object, signature: object, _firstcall: bool = True) -> object:
+        progress.checkpoint()
         access = accesses.get(getattr(function, "typing_key", None))
         if access is None or not is_element(*signature.args) or self.enable_boundscheck:
             return find(self, function, signature, _firstcall)
@@ -278,6 +291,7 @@ def _memoized(resolve: Callable) -> Callable:
     cache: dict[tuple, object] = {}
 
     def resolved(self: object, context: object, arguments: tuple, kwargs: dict) -> object:
+        progress.checkpoint()
         if kwargs or getattr(getattr(self, "typing_key", None), "__module__", None) != operator.add.__module__:
             return resolve(self, context, arguments, kwargs)
         key = self, tuple(arguments)
@@ -330,15 +344,25 @@ def _variables(ir: object) -> Callable:
             kinds[kind] = choose(kind)
         return kinds[kind](value)
 
+    def of_parts(parts: Iterable) -> list:
+        found: list = []
+        for part in parts:
+            kind = type(part)
+            if kind is ir.Var:
+                found.append(part)
+            elif kind is not str and kind is not ir.Loc:
+                found += variables_of(None, part)
+        return found
+
     def choose(kind: type) -> Callable:
         if issubclass(kind, ir.Var):
             return lambda value: [value]
         if issubclass(kind, ir.Inst):
             return lambda value: value.list_vars()
         if issubclass(kind, dict):
-            return lambda value: [variable for part in value.values() for variable in variables_of(None, part)]
+            return lambda value: of_parts(value.values())
         if issubclass(kind, (list, tuple)):
-            return lambda value: [variable for part in value for variable in variables_of(None, part)]
+            return of_parts
         return lambda value: []
 
     return variables_of
@@ -351,6 +375,7 @@ def _when_needed(run: Callable, canonicalize_cfg: Callable) -> Callable:
     """
 
     def post_process(self: object, emit_dels: bool = False, extend_lifetimes: bool = False) -> None:
+        progress.checkpoint()
         if emit_dels or self.func_ir.is_generator:
             run(self, emit_dels, extend_lifetimes)
         else:
@@ -387,6 +412,49 @@ def whole_number(builder: object, value: object, width: int, result: object) -> 
     )
     whole = builder.select(fits, builder.fptosi(value, integer), ir.Constant(integer, -(2 ** (width - 1))))
     return whole if width == result.width else builder.trunc(whole, result)
+
+
+def _stored(original: Callable) -> Callable:
+    """`storevar`, without loading the value that is replaced: Numba does so to count references."""
+
+    def store(self: object, value: object, name: str, argidx: int | None = None) -> None:
+        if self.context.enable_nrt or argidx is not None or self._disable_sroa_like_opt:
+            original(self, value, name, argidx)
+        elif name in self._singly_assigned_vars:
+            self._blk_local_varmap[name] = value
+        else:
+            self.builder.store(value, self.getvar(name))
+
+    return store
+
+
+def _no_text(value: object) -> str:
+    """`str` for statements that are lowered: Numba writes each as text for a debugging aid that is off."""
+    return ""
+
+
+@functools.cache
+def _error_context() -> type:
+    """`new_error_context` as a class, which takes a third of the time to enter and leave."""
+    from numba.core import errors
+
+    class ErrorContext:
+        __slots__ = ("arguments", "text", "words")
+
+        def __init__(self, fmt_: str, *args: object, **kwargs: object) -> None:
+            self.text, self.arguments, self.words = fmt_, args, kwargs
+            loc = kwargs.get("loc")
+            if loc is not None and not loc.filename.startswith(errors._numba_path):
+                errors.loc_info.update(kwargs)
+
+        def __enter__(self) -> None:
+            pass
+
+        def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+            if isinstance(error, errors.NumbaError):
+                error.add_context(errors._format_msg(self.text, self.arguments, self.words))
+
+    return ErrorContext
 
 
 def _known_sizes(measure: Callable) -> Callable:
@@ -470,7 +538,8 @@ def library_class() -> type:
             """Optimise a module and generate its machine code; returns a function that stores both in the library."""
             part = copy.copy(self)
             part._final_module, part._codegen = module, generator
-            super(Library, part)._optimize_final_module()
+            with Span("optimise", "LLVM: optimise", self.name):
+                super(Library, part)._optimize_final_module()
             names = tuple(function.name for function in module.functions if not function.is_declaration)
             code = emit(part), names
 
@@ -478,6 +547,10 @@ def library_class() -> type:
                 self._final_module, self.machine_code = module, code
 
             return take
+
+        def finalize(self) -> None:
+            with Span("link", "LLVM: link", self.name):
+                super().finalize()
 
         def _finalize_final_module(self) -> None:
             self._finalize_dynamic_globals()
@@ -517,7 +590,8 @@ def unoptimised_library_class() -> type:
 
 def emit(library: object) -> bytes:
     """The object file of an optimised library."""
-    return library._codegen._tm.emit_object(library._final_module)
+    with Span("emit", "LLVM: emit object", library.name):
+        return library._codegen._tm.emit_object(library._final_module)
 
 
 def parts(library: object) -> list:
@@ -577,7 +651,8 @@ def entry(
     from numba.core import compiler_lock
 
     needed = room.LOAD + 2 * sum(len(code) for code, _ in objects)
-    with room.compiling(needed, f"load the kernel {name}"), compiler_lock.global_compiler_lock:
+    room_needed = room.compiling(needed, f"load the kernel {name}")
+    with Span("load", "LLVM: link object", name), room_needed, compiler_lock.global_compiler_lock:
         engine = codegen()._engine
         for code, functions in objects:
             if not _loaded.issuperset(functions):

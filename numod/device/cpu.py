@@ -12,7 +12,8 @@ from contextlib import AbstractContextManager, contextmanager
 
 import numpy as np
 
-from . import compiler, division, host_memory, room, signals, target, threads, workers
+from . import compiler, division, host_memory, progress, room, signals, target, threads, workers
+from .phases import Span
 from .signature import numba_types
 
 empty, allocator = host_memory.empty, host_memory.allocator
@@ -89,12 +90,23 @@ def download(buffer: np.ndarray) -> np.ndarray:
 @functools.cache
 def identity() -> str:
     """What compiled code depends on: Python (its entry point unpacks Python objects), Numba, llvmlite, and the CPU."""
-    import llvmlite
-    import numba
+    return _identity(target.processor(), target.features())
 
-    flags = f"{target.processor()} {target.features()}"
+
+@functools.cache
+def level_identity() -> str | None:
+    """`identity` of code for this processor's instruction-set level, which packs hold; None without a level."""
+    level = target.level()
+    return None if level is None else _identity(target.level_processor(level), target.LEVELS[level])
+
+
+def _identity(processor: str, features: str) -> str:
+    numba = target.numba()
+    import llvmlite
+
     python = f"{sys.implementation.cache_tag}{getattr(sys, 'abiflags', '')}"
-    return f"cpu {python} numba {numba.__version__} llvmlite {llvmlite.__version__} {flags} opt {numba.config.OPT}"
+    versions = f"{python} numba {numba.__version__} llvmlite {llvmlite.__version__}"
+    return f"cpu {versions} {target.triple()} {processor} {features} opt {numba.config.OPT}"
 
 
 def namespace() -> dict[str, object]:
@@ -252,9 +264,18 @@ def compile(
     _prepare()
     if parallel:
         workers.team()
-    return cache.load(compiler.entry) or cache.save(
-        compiler.entry, *compiler.machine_code(translate(make(), signature, fastmath, alone))
-    )
+    with Span("load", "read the cache"):
+        loaded = cache.load(compiler.entry)
+    if loaded is not None:
+        progress.loaded()
+        return loaded
+    with Span("source", "run the text"):
+        function = make()
+    result = translate(function, signature, fastmath, alone)
+    with Span("link", "collect object files"):
+        code = compiler.machine_code(result)
+    with Span("load", "write the cache"):
+        return cache.save(compiler.entry, *code)
 
 
 def translate(
@@ -288,7 +309,14 @@ def translate(
         for dispatched in (dispatcher, *loops):
             dispatched._compiler._customize_flags = _with_lines
         dispatcher.targetctx.DIBuilder = _line_builder()
-    with _room(function), signals.waiting(), _unloaded(library()), compiler.quickly():
+    with (
+        _room(function),
+        signals.waiting(),
+        progress.compiling(function.__name__),
+        _unloaded(library()),
+        compiler.quickly(),
+        Span("typing", "call Numba's compiler", function.__name__),  # what is in none of its passes
+    ):
         dispatcher.compile(numba_types(signature))
     (result,) = dispatcher.overloads.values()
     return result

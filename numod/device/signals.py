@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import _signal  # what `signal` wraps: it makes no enumeration members of the numbers, which takes 15 us for each kernel
 import signal
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 # signals whose handlers are likely to raise; SIGINT last, so that it is restored last
@@ -14,11 +15,19 @@ _SIGNALS = [
     for name in ("SIGALRM", "SIGHUP", "SIGTERM", "SIGUSR1", "SIGUSR2", "SIGINT")
     if hasattr(signal, name)
 ]
+_deferred: list[tuple[int, Callable]] = []  # signals that came while they were deferred, with their handlers
+
+
+class Stopped(BaseException):
+    """Ends a compilation because a signal's handler raised `error`; not an Exception, which Numba would catch."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
 
 
 @contextmanager
 def waiting() -> Iterator[None]:
-    """Context that defers signals while a kernel is built.
+    """Context that defers signals while a kernel is built, until its end or the next `deliver`.
 
     An exception from a handler would leave Numba partly imported for good, be lost in LLVM's callbacks, or leave a
     module that is freed twice, which crashes the process.
@@ -27,13 +36,47 @@ def waiting() -> Iterator[None]:
         yield
         return
     handlers = [(signal, handler) for signal in _SIGNALS if callable(handler := _signal.getsignal(signal))]
-    came: list[int] = []
-    for signal_number, _ in handlers:
-        _signal.signal(signal_number, lambda number, frame: came.append(number))
+
+    def deferring(handler: Callable) -> Callable:
+        if hasattr(handler, "defers"):  # that of a context around this one
+            return handler
+
+        def defer(number: int, frame: object) -> None:
+            _deferred.append((number, handler))
+
+        defer.defers = True
+        return defer
+
+    for signal_number, handler in handlers:
+        _signal.signal(signal_number, deferring(handler))
+    stopped: BaseException | None = None
     try:
         yield
+    except Stopped as stop:
+        stopped = stop if any(hasattr(handler, "defers") for _, handler in handlers) else stop.error
     finally:
         for signal_number, handler in handlers:
             _signal.signal(signal_number, handler)
-        for pending in came:
-            signal.raise_signal(pending)
+        if not any(hasattr(handler, "defers") for _, handler in handlers):
+            pending = [number for number, _ in _deferred]
+            _deferred.clear()
+            for number in pending:
+                _signal.raise_signal(number)
+    if stopped is not None:
+        raise stopped
+
+
+def deliver() -> None:
+    """Call the handlers of the signals that were deferred. The compiler calls this where an exception does no harm.
+
+    Raises Stopped if a handler raises.
+    """
+    if not _deferred or threading.current_thread() is not threading.main_thread():
+        return
+    pending = _deferred[:]
+    _deferred.clear()
+    for number, handler in pending:
+        try:
+            handler(number, sys._getframe())
+        except BaseException as error:
+            raise Stopped(error) from None

@@ -15,9 +15,19 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from . import room
+from .phases import Span
 
 # LLVM's attribute of a function whose loops use 256-bit vectors
 HALF_REGISTERS = '"prefer-vector-width"="256"'
+_V3 = (
+    "+cx16,+popcnt,+sahf,+sse,+sse2,+sse3,+ssse3,+sse4.1,+sse4.2,+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe,+xsave"
+)
+# features of instruction-set levels; of those of one architecture, the least first
+LEVELS = {
+    "x86-64-v3": _V3,
+    "x86-64-v4": f"{_V3},+avx512f,+avx512bw,+avx512cd,+avx512dq,+avx512vl,-prefer-256-bit",
+    "aarch64": "+neon,+fp-armv8",
+}
 
 
 @dataclass(frozen=True)
@@ -58,7 +68,8 @@ def numba() -> types.ModuleType:
     """Numba, imported in a new thread: deep in a recursion, the import would fail half-way, for good."""
     if "numba" not in sys.modules:
         room.require(room.IMPORT, "import Numba and LLVM")
-        in_thread(lambda: importlib.import_module("numba"))
+        with Span("import", "import numba"):
+            in_thread(lambda: importlib.import_module("numba"))
     return importlib.import_module("numba")
 
 
@@ -104,7 +115,30 @@ def features() -> str:
     from numba.core.codegen import get_host_cpu_features
 
     names = get_host_cpu_features() if configured is None else configured
-    return f"{names},-prefer-256-bit" if "+avx512f" in names.split(",") else names
+    wide = "+avx512f" in names.split(",") and "-prefer-256-bit" not in names.split(",")
+    return f"{names},-prefer-256-bit" if wide else names
+
+
+def level_processor(level: str) -> str:
+    """LLVM's name of the processor of an instruction-set level."""
+    return "generic" if level == "aarch64" else level
+
+
+def level() -> str | None:
+    """The highest instruction-set level that the processor has.
+
+    None if it has none of `LEVELS`, or vector registers that the level has not: kernels' callers depend on them.
+    """
+    names, architecture = set(features().split(",")), triple().partition("-")[0]
+    architecture = {"arm64": "aarch64", "x86_64": "x86-64"}.get(architecture, architecture)
+    levels = [
+        level
+        for level, needed in LEVELS.items()
+        if level.startswith(architecture) and all(name in names for name in needed.split(",") if name.startswith("+"))
+    ]
+    if not levels or ("+avx512f" in names) != ("+avx512f" in LEVELS[levels[-1]].split(",")):
+        return None
+    return levels[-1]
 
 
 def triple() -> str:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..device.target import Machine
+from ..device.target import LEVELS, Machine
 
 _V2 = "+cx16,+popcnt,+sahf,+sse,+sse2,+sse3,+ssse3,+sse4.1,+sse4.2"
-_V3 = f"{_V2},+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe,+xsave"
-_V4 = f"{_V3},+avx512f,+avx512bw,+avx512cd,+avx512dq,+avx512vl,-prefer-256-bit"
+_V3, _V4 = LEVELS["x86-64-v3"], LEVELS["x86-64-v4"]
 _LINUX = "x86_64-unknown-linux-gnu"
 
 
@@ -49,7 +48,7 @@ _ROWS = (
     _x86("x86-64-v4", "x86-64-v4", _V4),
     Target("x86-64", Machine(_LINUX, "x86-64-v2", _V2), linker="x86_64-linux-gnu",
         levels=("x86-64-v2", "x86-64-v3", "x86-64-v4")),
-    Target("aarch64", Machine("aarch64-unknown-linux-gnu", "generic", "+neon,+fp-armv8"), linker="aarch64-linux-gnu"),
+    Target("aarch64", Machine("aarch64-unknown-linux-gnu", "generic", LEVELS["aarch64"]), linker="aarch64-linux-gnu"),
     Target("armv7", Machine("armv7-unknown-linux-gnueabihf", "generic", "+neon,+vfp4", bits=32, alignment=16),
         linker="arm-linux-gnueabihf"),
     _cortex("cortex-m0", "thumbv6m-unknown-none-eabi", "cortex-m0", ""),

@@ -24,6 +24,7 @@ from ..core import overrides
 from ..core.apply import state
 from ..core.tensor import Tensor
 from .annotations import CompiledModule, Decorator, Options, Parameters, Rest, Result
+from ..notebook import Text
 from .capture.number_arguments import ChangingNumbers, NumberArguments
 from .capture.python_state import StateArguments
 from .capture.recorder import recording
@@ -266,7 +267,7 @@ class Compiled:
             reports.append(
                 f"{self.name} runs eagerly{', except for these' if reports else ''}: {self.refused.partition(': ')[2]}"
             )
-        return "\n\n".join(reports) or f"{self.name}: nothing recorded yet; call it first"
+        return Text("\n\n".join(reports) or f"{self.name}: nothing recorded yet; call it first")
 
     @property
     def graph(self) -> Program:

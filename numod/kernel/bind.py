@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from ..device import signals
+from ..device.phases import Span
 from ..dtypes import dtype as DType
 from . import build as builder
 from . import library, scalar  # noqa: F401  the library adds its functions to those of scalar
@@ -155,7 +156,8 @@ def unbuilt() -> Iterator[list]:
 def _built(
     backend: object, name: str, source: str, signature: str, real: DType, parallel: bool, fastmath: frozenset
 ) -> Callable:
-    with signals.waiting(), builder.unforked:  # this imports Numba
+    # this imports Numba
+    with builder.unforked, signals.waiting(), Span("source", "write the text", name):
         text = _complete(backend, source, real, parallel)
     return builder.build(
         backend, name, text, f"{signature}, int64" if parallel else signature, parallel, fastmath

@@ -15,18 +15,20 @@ import logging  # noqa: F401
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ..device import signals
+from ..device import phases, signals
+from ..device.phases import Span
 from . import registers, scalar
 
 if TYPE_CHECKING:
     from ..device.backend import Backend
 
-VERSION = "19"  # raise it when anything changes that affects compiled kernels without changing their text
+VERSION = "20"  # raise it when anything changes that affects compiled kernels without changing their text
 FAST_POINTWISE = frozenset({"contract"})
 FAST_REDUCTION = frozenset({"contract", "reassoc", "nsz", "arcp"})
 _lock = threading.RLock()
@@ -65,6 +67,7 @@ class Kernel:
     cached: bool = False
     why: str = ""  # the reason why it was compiled, or not cached
     seconds: float = 0.0
+    spent: phases.Spent = field(default_factory=phases.Spent)  # of which, by phase
     symbols: tuple[str, ...] = ()  # the names of its functions in the machine code
     shared: tuple[str, ...] = ()  # the names of shared functions that it calls
     # (lines=False): Numba's compile result, for inspection, on the CPU
@@ -85,19 +88,15 @@ def build(
 
     An `alone` kernel holds the GIL while it runs.
     """
-    flags = f"{signature}|{parallel}|{sorted(fastmath)}{'|alone' if alone else ''}"
     with signals.waiting():
         with unforked:  # this imports Numba
-            import hashlib
-
-            identity = backend.identity()
-        key = hashlib.sha256("\n".join((VERSION, _package_version(), identity, flags, source)).encode()).hexdigest()
-        with _lock:
+            key = _key(backend.identity(), source, signature, parallel, fastmath, alone)
+        with _taken(_lock):
             if key not in _built:
+                kernel = Kernel(f"{name}_{key[:16]}", source, signature, parallel, key)
                 try:
-                    _built[key] = _make(
-                        backend, Kernel(f"{name}_{key[:16]}", source, signature, parallel, key), fastmath, alone
-                    )
+                    with phases.collected(kernel.spent):
+                        _built[key] = _make(backend, kernel, fastmath, alone)
                 except Exception as error:
                     # Numba's errors, such as for numbers without an order
                     if "complex" in signature and type(error).__name__ in ("TypingError", "LoweringError"):
@@ -109,6 +108,18 @@ def build(
             return _built[key]
 
 
+@contextmanager
+def _taken(lock: threading.RLock) -> Iterator[None]:
+    """Context that holds the lock. Another thread that builds a kernel is waited for."""
+    if not lock.acquire(blocking=False):
+        with Span("wait", "for another thread's kernel"):
+            lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
 def kernels() -> list[Kernel]:
     """All kernels of this process, in the order they were built."""
     return list(_built.values())
@@ -116,10 +127,11 @@ def kernels() -> list[Kernel]:
 
 def _make(backend: Backend, kernel: Kernel, fastmath: frozenset, alone: bool) -> Kernel:
     start = time.perf_counter()
-    with unforked:
+    with unforked, Span("load", "find the cache", kernel.name):
         from .cache import KernelCache  # here, since it imports hashlib
 
-        entry = KernelCache(kernel, f"{VERSION} {_package_version()}")
+        level_key = partial(_level_key, backend, kernel, fastmath, alone)
+        entry = KernelCache(kernel, version(), level_key)
     function = partial(_function, backend, kernel)
     if hasattr(backend, "translate"):
         kernel.translate = lambda lines=False: _translated(backend, function, kernel.signature, fastmath, alone, lines)
@@ -135,6 +147,24 @@ def _make(backend: Backend, kernel: Kernel, fastmath: frozenset, alone: bool) ->
     for listener in tuple(listeners):
         listener(kernel)
     return kernel
+
+
+def version() -> str:
+    """The version of entries: they can be of use to this version of numod only."""
+    return f"{VERSION} {_package_version()}"
+
+
+def _key(identity: str, source: str, signature: str, parallel: bool, fastmath: frozenset, alone: bool) -> str:
+    import hashlib
+
+    flags = f"{signature}|{parallel}|{sorted(fastmath)}{'|alone' if alone else ''}"
+    return hashlib.sha256("\n".join((VERSION, _package_version(), identity, flags, source)).encode()).hexdigest()
+
+
+def _level_key(backend: Backend, kernel: Kernel, fastmath: frozenset, alone: bool) -> str | None:
+    """The kernel's key when compiled for this processor's instruction-set level, as in packs; None without one."""
+    identity = backend.level_identity() if hasattr(backend, "level_identity") else None
+    return identity and _key(identity, kernel.source, kernel.signature, kernel.parallel, fastmath, alone)
 
 
 def _translated(backend: Backend, function: Callable[[], Callable], *options: object) -> object:

@@ -23,33 +23,37 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from .. import config
-from . import seal
+from . import bound, packs, seal
 from .entry import LIMIT, Entry, Malformed, dump, file_name, parse
 from .trust import Folder, opened
 
 if TYPE_CHECKING:
     from .build import Kernel
 
-FOUND = "found on the disk"
+FOUND, FOUND_IN_PACK = "found on the disk", "found in a pack"
 
 
 class KernelCache:
-    """The entry of one kernel. `version` is stored in it; `hit` is whether it was found."""
+    """The entry of one kernel. `version` is stored in it; `hit` is whether it was found.
 
-    def __init__(self, kernel: Kernel, version: str) -> None:
-        self.kernel, self.version, self.hit = kernel, version, False
+    `level_key()` is the kernel's key in packs, or None.
+    """
+
+    def __init__(self, kernel: Kernel, version: str, level_key: Callable[[], str | None] = lambda: None) -> None:
+        self.kernel, self.version, self.level_key, self.hit = kernel, version, level_key, False
         self.folder = config.cache_dir()
-        if self.folder is None and not config.cache_is_off():
-            _warn(None, config.why_no_cache_dir())
 
     def load(self, make: Callable[..., Callable]) -> Callable | None:
         """The entry point of the saved machine code, as `make(name, module, parts, *names)` returns it; or None."""
-        entry = self._find("code")
-        try:
-            entry_point = self._entry_point(make, entry.parts, entry.names) if entry else None
-        except Exception as error:  # an entry that does not load is compiled again
-            self.kernel.why = f"entry does not load: {type(error).__name__}"
-            return None
+        entry_point = None
+        for find in (lambda: self._find("code"), self._find_in_packs):
+            try:
+                entry = find()
+                entry_point = self._entry_point(make, entry.parts, entry.names) if entry else None
+            except Exception as error:  # an entry that does not load is compiled again
+                self.kernel.why = f"entry does not load: {type(error).__name__}"
+            if entry_point is not None:
+                break
         self.hit = entry_point is not None
         return entry_point
 
@@ -98,10 +102,19 @@ class KernelCache:
         self.kernel.why = FOUND if entry else self.kernel.why
         return entry
 
+    def _find_in_packs(self) -> Entry | None:
+        """The kernel's entry in a pack, compiled for this processor or for its instruction-set level."""
+        for key in (self.kernel.key, self.level_key()):
+            entry = packs.find(key) if key else None
+            if entry and (entry.signature, entry.kind) == (self.kernel.signature, "code"):
+                self.kernel.why = FOUND_IN_PACK
+                return entry
+        return None
+
     def _read(self, folder: Folder, kind: str) -> Entry | None:
         kernel = self.kernel
         try:
-            data = folder.read(file_name(kernel.name, kernel.key), LIMIT)
+            data = folder.read(file_name(kernel.name, kernel.key), LIMIT, used=True)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -123,13 +136,17 @@ class KernelCache:
         Windows does not replace a file that another process has open; its content is equally valid.
         """
         if self.folder is None:
+            if not config.cache_is_off():
+                _warn(None, config.why_no_cache_dir())
             return
         kernel = self.kernel
         entry = Entry(kind, kernel.key, kernel.name, kernel.signature, self.version, names, parts)
         try:
             folder = opened(self.folder, make=True)
             if not folder.is_roots:
-                folder.write(entry.file, dump(entry, secret(folder)))
+                data = dump(entry, secret(folder))
+                folder.write(entry.file, data)
+                bound.written(folder, len(data), self.version)
         except (OSError, Malformed) as error:
             if os.name != "nt" or not isinstance(error, PermissionError):
                 _warn(self.folder, reason(error))

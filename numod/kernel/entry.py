@@ -24,6 +24,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import re
 from typing import NamedTuple
 
 MAGIC = b"numod kernel\0\0\0\1"
@@ -95,6 +96,12 @@ def parse(data: bytes | memoryview, secret: bytes | None = None) -> Entry:
     if end > min(len(view), _START + 4 + _HEADER_LIMIT):
         raise Malformed("its header is longer than the entry")
     return _entry(_header(bytes(view[_START + 4 : end])), view[end:])
+
+
+def version_of(start: bytes) -> str | None:
+    """The version in the first bytes of an entry, which may be cut off; None if it is not an entry."""
+    found = re.search(rb'"version": "([^"]*)"', start[_START + 4 :]) if start.startswith(MAGIC) else None
+    return found[1].decode("ascii", "replace") if found else None
 
 
 def _header(text: bytes) -> dict:

@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from .. import config
 from . import archive as archives
 from . import cache, entry
-from .build import Kernel
+from .build import Kernel, version
 from .entry import LIMIT, SUFFIX, Malformed, dump, parse
 from .trust import Folder
 
 
 @dataclass(frozen=True)
 class Stored:
-    """One file: the kernel's name, its size in bytes, and when it was written."""
+    """One file: the kernel's name, its size in bytes, and when it was written or last used (to a day)."""
 
     path: str
     name: str
@@ -47,6 +47,14 @@ def _entries(folder: str | None) -> Iterator[Stored]:
                 continue
             if not stat.S_ISDIR(state.st_mode):
                 yield Stored(file.path, file.name[: -len(SUFFIX)].rpartition("_")[0], state.st_size, state.st_mtime)
+
+
+def of_other_versions(folder: str) -> int:
+    """The number of entries of other versions of numod in the folder."""
+    with contextlib.suppress(OSError), Folder(folder) as opened:
+        starts = (opened.start_of(os.path.basename(stored.path), 1 << 12) for stored in entries(folder))
+        return sum(entry.version_of(start) != version() for start in starts)
+    return 0
 
 
 def size_of(kernel: Kernel) -> int:
@@ -101,6 +109,11 @@ def _valid(path: str | None) -> Iterator[tuple[str, bytes]]:
             with contextlib.suppress(OSError, Malformed):
                 data = folder.read(os.path.basename(file.path), LIMIT)
                 yield f"{parse(data, key).key}{SUFFIX}", data
+
+
+def kernels(folder: str) -> list[entry.Entry]:
+    """The valid entries of a folder."""
+    return [parse(data) for _, data in _valid(folder)]
 
 
 def unpack(archive: str, folder: str | None = None, trust: bool = False) -> tuple[int, int]:

@@ -21,6 +21,7 @@ import errno
 import functools
 import os
 import stat
+import time
 from types import TracebackType
 
 _RELATIVE = (
@@ -38,6 +39,7 @@ _FLAGS = (
 )
 # O_PATH: a folder that may be entered but not listed
 _FOLDER_FLAGS = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0) | _FLAGS
+_DAY = 86400.0  # seconds
 _LINKS = 40  # symbolic links in a path, as in Linux
 _open_folder: Folder | None = None  # the last folder of `opened`
 
@@ -200,25 +202,52 @@ class Folder:
             if state and self.identity == (state.st_dev, state.st_ino):
                 os.close(self.descriptor)
 
-    def read(self, name: str, limit: int, private: bool = False) -> bytes:
-        """The content of a file of the folder.
+    def read(self, name: str, limit: int, private: bool = False, used: bool = False) -> bytes:
+        """The content of a file of the folder. `used` sets the file's time to now if that is a day old.
 
         Raises Untrusted if others can write to it, or if it is `private` and they can read it.
         """
+        descriptor = self.open_file(name, limit, private)
+        try:
+            state = os.fstat(descriptor)
+            if used and time.time() - state.st_mtime > _DAY and os.utime in os.supports_fd:
+                with contextlib.suppress(OSError):  # a folder that is only read
+                    os.utime(descriptor)
+            return _read(descriptor, state.st_size)
+        finally:
+            os.close(descriptor)
+
+    def start_of(self, name: str, count: int) -> bytes:
+        """The first bytes of a file of the folder; none if it cannot be read."""
+        try:
+            descriptor = self._open(name, os.O_RDONLY | _FLAGS)
+        except OSError:
+            return b""
+        try:
+            return os.read(descriptor, count)
+        except OSError:
+            return b""
+        finally:
+            os.close(descriptor)
+
+    def remove(self, name: str) -> None:
+        """Remove a file of the folder. Raises OSError on failure."""
+        os.unlink(self._name_at(name), **self._at)
+
+    def open_file(self, name: str, limit: int, private: bool = False) -> int:
+        """The descriptor of a file of the folder, open for reading. Raises as `read` does."""
         try:
             descriptor = self._open(name, os.O_RDONLY | _FLAGS)
         except OSError as error:
             raise Untrusted("it is a symbolic link") if error.errno == errno.ELOOP else error from None
-        try:
-            state = os.fstat(descriptor)
-            reason = "it is not a file" if not stat.S_ISREG(state.st_mode) else objection(state)
-            if private and not reason and hasattr(os, "geteuid") and state.st_mode & (stat.S_IRGRP | stat.S_IROTH):
-                reason = f"other users can read it (mode {stat.S_IMODE(state.st_mode):04o})"
-            if reason or state.st_size > limit:
-                raise Untrusted(reason or f"it is larger than {limit} bytes")
-            return _read(descriptor, state.st_size)
-        finally:
+        state = os.fstat(descriptor)
+        reason = "it is not a file" if not stat.S_ISREG(state.st_mode) else objection(state)
+        if private and not reason and hasattr(os, "geteuid") and state.st_mode & (stat.S_IRGRP | stat.S_IROTH):
+            reason = f"other users can read it (mode {stat.S_IMODE(state.st_mode):04o})"
+        if reason or state.st_size > limit:
             os.close(descriptor)
+            raise Untrusted(reason or f"it is larger than {limit} bytes")
+        return descriptor
 
     def write(self, name: str, data: bytes, mode: int = 0o644, replace: bool = True) -> None:
         """Write a file atomically: readers see all of it or nothing.

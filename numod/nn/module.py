@@ -10,14 +10,16 @@ import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Self
 
+from .. import notebook
 from ..core import Tensor, changes
 from ..core.apply import notify_dropped, with_gradients
+from ..errors import warn_caller
 from ..graph.compile import compile_in_place
 from . import calling, registry, state
 from .conversion import Convertible
 from .hooks import *  # PyTorch has the registration of global hooks here
 from .hooks import KINDS, Hookable, Hooks, passed_through
-from .parameter import Buffer, Parameter
+from .parameter import Buffer, Parameter, is_lazy
 from .registry import fields_of
 from .state import EXTRA_STATE as _EXTRA_STATE_KEY_SUFFIX, _IncompatibleKeys  # noqa: F401  libraries read the key
 
@@ -410,12 +412,15 @@ class Module(Hookable, Convertible, registry.ModuleBase):
     # ---- state -------------------------------------------------------------------------------------------------------
 
     def state_dict(
-        self, destination: dict[str, Any] | None = None, prefix: str = "", keep_vars: bool = False
+        self, *args: Any, destination: dict[str, Any] | None = None, prefix: str = "", keep_vars: bool = False
     ) -> dict[str, Any]:
         """Parameters and persistent buffers under their dotted names, sharing memory with the module.
 
         They are detached unless `keep_vars`. `destination` is filled and returned if given.
         """
+        if args:  # deprecated, in the order of the keywords
+            warn_caller("Positional args are being deprecated, use kwargs instead.", FutureWarning)
+            destination, prefix, keep_vars = (*args, *(destination, prefix, keep_vars)[len(args) :])
         return state.collect(self, destination, prefix, keep_vars)
 
     def load_state_dict(
@@ -499,6 +504,17 @@ class Module(Hookable, Convertible, registry.ModuleBase):
         if not children and len(extra) == 1:
             return f"{self._get_name()}({extra[0]})"
         return "\n  ".join([f"{self._get_name()}(", *(extra if extra != [""] else []), *children]) + "\n)"
+
+    def _repr_html_(self) -> str:
+        return self._as_tree("")
+
+    def _as_tree(self, name: str) -> str:
+        """The module and its submodules for a notebook; the submodules of the first level are open."""
+        count = sum(parameter.numel() for parameter in self.parameters() if not is_lazy(parameter))
+        children = [(key, module) for key, module in self._modules.items() if module is not None]
+        title = f"{name and f'({name}) '}{self._get_name()}({self.extra_repr()})"
+        inner = "".join(module._as_tree(key) for key, module in children)
+        return notebook.tree(title + (f"  {count:,} parameters" if count else ""), inner, is_open=not name)
 
 
 def indent(text: str) -> str:

@@ -24,7 +24,7 @@ from .registry import Operator, find
 from .tensors import dtype_name, read_tensor
 
 NEWEST_OPSET = 28
-_MOST_STEPS = 200_000  # calls of functions that call functions grow without bound
+_MOST_STEPS = 100_000  # calls of functions that call functions grow without bound
 _DEEPEST = 32  # functions and subgraphs within each other
 _MOST_FOLDED = 4096  # elements of a constant that is computed when the file is loaded
 # names that exporters give to what they computed, as opposed to names in a state dict
@@ -71,7 +71,6 @@ class Builder:
     def __init__(self, model: object, folder: Path | None) -> None:
         self.model, self.folder = model, folder
         self.problems: dict[str, list[str]] = {}
-        self.steps = 0
         self.functions = {(_domain(each.domain), each.name, each.overload): each for each in model.functions}
         self.saved = {tensor.name for tensor in model.graph.initializer}
         self.root = OnnxModule("", (), ())
@@ -79,13 +78,35 @@ class Builder:
     def module(self) -> OnnxModule:
         """The module. Where there are problems it lacks the steps that have them."""
         graph = self.model.graph
+        if self._count(graph.node, {}) > _MOST_STEPS:
+            raise ValueError(f"the model has more than {_MOST_STEPS} nodes, counting those of functions at each call")
         initializers = {tensor.name for tensor in graph.initializer}
         inputs = [value for value in graph.input if value.name not in initializers]
         self.root = OnnxModule(graph.name, map(self._declared, inputs), map(self._declared, graph.output))
         self.root._program = self.graph(graph, Context(_opsets(self.model.opset_import)))
         return self.root.eval()
 
+    def _count(self, nodes: Iterable, counts: dict[tuple, int | None], depth: int = 0) -> int:
+        """How many steps the nodes make. `counts` has those of functions; None while one is counted."""
+        if depth > _DEEPEST:
+            raise ValueError(f"functions and graphs are nested deeper than {_DEEPEST}")
+        total = 0
+        for node in nodes:
+            total += 1 + sum(
+                self._count(each.g.node, counts, depth + 1) for each in node.attribute if each.HasField("g")
+            )
+            key = (_domain(node.domain), node.op_type, node.overload)
+            if key in self.functions:
+                if key not in counts:
+                    counts[key] = None
+                    counts[key] = self._count(self.functions[key].node, counts, depth + 1)
+                if counts[key] is None:
+                    raise ValueError(f"function '{node.op_type}' calls itself")
+                total += counts[key]
+        return total
+
     def _declared(self, value: object) -> Value:
+        _check_text(value.name)
         kind, shape = _declared_type(value.type)
         if shape is not None and any(isinstance(size, int) and size < 0 for size in shape):
             raise ValueError(f"'{value.name}' has a negative size: {list(shape)}")
@@ -152,6 +173,7 @@ class Builder:
     def _initializers(self, graph: object) -> dict[str, object]:
         tensors: dict[str, object] = {}
         for proto in graph.initializer:
+            _check_text(proto.name)
             if not proto.name or proto.name in tensors:
                 raise ValueError(
                     f"two initializers are called '{proto.name}'" if proto.name else "an initializer has no name"
@@ -166,9 +188,6 @@ class Builder:
     # ---- nodes
 
     def _step(self, node: object, program: Program, names: set[str], context: Context) -> Step | None:
-        self.steps += 1
-        if self.steps > _MOST_STEPS:
-            raise ValueError(f"the model has more than {_MOST_STEPS} nodes, counting those of functions at each call")
         domain = _domain(node.domain)
         function = self.functions.get((domain, node.op_type, node.overload))
         if function is not None:
@@ -299,6 +318,7 @@ def _checked_order(nodes: list, known: set[str]) -> Iterable:
     """
     known = {*known, ""}
     for node in nodes:
+        _check_text(node.name, node.op_type, node.domain, *node.input, *node.output)
         for name in node.input:
             if name not in known:
                 later = any(name in other.output for other in nodes)
@@ -309,6 +329,12 @@ def _checked_order(nodes: list, known: set[str]) -> Iterable:
                 raise ValueError(f"{_label(node)}: its output '{name}' is the name of another value")
             known.add(name)
         yield node
+
+
+def _check_text(*names: object) -> None:
+    """Raises ValueError for names that are no text: the package gives bytes for them."""
+    if not all(isinstance(name, str) for name in names):
+        raise ValueError(f"the name {next(name for name in names if not isinstance(name, str))!r} is not UTF-8")
 
 
 def _check_inputs(row: Operator, node: object) -> None:

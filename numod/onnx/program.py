@@ -115,8 +115,9 @@ class Program:
         self.sources.append((key, module, attribute))
 
     def all_steps(self) -> list[Step]:
-        """The steps of this graph and of those in it."""
-        inner = [step for outer in self.steps for program in subprograms(outer) for step in program.all_steps()]
+        """The steps of this graph and of those in it. Functions are not in it: their names are their own."""
+        graphs = [program for step in self.steps if step.operator is not CALL for program in subprograms(step)]
+        inner = [step for program in graphs for step in program.all_steps()]
         return self.steps + inner
 
 

@@ -30,6 +30,9 @@ class _RequiredParameter:
 
 
 required = _RequiredParameter()
+# for annotations of optimizers in other libraries
+ParamsT = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
+StateDict, DeviceDict = dict[str, Any], dict[Any, Tensor]
 
 
 class Optimizer(Hooked):

@@ -46,7 +46,9 @@ HOMES = {  # PyTorch's path -> numod's, both below numod
     **{f"quantization.{name}": f"ao.quantization.{name}" for name in ("fake_quantize", "observer", "qconfig", "stubs")},
     **{f"nn.{name}": f"ao.nn.{name}" for name in ("qat", "quantized", "quantized.dynamic", "intrinsic")},
     **{f"nn.intrinsic.{name}": f"ao.nn.intrinsic.{name}" for name in ("qat", "quantized")},
-    "utils.data._utils": "utils.data",
+    "utils.data._utils": "utils.data", "testing._comparison": "testing", "torch_version": "version",
+    "_utils": "paths.helpers", "utils._contextlib": "paths.helpers", "_jit_internal": "paths.jit",
+    "distributed.elastic.multiprocessing.errors": "paths.elastic",
     "utils.data._utils.collate": "utils.data.collate",
 }  # fmt: skip
 _EINOPS = "einops._backends"

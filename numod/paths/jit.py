@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any, Final, TypeVar, overload
 
@@ -16,6 +16,7 @@ __all__ = [
 ]  # fmt: skip
 _isinstance = isinstance
 Function = TypeVar("Function", bound=Callable[..., Any])
+BroadcastingList1 = BroadcastingList2 = BroadcastingList3 = Sequence  # annotations of `_jit_internal`
 
 
 class TracerWarning(Warning):
@@ -42,6 +43,25 @@ def ignore(drop: Any = False, **kwargs: Any) -> Any:
 def unused(fn: Function) -> Function:
     """Return the function unchanged."""
     return fn
+
+
+def boolean_dispatch(
+    arg_name: str,
+    arg_index: int,
+    default: bool,
+    if_true: Callable,
+    if_false: Callable,
+    module_name: str,
+    func_name: str,
+) -> Callable:
+    """A function that calls `if_true` or `if_false`, by the argument of this name or position."""
+
+    def dispatch(*args: Any, **kwargs: Any) -> Any:
+        flag = kwargs.get(arg_name, args[arg_index] if arg_index < len(args) else default)
+        return (if_true if flag else if_false)(*args, **kwargs)
+
+    dispatch.__name__, dispatch.__module__ = func_name, module_name
+    return dispatch
 
 
 def is_scripting() -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from builtins import bool as _bool, float as _float, int as _int, str as _str
 from collections.abc import Sequence
-from typing import Any
+from typing import IO, Any
 
 from ..core.tensor import Tensor
 from ..device import Size
@@ -18,4 +19,5 @@ Device = _device | str | int | None
 _size = Size | list[int] | tuple[int, ...]
 _symsize = _size
 _TensorOrTensors = Tensor | Sequence[Tensor]
+FileLike = str | os.PathLike[str] | IO[bytes]
 _layout = Storage = Any

@@ -6,10 +6,12 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
+from .. import notebook
 from . import chrome
 from .event import Event, TimeTexts, time_text
 
 WIDTH = 100
+_HTML_ROWS = 25
 _SUMS = (
     "count", "cpu_time_total", "self_cpu_time_total", "device_time_total", "self_device_time_total", "cpu_memory_usage",
     "self_cpu_memory_usage", "device_memory_usage", "self_device_memory_usage", "flops", "multiply_adds", "bytes_moved",
@@ -142,6 +144,21 @@ class EventList(list):
             header,
             time_unit,
         )
+
+    def _repr_html_(self) -> str:
+        """The averages, or those of the slices, longest first."""
+        averages = self if not self or isinstance(self[0], FunctionEventAvg) else self.key_averages()
+        rows = sorted(averages, key=lambda row: -row.self_cpu_time_total)
+        return notebook.table(
+            ["name", "self", "total", "calls", "mean"],
+            [
+                [row.key, *map(time_text, (row.self_cpu_time_total, row.cpu_time_total)), row.count,
+                 time_text(row.cpu_time)]
+                for row in rows[:_HTML_ROWS]
+            ],
+            f"self time in all {time_text(self.self_cpu_time_total)}"
+            + (f"; the first {_HTML_ROWS} of {len(rows)} rows, table() has all" if len(rows) > _HTML_ROWS else ""),
+        )  # fmt: skip
 
     def __repr__(self) -> str:
         return self.table()

@@ -8,8 +8,13 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import time
+from typing import TYPE_CHECKING
 
 from .event import time_text
+
+if TYPE_CHECKING:
+    from .profile import profile
 
 _COLUMNS = (
     "self_cpu_time_total", "cpu_time_total", "cpu_time", "count", "self_device_time_total", "device_time_total",
@@ -57,6 +62,11 @@ def add_command(commands: argparse._SubParsersAction) -> None:
         nargs=2,
         help="two traces NAME.trace.json: what got slower, by module and kernel; no script is run",
     )
+    parser.add_argument(
+        "--compile",
+        action="store_true",
+        help="show where the time for compiling kernels goes, by kernel and phase, instead of operations",
+    )
     parser.add_argument("script", nargs="?", help="a Python file")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of the script")
     parser.set_defaults(run=_run)
@@ -79,10 +89,10 @@ def _compare(before: str, after: str, rows: int) -> int:
 
 
 def _profile(options: argparse.Namespace) -> int:
+    from ..kernel.compile_report import compile_report
     from .jit_dump import JitDump
     from .perf_map import write_perf_map
     from .profile import profile
-    from .report import kinds, lines, modules
     from .script import run_script
 
     if options.script is None:
@@ -93,15 +103,18 @@ def _profile(options: argparse.Namespace) -> int:
     if problem:
         print(f"profile: {problem}", file=sys.stderr)
         return 2
-    prof = profile(record_shapes=True, with_flops=True, profile_memory=True, with_stack=options.stack, with_jit=True)
+    more = not options.compile
+    prof = profile(
+        record_shapes=more, with_flops=more, profile_memory=more, with_stack=more and options.stack, with_jit=True
+    )
     dump = JitDump() if options.jit_dump else None
+    start = time.perf_counter()
     code = run_script(options.script, options.arguments, prof)
-    events = prof.events()
-    print(prof.key_averages().table(sort_by=options.sort, row_limit=options.rows))
-    print(_table("module", "class", [(*row[:3], row[4], row[6]) for row in modules(events)], options.rows))
-    print(_table("line", "text", [(row[0], row[6] or row[1], *row[2:5]) for row in lines(events)], options.rows, 28))
-    print("  ".join(f"{kind} {time_text(time)}" for kind, time in kinds(events) if time))
-    print(f"threads: {prof.sharing()}\n")
+    wall = time.perf_counter() - start
+    if options.compile:
+        print(f"{compile_report(wall, options.rows)}\n")
+    else:
+        _print_operations(prof, options)
     prof.export_html(f"{name}.html", title=f"{options.script}: where its time goes")
     prof.export_chrome_trace(f"{name}.trace.json")
     if options.perf_map:
@@ -111,6 +124,18 @@ def _profile(options: argparse.Namespace) -> int:
         print(dump.path)
     print(f"{name}.html        open it in a browser\n{name}.trace.json  open it at https://ui.perfetto.dev")
     return code
+
+
+def _print_operations(prof: profile, options: argparse.Namespace) -> None:
+    """The tables of operations, modules and lines."""
+    from .report import kinds, lines, modules
+
+    events = prof.events()
+    print(prof.key_averages().table(sort_by=options.sort, row_limit=options.rows))
+    print(_table("module", "class", [(*row[:3], row[4], row[6]) for row in modules(events)], options.rows))
+    print(_table("line", "text", [(row[0], row[6] or row[1], *row[2:5]) for row in lines(events)], options.rows, 28))
+    print("  ".join(f"{kind} {time_text(spent)}" for kind, spent in kinds(events) if spent))
+    print(f"threads: {prof.sharing()}\n")
 
 
 def _problem(script: str, column: str, folder: str) -> str:

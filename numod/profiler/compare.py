@@ -92,7 +92,10 @@ def report(before: Trace, after: Trace, rows: int) -> Iterator[str]:
 
 
 def _table(title: str, first: Totals, second: Totals, rows: int) -> str:
-    names = sorted({*first, *second}, key=lambda name: first.get(name, (0, 0.0))[1] - second.get(name, (0, 0.0))[1])
+    def gain(name: str) -> tuple[float, str]:
+        return first.get(name, (0, 0.0))[1] - second.get(name, (0, 0.0))[1], name
+
+    names = sorted({*first, *second}, key=gain)
     lines = [f"{title:<44}{'calls':>14}{'before':>12}{'after':>12}{'change':>12}{'':>6}"]
     for name in names[:rows]:
         (calls, time), (new_calls, new_time) = first.get(name, (0, 0.0)), second.get(name, (0, 0.0))

@@ -251,6 +251,9 @@ class profile:
         """All slices, ordered by start."""
         return self._build_results()[0]
 
+    def _repr_html_(self) -> str:
+        return self.key_averages()._repr_html_()
+
     def key_averages(
         self, group_by_input_shape: bool = False, group_by_stack_n: int = 0, group_by_overload_name: bool = False
     ) -> EventList:

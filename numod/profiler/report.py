@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from ..device.phases import PHASES
+from ..kernel.compile_report import compile_report
 from .averages import EventList
 from .event import Event
 from .kernels import KernelReport
@@ -68,6 +70,7 @@ def describe(prof: profile, title: str, assembly: int) -> dict[str, Any]:
         "machine": [limits.gflops, limits.cache_gbs, limits.shared_gbs, limits.memory_gbs],
         "kernels": list(_kernels(kernels, assembly)),
         "sharing": {**prof.sharing()._asdict(), "text": str(prof.sharing())},
+        "building": {"names": list(PHASES), **compile_report().as_dict()},
         "compilations": [_compilation(event, begin) for event in events if event.category in ("compile", "load")],
         "options": [name for name in ("record_shapes", "profile_memory", "with_stack", "with_flops", "with_modules",
             "with_jit") if getattr(prof, name)],

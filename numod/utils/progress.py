@@ -3,8 +3,8 @@
     for batch in numod.utils.progress(loader, description="epoch 1"):
         ...
 
-On a terminal the line is updated ten times a second. Otherwise, as in a log file, a line is printed every half minute
-and at the end. Nested loops get a line each, which is removed when the inner loop ends.
+On a terminal, and in a notebook as a bar, the line is updated ten times a second. Otherwise, as in a log file, a line
+is printed every half minute and at the end. Nested loops get a line each, which is removed when the inner loop ends.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, TextIO, TypeVar
+
+from ..notebook import Text, bar, live_display
 
 Item = TypeVar("Item")
 _running: list[progress] = []  # outermost first
@@ -40,8 +42,10 @@ class progress(Generic[Item]):  # used like a function
         self.iterable, self.description, self.count, self.total = iterable, description, 0, None if hint < 0 else hint
         self._file, self._width, self._leave = sys.stderr if file is None else file, width, leave
         self._text: str | Callable[[], str] = ""
+        self._start = time.monotonic()
+        self._show = live_display() if file is None else None  # in a notebook
         self._live = hasattr(self._file, "isatty") and self._file.isatty()
-        self._interval = interval if interval is not None else 0.1 if self._live else 30.0
+        self._interval = interval if interval is not None else 0.1 if self._live or self._show else 30.0
         try:
             "█▏".encode(getattr(self._file, "encoding", None) or "ascii")
             self._marks = " ▏▎▍▌▋▊▉█"
@@ -71,7 +75,7 @@ class progress(Generic[Item]):  # used like a function
         self._last_printed = self._start
         depth = len(_running)
         _running.append(self)
-        self._print(depth, self._live)
+        self._print(depth, self._live or self._show is not None)
         try:
             for item in self.iterable:
                 yield item
@@ -86,6 +90,8 @@ class progress(Generic[Item]):  # used like a function
             return
         self._last_printed = time.monotonic()
         removed = last and not self._leave
+        if self._show is not None:
+            return self._show(Text() if removed or (last and depth) else self)
         if removed and not self._live:
             return
         text = f"{self.line()}\n"
@@ -95,7 +101,10 @@ class progress(Generic[Item]):  # used like a function
             text = "\r\x1b[K" if removed else f"\r{self.line()}\x1b[K" + "\n" * last
         print(text, end="", file=self._file, flush=True)
 
-    def line(self) -> str:
+    def _repr_html_(self) -> str:
+        return bar(min(self.count / self.total, 1.0) if self.total else None, self.line(with_bar=False))
+
+    def line(self, with_bar: bool = True) -> str:
         """The current line, without newline."""
         seconds = time.monotonic() - self._start
         rate = self.count / seconds if seconds else 0.0
@@ -103,9 +112,8 @@ class progress(Generic[Item]):  # used like a function
         if self.total:
             share = min(self.count / self.total, 1.0)
             left = clock((self.total - self.count) / rate) if rate and self.count <= self.total else "?"
-            parts += [
-                f"{share:4.0%} |{self._bar(share)}| {self.count}/{self.total} [{clock(seconds)}<{left}, {_rate(rate)}]"
-            ]
+            drawn = f"|{self._bar(share)}| " if with_bar else ""
+            parts += [f"{share:4.0%} {drawn}{self.count}/{self.total} [{clock(seconds)}<{left}, {_rate(rate)}]"]
         else:
             parts += [f"{self.count} [{clock(seconds)}, {_rate(rate)}]"]
         text = self._text() if callable(self._text) else self._text

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from threading import get_ident
 from typing import Any
 
+from .. import notebook
 from ..autograd import no_grad
 from ..core import Tensor
 from ..core.apply import listeners
@@ -105,6 +106,10 @@ class ModelStatistics:
             (label, *(layer.text(column) for column in self.columns))
             for label, layer in self._labelled(self.root, "", "")
         ]
+
+    def _repr_html_(self) -> str:
+        head, *rows = self._rows()
+        return notebook.table(head, rows, f"{self.total_params:,} parameters, {self.total_mult_adds:,} multiply-adds")
 
     def __repr__(self) -> str:
         rows = self._rows()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import warnings
 
 import pytest
 
@@ -41,13 +42,26 @@ def test_switches_of_onednn():
     assert (mkldnn.enabled, mkldnn.deterministic, mkldnn.allow_tf32) == (True, False, True)
 
 
-def test_warning_always_is_read_back():
-    assert numod.is_warn_always_enabled() is False
-    numod.set_warn_always(True)
-    try:
-        assert numod.is_warn_always_enabled() is True
-    finally:
-        numod.set_warn_always(False)
+def test_warnings_each_time(warn_always):
+    assert numod.is_warn_always_enabled()
+    x = numod.ones((), requires_grad=True)
+    for _ in range(2):
+        with pytest.warns(UserWarning, match="requires_grad=True to a scalar"):
+            float(x)
+        with pytest.warns(UserWarning, match="please use set_default_dtype"):
+            numod.set_default_tensor_type(numod.FloatTensor)
+        with pytest.warns(UserWarning, match="use scatter_reduce"):
+            numod.zeros(2).scatter_(0, numod.tensor([1]), numod.ones(1), reduce="add")
+
+
+def test_warnings_once():
+    assert not numod.is_warn_always_enabled()
+    x = numod.ones((), requires_grad=True)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(3):
+            float(x), int(x), x.item(), float(x.detach())
+    assert len(caught) <= 1
 
 
 def test_precision_of_products():

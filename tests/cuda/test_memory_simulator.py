@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import warnings
 from contextlib import suppress
 
 import numpy as np
@@ -214,9 +215,11 @@ def test_types_name_the_device() -> None:
         == "cuda"
     )
     assert y.type(numod.FloatTensor).device.type == y.type("torch.FloatTensor").device.type == "cpu"
-    try:
-        numod.set_default_tensor_type(numod.cuda.FloatTensor)
-        assert numod.ones(2).is_cuda
-    finally:
-        numod.set_default_tensor_type(numod.FloatTensor)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the name is deprecated
+        try:
+            numod.set_default_tensor_type(numod.cuda.FloatTensor)
+            assert numod.ones(2).is_cuda
+        finally:
+            numod.set_default_tensor_type(numod.FloatTensor)
     assert not numod.ones(2).is_cuda

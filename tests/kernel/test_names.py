@@ -20,7 +20,7 @@ from numod.kernel import block, build, emit, folds, scalar, tensor_cores, writer
 from numod.kernel.expression import Symbol, as_expression
 from numod.ops.matmul import tiled
 from numod.ops import table
-from numod.ops.convolution import depthwise, implicit_gemm, winograd
+from numod.ops.convolution import depthwise, implicit_gemm_forward, winograd
 from numod.ops.pointwise import rows
 from numod.ops.update import rows as updates
 
@@ -175,7 +175,7 @@ def test_products_of_blocks(tile: block.Tile) -> None:
 
 
 @pytest.mark.parametrize(
-    "module", [tiled, implicit_gemm, depthwise, winograd], ids=lambda each: each.__name__.rpartition(".")[2]
+    "module", [tiled, implicit_gemm_forward, depthwise, winograd], ids=lambda each: each.__name__.rpartition(".")[2]
 )
 def test_kernels_that_get_an_end(module: object) -> None:
     kernels = [

@@ -54,7 +54,8 @@ def test_prefix_and_destination():
     net, destination = Net(), OrderedDict(other=1)
     assert net.state_dict(destination=destination, prefix="net.") is destination
     assert list(destination) == ["other", *("net." + key for key in KEYS)]
-    assert list(Net().state_dict(OrderedDict(), "a.", False)) == ["a." + key for key in KEYS]
+    with pytest.warns(FutureWarning, match="Positional args are being deprecated"):
+        assert list(Net().state_dict(OrderedDict(), "a.", False)) == ["a." + key for key in KEYS]
     state = Net().state_dict(prefix="net.")
     assert state._metadata == {"net": {"version": 3}, "net.layer": {"version": 1}}
 

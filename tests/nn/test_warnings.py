@@ -35,3 +35,9 @@ def test_cross_map_normalisation(size):
     assert repr(layer) == f"CrossMapLRN2d({size}, alpha=0.5, beta=0.6, k=2)"
     with pytest.raises(ValueError, match="CrossMapLRN2d: Expected input to be 4D, got 3D instead."):
         layer(x[0])
+
+
+def test_masks_of_two_dtypes_in_attention():
+    layer, x = nn.MultiheadAttention(4, 1), torch.ones(2, 1, 4)
+    with pytest.warns(UserWarning, match="mismatched key_padding_mask and attn_mask is deprecated"):
+        layer(x, x, x, key_padding_mask=torch.zeros(1, 2, dtype=torch.bool), attn_mask=torch.zeros(2, 2))

@@ -291,3 +291,9 @@ def test_a_step_that_raises_does_not_count(name, option, error):
         return p.tolist()
 
     assert trained(True) == trained(False)
+
+
+def test_rates_are_asked_for_within_a_step():
+    schedule = numod.optim.lr_scheduler.StepLR(numod.optim.SGD([numod.ones(1, requires_grad=True)], 1.0), 2)
+    with pytest.warns(UserWarning, match="please use `get_last_lr"):
+        schedule.get_lr()

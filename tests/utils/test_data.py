@@ -603,3 +603,9 @@ def test_gradients_flow_through_a_batch():
     (batch,) = next(iter(DataLoader(TensorDataset(weight), batch_size=3, sampler=[1, 1, 4])))
     batch.sum().backward()
     assert weight.grad.tolist() == [0, 2, 0, 0, 1, 0]
+
+
+@pytest.mark.skipif(numod.cuda.is_available(), reason="batches are pinned")
+def test_pinned_memory_without_an_accelerator():
+    with pytest.warns(UserWarning, match="pin_memory' argument is set as true but no accelerator"):
+        assert len(list(DataLoader([1, 2], pin_memory=True))) == 2

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import weakref
+from importlib import import_module
+from types import ModuleType
 from ctypes import POINTER, Structure, c_int32, c_int64, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p, py_object
 from typing import Any
 
@@ -312,5 +314,20 @@ def to_dlpack(tensor: Tensor) -> object:
     return tensor.__dlpack__()
 
 
+def array_namespace(self: Tensor, /, *, api_version: str | None = None) -> ModuleType:
+    """The functions of the array API standard for tensors. Raises ValueError for a version that numod does not have."""
+    namespace = import_module(f"{__name__.partition('.')[0]}.array_api")
+    versions = ("2021.12", "2022.12", namespace.__array_api_version__)
+    if api_version not in (None, *versions):
+        raise ValueError(f"__array_namespace__: numod has versions {', '.join(versions)}, got {api_version!r}")
+    return namespace
+
+
+def to_device(self: Tensor, device: Any, /, *, stream: Any = None) -> Tensor:
+    """The array API standard's `to`: the tensor on a device."""
+    return self.to(device)
+
+
 Tensor.__dlpack__, Tensor.__dlpack_device__ = dlpack, dlpack_device
+Tensor.__array_namespace__, Tensor.to_device = array_namespace, to_device
 Tensor.__cuda_array_interface__ = property(cuda_array_interface)

@@ -8,7 +8,7 @@ from math import prod
 from ... import dtypes
 from ...device import Layout, Storage
 from ...device.layout import layout
-from ...errors import WHOLE, every_dim, normalize_dim, normalize_dims, plain
+from ...errors import WHOLE, every_dim, normalize_dim, normalize_dims, plain, warn_caller_once
 from ...ops.index import flip_roll as reverse, indexing as ix
 from ...ops.reduce import reduction as r, scan
 from ...ops import table as t
@@ -308,6 +308,8 @@ def scatter_(
                 "`index`"
             )
         value = expand(to(value, self.dtype), index.shape)
+    if reduce is not None and isinstance(src, Tensor):
+        warn_caller_once("The reduce argument of scatter with Tensor src is deprecated; use scatter_reduce instead.")
     src = value if src is None else src
     if src is None:
         raise TypeError("scatter_() needs src, a tensor or a number, or value")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ... import dtypes
+from ...errors import warn_caller_once
 from ...ops import table as t
 from ..math.complexes import real_, view_as_real
 from ..create.creation import ones
@@ -45,6 +46,11 @@ def stft(
         raise RuntimeError(
             "stft requires the return_complex parameter be given for real inputs, and "
             "will further require that return_complex=True in a future PyTorch release."
+        )
+    if window is None:
+        warn_caller_once(
+            "A window was not provided. A rectangular window will be applied, which is known to cause spectral "
+            "leakage; use one such as hann_window, or pass window=ones(win_length) to keep the rectangular one."
         )
     hop, width = _sizes("stft", n_fft, hop_length, win_length, window)
     if input.ndim not in (1, 2):
@@ -89,6 +95,11 @@ def istft(
     if not input.is_complex():
         raise RuntimeError(
             "istft requires a complex-valued input tensor matching the output from stft with return_complex=True."
+        )
+    if window is None:
+        warn_caller_once(
+            "A window was not provided. A rectangular window will be applied. Please provide the same window used by "
+            "stft to make the inversion lossless; pass window=ones(win_length) for the rectangular one."
         )
     hop, width = _sizes("istft", n_fft, hop_length, win_length, window)
     half = input.shape[-2] != n_fft if onesided is None else onesided

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...core.create.random import Draw
 from ...core.tensor import Tensor
-from ...device import Storage
+from ...device import Storage, progress
 from ...device.storage import address
 from ...kernel import build
 from ...ops.sequence.rnn_layer import Layer, is_room
@@ -80,9 +80,10 @@ class Section:
             self._link(name, form.dynamic)
         else:
             self.kernel = None
-            self.launchers = [
-                None if isinstance(call, CheckCall) else call.host or call.kernel.build() for call in self.calls
-            ]
+            with progress.expecting(len({id(call.kernel) for call in self.calls if isinstance(call, Call)})):
+                self.launchers = [
+                    None if isinstance(call, CheckCall) else call.host or call.kernel.build() for call in self.calls
+                ]
             if form.linked is not False and suits(self.calls, size):
                 self.replay = Replay(self.calls, lambda: self.launchers, places)
 

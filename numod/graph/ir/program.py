@@ -19,6 +19,7 @@ from ...core.tensor import Tensor
 from ...core.convert.transfer import Move
 from ...device import Layout
 from ...device.layout import same
+from ...notebook import preformatted
 from ...ops.update import Update
 from ..values.lazy_scalar import compute
 from ..values.pytree import replace
@@ -76,6 +77,9 @@ class Program:
         from ..report.program_text import text  # here, so that `import numod` does not load it
 
         return text(self)
+
+    def _repr_html_(self) -> str:
+        return preformatted(self)
 
     def dot(self) -> str:
         """The program as a Graphviz graph: `dot -Tsvg`."""

@@ -9,6 +9,7 @@ from ...core import functions as f
 from ...core.create import random
 from ...core.extensions import extensions
 from ...core.tensor import Tensor
+from ...errors import warn_caller
 from ...ops.attention import attention as op
 from ...ops.pointwise import broadcast_shapes
 from .activation import softmax
@@ -212,6 +213,10 @@ def attend_by_heads(
     time, order, back = (1, (0, 2, 1, 3), (0, 2, 1, 3)) if batch_first else (0, (1, 2, 0, 3), (2, 0, 1, 3))
     batch, length, keys, width = query.shape[1 - time], query.shape[time], key.shape[time], size // heads
     q, k, v = _projected(query, key, value, weight, bias, separate)
+    if attn_mask is not None and key_padding_mask is not None and attn_mask.dtype is not key_padding_mask.dtype:
+        warn_caller(
+            "Support for mismatched key_padding_mask and attn_mask is deprecated. Use same type for both instead."
+        )
     mask, padding = _mask_of("attn_mask", attn_mask, q), _mask_of("key_padding_mask", key_padding_mask, q)
     if mask is not None:
         wanted = (length, keys) if mask.ndim == 2 else (batch * heads, length, keys)

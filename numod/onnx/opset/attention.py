@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 
 import numod
-from numod import Tensor, dtype
 import numod.nn.functional as F
 
+from ...core import Tensor
+from ...dtypes import dtype
 from ..program import Program
 from ..registry import operator
 from ..tensors import to_dtype

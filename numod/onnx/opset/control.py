@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 import numod
-from numod import Tensor
 
+from ...core import Tensor
 from ..program import Program
 from ..registry import operator
 from ..tensors import as_array, as_tensor

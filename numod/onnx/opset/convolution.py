@@ -1,13 +1,13 @@
-"""Operators of convolutions."""
+"""Convolutions over images, signals and volumes, and their transposes."""
 
 from __future__ import annotations
 
 import math
 
 import numod
-from numod import Tensor
 import numod.nn.functional as F
 
+from ...core import Tensor
 from ..registry import operator
 from .windows import check_count, is_symmetric, padded, per_axis, spatial_pads
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 import numod
-from numod import Tensor
 
+from ...core import Tensor
 from ..registry import operator
 
 

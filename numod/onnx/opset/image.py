@@ -7,9 +7,9 @@ import math
 import numpy as np
 
 import numod
-from numod import Tensor
 import numod.nn.functional as F
 
+from ...core import Tensor
 from ..registry import operator
 from .shape import sizes
 

@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 import numod
-from numod import Tensor
 
+from ...core import Tensor
 from ..registry import operator
 
 

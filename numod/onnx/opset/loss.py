@@ -1,11 +1,11 @@
-"""Operators of losses."""
+"""Losses of classifiers, from scores and log-probabilities."""
 
 from __future__ import annotations
 
 import numod
-from numod import Tensor
 import numod.nn.functional as F
 
+from ...core import Tensor
 from ..registry import operator
 
 

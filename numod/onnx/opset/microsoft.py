@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 import numod
-from numod import Tensor
 import numod.nn.functional as F
 
+from ...core import Tensor
 from ..registry import MICROSOFT, operator
 from .arithmetic import gemm
 from .attention import merge_heads, split_heads

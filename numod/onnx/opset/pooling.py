@@ -1,13 +1,13 @@
-"""Operators of pooling."""
+"""Pooling over windows and over whole channels."""
 
 from __future__ import annotations
 
 import numpy as np
 
 import numod
-from numod import Tensor
 import numod.nn.functional as F
 
+from ...core import Tensor
 from ..registry import operator
 from .windows import is_symmetric, padded, per_axis, spatial_pads
 

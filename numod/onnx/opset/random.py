@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numod
-from numod import Tensor, dtype
 
+from ...core import Tensor
+from ...dtypes import dtype
 from ..registry import operator
 
 

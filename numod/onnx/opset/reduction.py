@@ -1,4 +1,4 @@
-"""Operators of reductions."""
+"""Reductions over some or all axes."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 import numod
-from numod import Tensor
 
+from ...core import Tensor
 from ..registry import operator
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 import numod
-from numod import Tensor, dtype
 
+from ...core import Tensor
+from ...dtypes import dtype
 from ..program import Program
 from ..registry import operator
 from ..tensors import as_array, as_tensor

@@ -7,9 +7,10 @@ import math
 import numpy as np
 
 import numod
-from numod import Tensor, dtype
 import numod.nn.functional as F
 
+from ...core import Tensor
+from ...dtypes import dtype
 from ..registry import operator
 
 

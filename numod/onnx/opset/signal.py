@@ -7,8 +7,9 @@ import math
 import numpy as np
 
 import numod
-from numod import Tensor, dtype
 
+from ...core import Tensor
+from ...dtypes import dtype
 from ..registry import operator
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from numod import Tensor
 import numod.nn.functional as F
+
+from ...core import Tensor
 
 
 def spatial_pads(

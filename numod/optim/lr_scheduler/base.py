@@ -11,6 +11,7 @@ from weakref import ref
 
 from ...core.apply import listeners, step_schedule
 from ...core.tensor import Tensor
+from ...errors import warn_caller
 from ..optimizer import Optimizer
 
 
@@ -88,6 +89,10 @@ class LRScheduler:
     def get_lr(self) -> list[float]:
         """The next rates of the groups. Defined by every schedule."""
         raise NotImplementedError(f"{type(self).__name__} must define get_lr()")
+
+    def _warn_outside_step(self) -> None:
+        if not self._get_lr_called_within_step:
+            warn_caller("To get the last learning rate computed by the scheduler, please use `get_last_lr()`.")
 
     @_recompute_when_compiled
     def step(self, epoch: int | None = None) -> None:

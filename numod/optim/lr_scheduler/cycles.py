@@ -153,6 +153,7 @@ class CyclicLR(LRScheduler):
         }[self.mode]()
 
     def get_lr(self) -> list[float]:
+        self._warn_outside_step()
         cycle = math.floor(1 + self.last_epoch / self.total_size)
         x = 1.0 + self.last_epoch / self.total_size - cycle
         height = x / self.step_ratio if x <= self.step_ratio else (x - 1) / (self.step_ratio - 1)
@@ -258,6 +259,7 @@ class OneCycleLR(LRScheduler):
         )
 
     def get_lr(self) -> list[float]:
+        self._warn_outside_step()
         step = self.last_epoch
         if step > self.total_steps:
             raise ValueError(f"Tried to step {step} times. The total number of steps is {self.total_steps}")

@@ -26,6 +26,7 @@ class LambdaLR(FunctionLR):
     """
 
     def get_lr(self) -> list[float]:
+        self._warn_outside_step()
         return [base * function(self.last_epoch) for base, function in zip(self.base_lrs, self.lr_lambdas)]
 
 
@@ -42,6 +43,7 @@ class MultiplicativeLR(FunctionLR):
     """
 
     def get_lr(self) -> list[float]:
+        self._warn_outside_step()
         if self._is_initial:
             return self._rates()
         return [rate * function(self.last_epoch) for rate, function in zip(self._rates(), self.lr_lambdas)]
@@ -64,6 +66,7 @@ class StepLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
+        self._warn_outside_step()
         if self.last_epoch == 0 or self.last_epoch % self.step_size:
             return self._rates()
         return [rate * self.gamma for rate in self._rates()]
@@ -91,6 +94,7 @@ class MultiStepLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
+        self._warn_outside_step()
         if self.last_epoch not in self.milestones:
             return self._rates()
         return [rate * self.gamma ** self.milestones[self.last_epoch] for rate in self._rates()]
@@ -120,6 +124,7 @@ class ConstantLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
+        self._warn_outside_step()
         if self.last_epoch == 0:
             return [rate * self.factor for rate in self._rates()]
         return (
@@ -164,6 +169,7 @@ class LinearLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
+        self._warn_outside_step()
         if self.last_epoch == 0:
             return [rate * self.start_factor for rate in self._rates()]
         if self._is_initial or self.last_epoch > self.total_iters:
@@ -196,6 +202,7 @@ class ExponentialLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
+        self._warn_outside_step()
         return self._rates() if self._is_initial else [rate * self.gamma for rate in self._rates()]
 
     def _get_closed_form_lr(self) -> list[float]:
@@ -219,6 +226,7 @@ class PolynomialLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
+        self._warn_outside_step()
         if self._is_initial or self.last_epoch > self.total_iters:
             return self._rates()
         factor = (
@@ -252,6 +260,7 @@ class CosineAnnealingLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
+        self._warn_outside_step()
         epoch, half = self.last_epoch, self.T_max
         if self._is_initial:
             return self._rates()

@@ -316,6 +316,15 @@ function bars(all, W) {
   return [picture, legend];
 }
 
+function builds() {
+  const {kernels, names, seconds, accounted, phases} = data.building, short = (us) => us ? time(us) : "";
+  if (!kernels.length) return;
+  at("built").textContent = `Kernels took ${time(1e6 * seconds)} of this process, with importing Numba (${time(1e6 * (phases.import || 0))}); ${(100 * accounted).toFixed(0)} % of it is in a phase.`;
+  const columns = [["kernel", (row) => row.name, (name) => element("code", {}, name.replace(/_([0-9a-f]{6})[0-9a-f]{10}$/, " $1"))], ["total", (row) => 1e6 * row.seconds, time],
+    ...names.map((phase) => [phase, (row) => 1e6 * (row.phases[phase] || 0), short]), ["behind", (row) => 1e6 * row.background, short], ["why", (row) => row.reason]];
+  table(at("buildtable"), columns, kernels, 1, 40);
+}
+
 // ---- kernel pages
 
 function facts(kernel) {
@@ -411,5 +420,5 @@ function openKernel() {
 }
 addEventListener("hashchange", openKernel);
 
-for (const part of [overview, timeline, flame, modules, lines, roofline, waterfall, kernelPages, memoryGraph, openKernel]) part();
+for (const part of [overview, timeline, flame, modules, lines, roofline, waterfall, builds, kernelPages, memoryGraph, openKernel]) part();
 document.documentElement.dataset.ready = "yes";

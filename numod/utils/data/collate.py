@@ -19,6 +19,7 @@ from ...core.create.values import as_tensor, tensor
 from ...dtypes import float64
 
 np_str_obj_array_pattern = re.compile("[SaUO]")  # the kinds of NumPy dtypes that cannot become tensors
+default_collate_err_msg_format = "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists"
 _EXPECTED = (
     "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {}; for others "
     "pass a collate_fn"

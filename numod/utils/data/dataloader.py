@@ -113,7 +113,16 @@ class DataLoader(Generic[Sample]):
         batches = (
             self._iterate_in_workers(source, note) if self.num_workers else Pass(source, self._index_sampler, note)
         )
-        return map(pinned, batches) if self.pin_memory and Device("cuda").backend.is_available() else batches
+        if not self.pin_memory:
+            return batches
+        if Device("cuda").backend.is_available():
+            return map(pinned, batches)
+        warnings.warn(
+            "'pin_memory' argument is set as true but no accelerator is found, then device pinned memory won't be "
+            "used.",
+            stacklevel=2,
+        )
+        return batches
 
     def _iterate_in_workers(self, source: Source, note: _Counter) -> WorkerPass:
         from .pool import Workers, WorkerPass

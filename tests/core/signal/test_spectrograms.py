@@ -8,7 +8,7 @@ import pytest
 import numod
 from numod.autograd import gradcheck
 
-pytestmark = pytest.mark.on_cuda(simulator=False)
+pytestmark = [pytest.mark.on_cuda(simulator=False), pytest.mark.filterwarnings("ignore:A window was not provided")]
 
 RNG = np.random.default_rng(13)
 SIGNAL = RNG.standard_normal((2, 50))
@@ -87,3 +87,11 @@ def test_refusals() -> None:
     ):  # fmt: skip
         with pytest.raises(RuntimeError, match=message):
             call()
+
+
+def test_a_missing_window_is_warned_of(warn_always):
+    with pytest.warns(UserWarning, match="rectangular window will be applied, which is known to cause"):
+        numod.stft(numod.ones(16), 8, return_complex=True)
+    spectra = numod.stft(numod.ones(16), 8, window=numod.ones(8), return_complex=True)
+    with pytest.warns(UserWarning, match="provide the same window used by stft"):
+        numod.istft(spectra, 8)

@@ -1,0 +1,99 @@
+"""What the user notices while kernels are compiled: a line on a terminal, and that Ctrl-C ends it.
+
+The compiler calls `checkpoint` every few milliseconds, where an exception does no harm. The line is shown by the main
+thread only, on the standard error if that is a terminal, once half a second has passed. It is erased before the
+program goes on. Kernels that follow each other within a second count as one wait.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from .. import config
+from . import signals
+
+AFTER = 0.5  # seconds without a line
+_PAUSE = 1.0  # seconds after which the count begins again
+_ERASE = "\r\x1b[K"
+
+
+class _Wait:
+    """Consecutive kernels: how many began, how many are expected (0: unknown), seconds spent, and the end of the last
+    one.
+    """
+
+    begun = expected = 0
+    spent = ended = started = 0.0
+    name, shown, active = "", False, False
+
+
+_wait = _Wait()
+
+
+@contextmanager
+def compiling(name: str) -> Iterator[None]:
+    """Context in which the kernel `name` is compiled."""
+    if threading.current_thread() is not threading.main_thread() or _wait.active or not _is_terminal():
+        yield
+        return
+    now = time.perf_counter()
+    if not _wait.expected and now - _wait.ended > _PAUSE:
+        _wait.begun, _wait.spent = 0, 0.0
+    _wait.begun, _wait.started, _wait.name, _wait.active = _wait.begun + 1, now, name, True
+    try:
+        checkpoint()
+        yield
+    finally:
+        _wait.ended, _wait.active = time.perf_counter(), False
+        _wait.spent += _wait.ended - now
+        if _wait.shown:
+            _wait.shown = False
+            _write(_ERASE)
+
+
+@contextmanager
+def expecting(count: int) -> Iterator[None]:
+    """Context in which up to `count` kernels are compiled or loaded."""
+    if threading.current_thread() is not threading.main_thread() or _wait.expected:
+        yield
+        return
+    _wait.begun, _wait.spent, _wait.expected = 0, 0.0, count
+    try:
+        yield
+    finally:
+        _wait.expected = 0
+
+
+def loaded() -> None:
+    """Count a kernel that needs no compilation, as one of those expected."""
+    if _wait.expected and not _wait.active and threading.current_thread() is threading.main_thread():
+        _wait.begun += 1
+
+
+def checkpoint() -> None:
+    """Show the line if it is time, and call the handlers of signals that came."""
+    if _wait.active and not _wait.shown and _wait.spent + time.perf_counter() - _wait.started > AFTER:
+        if threading.current_thread() is threading.main_thread():
+            _wait.shown = True
+            total = f"/{max(_wait.expected, _wait.begun)}" if _wait.expected else ""
+            _write(f"\rcompiling kernels {_wait.begun}{total} \N{HORIZONTAL ELLIPSIS} {_wait.name}"[:79])
+    signals.deliver()
+
+
+def _is_terminal() -> bool:
+    try:
+        return not config.quiet() and sys.stderr is not None and sys.stderr.isatty()
+    except (AttributeError, ValueError):  # closed, or another object
+        return False
+
+
+def _write(text: str) -> None:
+    with suppress(OSError, ValueError):
+        encoding = getattr(sys.stderr, "encoding", None) or "ascii"
+        text = text if encoding.lower().startswith("utf") else text.replace("\N{HORIZONTAL ELLIPSIS}", "...")
+        sys.stderr.write(text)
+        sys.stderr.flush()

@@ -1,0 +1,119 @@
+"""Where the time of a cold start goes: each kernel that was compiled or loaded, by phase, and why it was compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..device import phases
+from .build import Kernel, kernels
+
+
+@dataclass(frozen=True)
+class KernelTime:
+    """One kernel. `seconds` is the time of its build, `phases` what it was spent on, by the thread that built it.
+
+    `background`: seconds of LLVM in other threads meanwhile. `reason`: why it was compiled, or that it was found.
+    """
+
+    name: str
+    compiled: bool
+    reason: str
+    seconds: float
+    phases: dict[str, float]
+    background: float
+
+
+@dataclass(frozen=True)
+class CompileReport:
+    """The result of `compile_report`. `str(report)` is a table.
+
+    `phases`: seconds by phase, for all kernels, and for what belongs to none of them: importing Numba, writing texts.
+    `wall`: seconds of the whole run, where it is known.
+    """
+
+    kernels: list[KernelTime]
+    phases: dict[str, float]
+    seconds: float  # of all builds, of importing Numba, and of writing texts
+    wall: float | None = None
+    rows: int = field(default=30, repr=False)  # rows of the table
+
+    @property
+    def background(self) -> float:
+        """Seconds of LLVM in other threads while kernels were built."""
+        return sum(kernel.background for kernel in self.kernels)
+
+    @property
+    def accounted(self) -> float:
+        """The fraction of `seconds` that is in a phase."""
+        return min(sum(self.phases.values()) / self.seconds, 1.0) if self.seconds else 1.0
+
+    def as_dict(self) -> dict[str, Any]:
+        """The report as plain data, for JSON."""
+        return {
+            "kernels": [vars(kernel) for kernel in self.kernels], "phases": self.phases, "seconds": self.seconds,
+            "background": self.background, "accounted": self.accounted, "wall": self.wall,
+        }  # fmt: skip
+
+    def __str__(self) -> str:
+        return "\n".join([*self._table(), "", *self._summary()])
+
+    def _table(self) -> list[str]:
+        lines = [_line("kernel", ["total", *phases.PHASES, "behind"], "from")]
+        for kernel in self.kernels[: self.rows]:
+            times = [kernel.seconds, *(kernel.phases.get(phase, 0.0) for phase in phases.PHASES), kernel.background]
+            lines.append(_line(kernel.name, map(_milliseconds, times), kernel.reason))
+        if len(self.kernels) > self.rows:
+            lines.append(f"... and {len(self.kernels) - self.rows} more")
+        totals = [self.seconds, *(self.phases.get(phase, 0.0) for phase in phases.PHASES), self.background]
+        return [*lines, _line("all, in ms", map(_milliseconds, totals), "")]
+
+    def _summary(self) -> list[str]:
+        counts = {True: 0, False: 0}
+        seconds = {True: 0.0, False: 0.0}
+        for kernel in self.kernels:
+            counts[kernel.compiled] += 1
+            seconds[kernel.compiled] += kernel.seconds
+        lines = [
+            f"{counts[True]} kernels compiled in {seconds[True]:.2f} s, {counts[False]} loaded in "
+            f"{seconds[False]:.2f} s; Numba imported and started in {self.phases.get('import', 0.0):.2f} s; "
+            f"{100 * self.accounted:.0f} % of this is in a phase"
+        ]
+        if self.wall is not None:
+            lines.append(
+                f"the whole run took {self.wall:.2f} s: {self.seconds:.2f} s for kernels, "
+                f"{max(self.wall - self.seconds, 0.0):.2f} s for the program itself"
+            )
+        return [*lines, *(f"{phase:<10}{meaning}" for phase, meaning in phases.PHASES.items()),
+            f"{'behind':<10}LLVM in background threads, at the same time as the others"]  # fmt: skip
+
+
+def compile_report(wall: float | None = None, rows: int = 30) -> CompileReport:
+    """Where this process's time for compiling and loading kernels went, by kernel and phase, longest first.
+
+    `wall`: seconds of the whole run, if they are to be compared. `rows`: rows of the table that `str` returns.
+    """
+    report = [_kernel_time(kernel) for kernel in kernels()]
+    totals: dict[str, float] = {}
+    for spent in (phases.outside.seconds, *(kernel.phases for kernel in report)):
+        for phase, seconds in spent.items():
+            totals[phase] = totals.get(phase, 0.0) + seconds
+    seconds = sum(kernel.seconds for kernel in report) + sum(phases.outside.seconds.values())
+    return CompileReport(sorted(report, key=lambda kernel: -kernel.seconds), totals, seconds, wall, rows)
+
+
+def _kernel_time(kernel: Kernel) -> KernelTime:
+    background = sum(kernel.spent.background.values())
+    return KernelTime(
+        kernel.name, not kernel.cached, kernel.why, kernel.seconds, dict(kernel.spent.seconds), background
+    )
+
+
+def _line(name: str, columns: Sequence[str], reason: str) -> str:
+    short = name if len(name) <= 40 else f"{name[:23]}...{name[-14:]}"
+    return f"{short:<41}{''.join(f'{column:>9}' for column in columns)}  {reason}".rstrip()
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{1e3 * seconds:.1f}"

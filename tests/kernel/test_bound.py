@@ -1,0 +1,100 @@
+"""The bound on the cache folder: what is removed, and when. No kernel is compiled."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+
+import pytest
+
+from numod import config
+from numod.kernel import bound, cache, entry, trust
+from numod.kernel.build import Kernel
+
+DAY = 86400
+
+
+def keep(number: int, version: str = "1") -> None:
+    """Write an entry of 1000 bytes and a little more."""
+    key = hashlib.sha256(f"{number}".encode()).hexdigest()
+    kernel = Kernel(f"add{number}_{key[:16]}", "", "float32[]", False, key)
+    cache.KernelCache(kernel, version).save(
+        lambda *arguments: arguments, ((bytes(1000), ("f",)),), "wrapper", "variable"
+    )
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("NUMOD_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(trust, "_open_folder", None)
+    bound._left.clear()
+    return tmp_path / "cache"
+
+
+def numbers(folder) -> set[int]:
+    return {int(path.name.split("_")[0].removeprefix("add")) for path in folder.glob("*.kernel")}
+
+
+def set_age(folder, number: int, days: float) -> None:
+    (path,) = folder.glob(f"add{number}_*")
+    os.utime(path, (time.time() - days * DAY,) * 2)
+
+
+def test_those_unused_for_longest_are_removed(folder, monkeypatch):
+    for number in range(8):
+        keep(number)
+        set_age(folder, number, 5 - abs(number - 3))  # 3 is the oldest
+    size = sum(path.stat().st_size for path in folder.glob("*.kernel")) // 8
+    monkeypatch.setenv("NUMOD_CACHE_SIZE", str(5 * size))
+    bound._left.clear()
+    keep(8)
+    assert numbers(folder) == {0, 6, 7, 8}  # a sixteenth of the limit stays free
+    for number in range(10, 30):
+        keep(number)
+        assert sum(path.stat().st_size for path in folder.glob("*.kernel")) <= 5 * (size + 9)
+
+
+def test_the_folder_is_listed_once(folder, monkeypatch):
+    calls, usual = [], bound._files
+    monkeypatch.setattr(bound, "_files", lambda folder: calls.append(1) or usual(folder))
+    for number in range(5):
+        keep(number)
+    assert len(calls) == 2  # to sweep, and for the size
+
+
+def test_loading_sets_the_time_once_a_day(folder):
+    keep(1)
+    for days, is_set in ((3, True), (0.5, False)):
+        set_age(folder, 1, days)
+        (path,) = folder.glob("add1_*")
+        key = hashlib.sha256(b"1").hexdigest()
+        found = cache.KernelCache(Kernel(f"add1_{key[:16]}", "", "float32[]", False, key), "1")
+        assert found.load(lambda *arguments: arguments) and (time.time() - path.stat().st_mtime < 60) == is_set
+
+
+def test_entries_of_other_versions_go_when_unused(folder):
+    for number, (version, days) in enumerate((("0", 8), ("0", 6), ("1", 30), ("2", 8), ("1", 0))):
+        keep(number, version)
+        set_age(folder, number, days)
+    (folder / "0.tmp").write_bytes(b"cut off")
+    os.utime(folder / "0.tmp", (0, 0))
+    os.utime(folder / bound.SWEPT, (0, 0))
+    bound._left.clear()
+    keep(9)
+    assert numbers(folder) == {1, 2, 4, 9} and not (folder / "0.tmp").exists()
+
+
+def test_version_of_what_is_no_entry():
+    for start in (b"", b"other", entry.MAGIC, entry.MAGIC + bytes(200), entry.MAGIC + bytes(80) + b'"version": "\xff"'):
+        assert entry.version_of(start) != "1"
+
+
+@pytest.mark.parametrize(
+    "text, size",
+    [("", 1 << 30), ("500M", 500 << 20), ("2g", 2 << 30), ("2GiB", 2 << 30), ("10kb", 10 << 10), ("7", 7), ("x", 1 << 30),
+     ("-1", 1 << 30), ("1T", 1 << 40), ("9" * 30, 1 << 30)],
+)  # fmt: skip
+def test_sizes(monkeypatch, text, size):
+    monkeypatch.setenv("NUMOD_CACHE_SIZE", text)
+    assert config.cache_size() == size

@@ -1,0 +1,59 @@
+"""The report on a cold start: every kernel with its phases and the reason why it was compiled."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numod
+from numod.device.phases import PHASES
+from numod.kernel import build
+
+SCRIPT = """
+import json
+import numod
+numod.ones(3).exp()
+print(json.dumps(numod.compile_report().as_dict()))
+"""
+
+
+def run(folder: Path, *options: str) -> str:
+    """What the script prints, with a kernel cache in `folder`."""
+    (folder / "script.py").write_text(SCRIPT, encoding="utf-8")
+    environment = {**os.environ, "NUMOD_CACHE_DIR": str(folder / "cache")}
+    command = [sys.executable, *options, "script.py"]
+    return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=folder, check=True).stdout
+
+
+def test_a_cold_and_a_warm_start_are_accounted_for_by_kernel_and_phase(tmp_path: Path) -> None:
+    printed = run(tmp_path, "-m", "numod", "profile", "--compile")
+    report = json.loads(next(line for line in printed.splitlines() if line.startswith("{")))
+    kernels = {re.sub("_[0-9a-f]{16}$", "", kernel["name"]): kernel for kernel in report["kernels"]}
+    assert {kernel["reason"] for kernel in kernels.values()} == {"no entry"} and "exp" in kernels
+    assert all(kernel["compiled"] for kernel in kernels.values())
+    for phase in ("source", "typing", "lowering", "optimise", "emit", "link", "load"):
+        assert kernels["exp"]["phases"][phase] > 0, phase
+    assert report["accounted"] > 0.9 and set(report["phases"]) <= set(PHASES)
+    table = printed.split("\n", 1)[1]
+    assert re.search(r"^exp_[0-9a-f]+ .* no entry$", table, re.MULTILINE) and "the whole run took" in table
+    page = (tmp_path / "script_profile.html").read_text(encoding="utf-8")
+    assert '"building":{"names":["import","source"' in page and "builds" in page
+
+    warm = json.loads(run(tmp_path))
+    assert {kernel["reason"] for kernel in warm["kernels"]} == {"found on the disk"}
+    assert "typing" not in warm["phases"] and warm["phases"]["load"] > 0
+
+
+def test_the_report_of_this_process_adds_up() -> None:
+    numod.ones(3).exp()
+    report = numod.compile_report()
+    assert len(report.kernels) == len(build.kernels()) and report.kernels[0].seconds > 0
+    assert report.seconds >= sum(kernel.seconds for kernel in report.kernels)
+    for kernel in report.kernels:
+        assert sum(kernel.phases.values()) <= kernel.seconds + 0.05
+    shown = str(numod.compile_report(rows=1))
+    assert shown.startswith("kernel ") and f"{len(report.kernels)}" in shown or len(report.kernels) == 1
