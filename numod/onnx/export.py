@@ -175,13 +175,13 @@ def translated(
     `labels`: the names of dynamic dimensions where they differ from the symbols'. `scopes`: the modules of the steps.
     """
     program = SymbolicProgram(exported)
-    names = _named(input_names, program.input_names, "input_names")
+    names = _complete_names(input_names, program.input_names, "input_names")
     dynamic = exported.dynamic
     sources = [] if dynamic is None else [dynamic.source(k) for k in range(len(dynamic.symbols))]
     graph = Graph(opset, [(names[number], *rest) for number, *rest in sources])
     leaves = outputs_of(program.outputs)
     defaults = ["output"] if len(leaves) == 1 else [f"output_{k}" for k in range(len(leaves))]
-    results = _named(output_names, defaults, "output_names")
+    results = _complete_names(output_names, defaults, "output_names")
     if len({*names, *results}) < len(names) + len(results):
         raise ValueError(f"inputs and outputs must have different names, got {[*names, *results]}")
     for name in (*names, *results):
@@ -257,7 +257,7 @@ def _add_weights_to_inputs(model: Model, exported: ExportedProgram, without_valu
                 del initializers[name]
 
 
-def _named(names: Sequence[str] | None, defaults: Sequence[str], what: str) -> list[str]:
+def _complete_names(names: Sequence[str] | None, defaults: Sequence[str], what: str) -> list[str]:
     """The names of inputs or outputs."""
     if isinstance(names, str):
         raise TypeError(f"{what} must be a list of texts, got {names!r}")
@@ -304,7 +304,7 @@ def _captured(
             naming = Naming()
             shapes = None if dynamic_shapes is None else naming.shapes(dynamic_shapes)
             return capture(model, arguments, keywords, dynamic_shapes=shapes), naming.labels
-        names = _named(input_names, input_names_of(model, [arguments, keywords]), "input_names")
+        names = _complete_names(input_names, input_names_of(model, [arguments, keywords]), "input_names")
         warn_of_axes(dynamic_axes, names, output_names)
         try:
             naming = Naming()

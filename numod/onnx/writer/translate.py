@@ -229,8 +229,8 @@ class Translation:
     def _path(self, call: Call) -> str:
         """The path of the module that made a step, or else of the one whose parameters it reads."""
         path = "" if self.scopes is None else self.scopes.path_of(call.number)
-        named = [self.program.names.get(value, "") for value in call.inputs if isinstance(value, Value)]
-        return path or next((name.rpartition(".")[0] for name in named if "." in name), "")
+        tensor_names = [self.program.names.get(value, "") for value in call.inputs if isinstance(value, Value)]
+        return path or next((name.rpartition(".")[0] for name in tensor_names if "." in name), "")
 
 
 def _ordinal(number: int) -> str:
