@@ -156,7 +156,7 @@ VAGUE = {
     "each": "",
     "found": "",
     "given": "",
-    "held": "export graph serialization",
+    "held": "export graph onnx serialization",
     "kept": "",
     "legacy": "",
     "named": "",

@@ -72,7 +72,9 @@ class Builder:
         self.model, self.folder = model, folder
         self.problems: dict[str, list[str]] = {}
         self.steps = 0
-        self.functions = {(_domain(each.domain), each.name, each.overload): each for each in model.functions}
+        self.functions = {
+            (_domain(function.domain), function.name, function.overload): function for function in model.functions
+        }
         self.saved = {tensor.name for tensor in model.graph.initializer}
         self.root = OnnxModule("", (), ())
 
@@ -110,8 +112,8 @@ class Builder:
         """A call of a FunctionProto. Attributes that its nodes refer to are the caller's, or the defaults."""
         if context.depth > _DEEPEST:
             raise ValueError(f"functions call each other deeper than {_DEEPEST}")
-        attributes = {each.name: each for each in function.attribute_proto}
-        attributes |= {each.name: each for each in self._resolved(node, context).attribute}
+        attributes = {entry.name: entry for entry in function.attribute_proto}
+        attributes |= {entry.name: entry for entry in self._resolved(node, context).attribute}
         opsets = {**context.opsets, **_opsets(function.opset_import)}
         prefix = f"{context.prefix}{node.name or function.name}."
         inner = Context(opsets, attributes, frozenset(), context.depth + 1, prefix)
@@ -129,14 +131,14 @@ class Builder:
     ) -> Program:
         own_names = {*program.inputs, *tensors}
         program.constants = {name: value for name, value in tensors.items() if isinstance(value, np.ndarray)}
-        held = {name: value for name, value in tensors.items() if not isinstance(value, np.ndarray)}
+        stored = {name: value for name, value in tensors.items() if not isinstance(value, np.ndarray)}
         read: set[str] = set()
         for node in _checked_order(list(nodes), own_names | context.names):
             step = self._step(node, program, own_names, context)
             own_names |= set(node.output)
             if step is not None:
                 read |= {*step.inputs, *step.captured}
-                if not self._fold(step, program, held):
+                if not self._fold(step, program, stored):
                     program.steps.append(step)
         if unknown := [name for name in outputs if name not in own_names | context.names]:
             raise ValueError(f"output '{unknown[0]}' is computed by no node")
@@ -145,7 +147,7 @@ class Builder:
         program.differentiated = frozenset(program.inputs).intersection(set().union(*leaves))
         program.shadows = tuple(context.names.intersection(program.inputs))
         program.captured = frozenset((read | set(outputs)) - own_names - {""})
-        self._give_homes(program, held, context)
+        self._give_homes(program, stored, context)
         set_dropped(program, frozenset(program.constants))
         return program
 
@@ -198,14 +200,14 @@ class Builder:
         if "outputs" in row.keywords:
             attributes["outputs"] = len(node.output)
         step = Step(row, tuple(node.input), _outputs(node), attributes, _label(node))
-        step.captured = frozenset().union(*[each.captured for each in subprograms(step)])
+        step.captured = frozenset().union(*[subprogram.captured for subprogram in subprograms(step)])
         if row.name == "Gradient":
             step.captured |= {attributes["y"]}
         return step
 
     def _resolved(self, node: object, context: Context) -> object:
         """The node with the values of the attributes that refer to those of the function around it."""
-        if not any(each.ref_attr_name for each in node.attribute):
+        if not any(value.ref_attr_name for value in node.attribute):
             return node
         resolved = type(node)()
         resolved.CopyFrom(node)
@@ -218,7 +220,7 @@ class Builder:
                 copied.name = attribute.name
         return resolved
 
-    def _fold(self, step: Step, program: Program, held: dict[str, object]) -> bool:
+    def _fold(self, step: Step, program: Program, stored: dict[str, object]) -> bool:
         """Whether the step's outputs do not depend on inputs. They become constants then."""
         constant = step.operator.name == "Constant" and not step.inputs
         known = all(name in program.constants or not name for name in step.inputs)
@@ -231,19 +233,19 @@ class Builder:
             return False
         results = {name: values[name] for name in step.outputs if name}
         if not constant and not all(
-            isinstance(each, np.ndarray) and each.size <= _MOST_FOLDED for each in results.values()
+            isinstance(result, np.ndarray) and result.size <= _MOST_FOLDED for result in results.values()
         ):
             return False
         for name, value in results.items():
-            (program.constants if isinstance(value, np.ndarray) else held)[name] = value
+            (program.constants if isinstance(value, np.ndarray) else stored)[name] = value
         return True
 
     # ---- tensors
 
-    def _give_homes(self, program: Program, held: dict[str, object], context: Context) -> None:
+    def _give_homes(self, program: Program, stored: dict[str, object], context: Context) -> None:
         """Make parameters and buffers of the tensors, and buffers of constants that are used as tensors."""
         uses = _uses(program)
-        for name, value in held.items():
+        for name, value in stored.items():
             if uses.get(name) == {"host"}:
                 program.constants[name] = value.numpy()
                 continue
@@ -252,8 +254,8 @@ class Builder:
             program.add_tensor(name, module, attribute)
         for name, value in program.constants.items():
             if uses.get(name, set()) - {"host"} and value.dtype != object:
-                place = add_tensor(self.root, context.prefix + name, _as_tensor(value), False, name in self.saved)
-                program.add_tensor(name, *place)
+                location = add_tensor(self.root, context.prefix + name, _as_tensor(value), False, name in self.saved)
+                program.add_tensor(name, *location)
 
     @staticmethod
     def _is_trained(name: str, value: Tensor, uses: set[str]) -> bool:
@@ -263,8 +265,8 @@ class Builder:
             return value.ndim > 0 and "product" in uses
         return True
 
-    def _problem(self, problem: str, place: str) -> None:
-        self.problems.setdefault(problem, []).append(place)
+    def _problem(self, problem: str, location: str) -> None:
+        self.problems.setdefault(problem, []).append(location)
 
 
 def _is_computed(name: str) -> bool:
@@ -278,8 +280,8 @@ def _uses(program: Program) -> dict[str, set[str]]:
     uses: dict[str, set[str]] = {}
     for step in program.all_steps():
         row = step.operator
-        for place, name in enumerate(step.inputs):
-            kind = "host" if place in row.host else "state" if place in row.state else "tensor"
+        for position, name in enumerate(step.inputs):
+            kind = "host" if position in row.host else "state" if position in row.state else "tensor"
             uses.setdefault(name, set()).add("product" if kind == "tensor" and row.name in _PRODUCTS else kind)
     return uses
 
@@ -339,7 +341,7 @@ def _domain(domain: str) -> str:
 
 
 def _opsets(imports: Iterable) -> dict[str, int]:
-    opsets = {_domain(each.domain): each.version for each in imports}
+    opsets = {_domain(value.domain): value.version for value in imports}
     for domain, version in opsets.items():
         if version < 1 or (not domain and version > NEWEST_OPSET):
             raise ValueError(

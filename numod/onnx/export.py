@@ -62,12 +62,12 @@ class ONNXProgram:
     @property
     def input_names(self) -> list[str]:
         """The names of the inputs."""
-        return [each.name for each in self._model.inputs]
+        return [entry.name for entry in self._model.inputs]
 
     @property
     def output_names(self) -> list[str]:
         """The names of the outputs."""
-        return [each.name for each in self._model.outputs]
+        return [output.name for output in self._model.outputs]
 
     def save(self, destination: str | os.PathLike, *, external_data: bool | None = None, **ignored: Any) -> None:
         """Write the model to a file. `external_data`: the weights to a second file, `<destination>.data`; by default
@@ -88,8 +88,8 @@ class ONNXProgram:
         counts = Counter(node.op for node in self._model.graph.nodes)
         operators = ", ".join(f"{count} {op}" for op, count in counts.most_common())
         model = self._model
-        variables = [f"  input {each.name}: {_shape_text(each, model)}" for each in model.inputs]
-        variables += [f"  output {each.name}: {_shape_text(each, model)}" for each in model.outputs]
+        variables = [f"  input {entry.name}: {_shape_text(entry, model)}" for entry in model.inputs]
+        variables += [f"  output {output.name}: {_shape_text(output, model)}" for output in model.outputs]
         return "\n".join([f"ONNX model {model.title}, opset {model.graph.opset}", *variables, f"  {operators}"])
 
 
@@ -165,13 +165,13 @@ def translated(
 ) -> Model:
     """The ONNX model of a captured program. Raises ExportError with all that cannot be exported."""
     program = SymbolicProgram(exported)
-    names = _named(input_names, program.input_names, "input_names")
+    names = _checked_names(input_names, program.input_names, "input_names")
     dynamic = exported.dynamic
     sources = [] if dynamic is None else [dynamic.source(k) for k in range(len(dynamic.symbols))]
     graph = Graph(opset, [(names[number], *rest) for number, *rest in sources])
     leaves = outputs_of(program.outputs)
     defaults = ["output"] if len(leaves) == 1 else [f"output_{k}" for k in range(len(leaves))]
-    results = _named(output_names, defaults, "output_names")
+    results = _checked_names(output_names, defaults, "output_names")
     if len({*names, *results}) < len(names) + len(results):
         raise ValueError(f"inputs and outputs must have different names, got {[*names, *results]}")
     for name in (*names, *results):
@@ -247,7 +247,7 @@ def _add_weights_to_inputs(model: Model, exported: ExportedProgram, without_valu
                 del initializers[name]
 
 
-def _named(names: Sequence[str] | None, defaults: Sequence[str], what: str) -> list[str]:
+def _checked_names(names: Sequence[str] | None, defaults: Sequence[str], what: str) -> list[str]:
     """The names of inputs or outputs."""
     if isinstance(names, str):
         raise TypeError(f"{what} must be a list of texts, got {names!r}")
@@ -294,7 +294,7 @@ def _captured(
             naming = _Naming()
             shapes = None if dynamic_shapes is None else naming.shapes(dynamic_shapes)
             return capture(model, arguments, keywords, dynamic_shapes=shapes), naming.labels
-        names = _named(input_names, input_names_of(model, [arguments, keywords]), "input_names")
+        names = _checked_names(input_names, input_names_of(model, [arguments, keywords]), "input_names")
         _warn_of_axes(dynamic_axes, names, output_names)
         try:
             naming = _Naming()
@@ -353,7 +353,7 @@ class _Naming:
         if isinstance(shapes, str):
             return self.dim(shapes)
         if isinstance(shapes, Mapping):
-            return {key: self.shapes(each) for key, each in shapes.items()}
+            return {key: self.shapes(shape) for key, shape in shapes.items()}
         return type(shapes)(map(self.shapes, shapes)) if type(shapes) in (tuple, list) else shapes
 
     def of_axes(
@@ -367,11 +367,11 @@ class _Naming:
                 name = next(remaining)
                 return self._of_input(name, axes.get(name), argument)
             if isinstance(argument, (tuple, list)):
-                return type(argument)([like(each) for each in argument])
-            return {key: like(each) for key, each in argument.items()} if isinstance(argument, dict) else None
+                return type(argument)([like(value) for value in argument])
+            return {key: like(value) for key, value in argument.items()} if isinstance(argument, dict) else None
 
         positions = argument_names(model, arguments, keywords)
-        return {name: like(each) for name, each in {**dict(zip(positions, arguments)), **keywords}.items()}
+        return {name: like(value) for name, value in {**dict(zip(positions, arguments)), **keywords}.items()}
 
     def _of_input(self, name: str, axes: Any, example: Tensor) -> dict[int, Dim] | None:
         if axes is None:

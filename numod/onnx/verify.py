@@ -33,7 +33,7 @@ def verify(
     """
     atol = max(atol, _STEPS * _coarsest_step(model))
     program = exported.frozen().program  # a run may write to buffers
-    expected = [each for each in outputs_of(program(*[example.clone() for example in exported.examples]))]
+    expected = [value for value in outputs_of(program(*[example.clone() for example in exported.examples]))]
     results = run(onnx, model, list(exported.examples))
     differences, wrong = {}, []
     for variable, ours, theirs in zip(model.outputs, expected, results, strict=True):
@@ -83,7 +83,7 @@ def run(onnx: Any, model: Model, inputs: Sequence[Tensor]) -> list[np.ndarray]:
             import onnxruntime
         except ImportError:
             return _run_here(path, inputs)
-        return _run_by_onnxruntime(onnxruntime, path, [each.name for each in model.inputs], inputs)
+        return _run_by_onnxruntime(onnxruntime, path, [entry.name for entry in model.inputs], inputs)
 
 
 def _run_by_onnxruntime(library: Any, path: str, names: list[str], inputs: Sequence[Tensor]) -> list[np.ndarray]:
@@ -93,16 +93,16 @@ def _run_by_onnxruntime(library: Any, path: str, names: list[str], inputs: Seque
         session = library.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # its classes of errors are not public
         raise VerificationError(f"verify: ONNX Runtime cannot run the model: {error}") from error
-    used = {each.name for each in session.get_inputs()}
+    used = {get_input.name for get_input in session.get_inputs()}
     values = {
-        name: library.OrtValue.ortvalue_from_numpy(_for_runtime(each), "cpu")
-        if each.dtype.name != "bfloat16"
-        else library.OrtValue.ortvalue_from_numpy_with_onnx_type(_bfloat16(each), 16)
-        for name, each in zip(names, inputs)
+        name: library.OrtValue.ortvalue_from_numpy(_for_runtime(tensor), "cpu")
+        if tensor.dtype.name != "bfloat16"
+        else library.OrtValue.ortvalue_from_numpy_with_onnx_type(_bfloat16(tensor), 16)
+        for name, tensor in zip(names, inputs)
         if name in used
     }
-    results = session.run_with_ort_values([each.name for each in session.get_outputs()], values)
-    return [_from_runtime(each) for each in results]
+    results = session.run_with_ort_values([get_output.name for get_output in session.get_outputs()], values)
+    return [_from_runtime(result) for result in results]
 
 
 def _for_runtime(value: Tensor) -> np.ndarray:
@@ -127,4 +127,4 @@ def _run_here(path: str, inputs: Sequence[Tensor]) -> list[np.ndarray]:
 
     with no_grad():
         results = load(path)(*inputs)
-    return [as_array(each if isinstance(each, Tensor) else tensor(each)) for each in outputs_of(results)]
+    return [as_array(value if isinstance(value, Tensor) else tensor(value)) for value in outputs_of(results)]

@@ -22,7 +22,7 @@ def attention(translation: Translation, call: Call) -> tuple:
     query, key, value, mask = call.inputs[:4]
     # Attention gives NaN where all keys are masked, which a mask may do; its formula below gives 0, as here
     if translation.graph.opset >= 23 and translation.rank(query) == 4 and mask is None:
-        names = [translation.name(each) for each in (query, key, value)]
+        names = [translation.name(part) for part in (query, key, value)]
         return translation.graph.node("Attention", *names, scale=float(scale), is_causal=int(causal)), None
     return _composed(translation, call), None
 

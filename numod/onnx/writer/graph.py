@@ -101,7 +101,7 @@ class Graph:
                 needed.update(node.inputs)
                 remaining.append(node)
         self.nodes = remaining[::-1]
-        self.initializers = {name: each for name, each in self.initializers.items() if name in needed}
+        self.initializers = {name: initializer for name, initializer in self.initializers.items() if name in needed}
 
     # ---- constants
 

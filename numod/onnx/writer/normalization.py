@@ -52,7 +52,7 @@ def channel_norm(translation: Translation, call: Call) -> tuple:
     eps = graph.constant(float(call.attributes[0]), dtype)
     out = graph.node("Div", centred, graph.node("Sqrt", graph.node("Add", variance, eps)))
     out = _affine(translation, out, weight, bias, rank)
-    flat = [graph.node("Reshape", each, graph.constant([-1])) for each in (mean, variance)]
+    flat = [graph.node("Reshape", value, graph.constant([-1])) for value in (mean, variance)]
     return out, *flat
 
 

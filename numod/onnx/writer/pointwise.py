@@ -251,10 +251,10 @@ def _atan2(w: FormulaWriter, y: str, x: str) -> str:
     pi = w.number(3.141592653589793)
     angle = node("Atan", node("Div", y, x))
     turned = node("Where", _signbit(w, y), node("Sub", angle, pi), node("Add", angle, pi))
-    found = node("Where", node("Less", x, zero), turned, angle)
+    quadrant_angle = node("Where", node("Less", x, zero), turned, angle)
     origin = node("And", node("Equal", x, zero), node("Equal", y, zero))
     of_origin = _copysign(w, node("Where", _signbit(w, x), pi, zero), y)
-    return node("Where", origin, of_origin, found)
+    return node("Where", origin, of_origin, quadrant_angle)
 
 
 def _isnan(w: FormulaWriter, x: str) -> str:

@@ -46,7 +46,7 @@ class Model:
     @property
     def nbytes(self) -> int:
         """The bytes of the weights."""
-        return sum(len(each.data) for each in self.graph.initializers.values())
+        return sum(len(initializer.data) for initializer in self.graph.initializers.values())
 
     def proto(self, onnx: Any, placed: dict[str, tuple[str, int]] | None = None) -> Any:
         """The ModelProto. `placed`: (file, offset) of tensors that are in a file of their own, by name."""
@@ -54,9 +54,12 @@ class Model:
         graph = helper.make_graph(
             [_node(helper, node, k) for k, node in enumerate(self.graph.nodes)],
             self.title,
-            [self._variable(helper, each) for each in self.inputs],
-            [self._variable(helper, each) for each in self.outputs],
-            [_tensor(onnx, name, each, placed.get(name)) for name, each in self.graph.initializers.items()],
+            [self._variable(helper, value) for value in self.inputs],
+            [self._variable(helper, output) for output in self.outputs],
+            [
+                _tensor(onnx, name, initializer, placed.get(name))
+                for name, initializer in self.graph.initializers.items()
+            ],
         )
         return helper.make_model(
             graph,
@@ -89,12 +92,12 @@ class Model:
     def _write_data(self, path: str, name: str) -> dict[str, tuple[str, int]]:
         """Write the large tensors to one file, aligned so that it can be mapped; where they are, by name."""
         placed, at, parts = {}, 0, []
-        for key, each in self.graph.initializers.items():
-            if len(each.data) >= _SMALLEST:
+        for key, initializer in self.graph.initializers.items():
+            if len(initializer.data) >= _SMALLEST:
                 gap = -at % _ALIGNMENT
                 placed[key] = name, at + gap
-                parts += [bytes(gap), each.data]
-                at += gap + len(each.data)
+                parts += [bytes(gap), initializer.data]
+                at += gap + len(initializer.data)
         if placed:
             _write(path, parts)
         return placed
@@ -119,16 +122,16 @@ def _node(helper: Any, node: Any, number: int) -> Any:
 def _plain(value: Any) -> Any:
     """An attribute as the onnx package takes it."""
     if isinstance(value, (list, tuple, range)):
-        return [_plain(each) for each in value]
+        return [_plain(part) for part in value]
     return int(value) if isinstance(value, (np.integer, bool)) else value
 
 
-def _tensor(onnx: Any, name: str, initializer: Initializer, place: tuple[str, int] | None) -> Any:
+def _tensor(onnx: Any, name: str, initializer: Initializer, location: tuple[str, int] | None) -> Any:
     tensor = onnx.TensorProto(name=name, data_type=initializer.element_type, dims=initializer.shape)
-    if place is None:
+    if location is None:
         tensor.raw_data = initializer.data
         return tensor
     tensor.data_location = onnx.TensorProto.EXTERNAL
-    for key, value in (("location", place[0]), ("offset", place[1]), ("length", len(initializer.data))):
+    for key, value in (("location", location[0]), ("offset", location[1]), ("length", len(initializer.data))):
         tensor.external_data.add(key=key, value=str(value))
     return tensor

@@ -101,8 +101,8 @@ def lstm_cell(translation: Translation, call: Call) -> tuple[str, str]:
     graph, (gates, cell) = translation.graph, map(translation.name, call.inputs)
     i, f, g, o = _parts(translation, gates, 4)
     node = graph.node
-    kept = node("Mul", node("Sigmoid", f), cell)
-    new_cell = node("Add", kept, node("Mul", node("Sigmoid", i), node("Tanh", g)))
+    remembered = node("Mul", node("Sigmoid", f), cell)
+    new_cell = node("Add", remembered, node("Mul", node("Sigmoid", i), node("Tanh", g)))
     return node("Mul", node("Sigmoid", o), node("Tanh", new_cell)), new_cell
 
 

@@ -193,9 +193,9 @@ class Translation:
             raise Unsupported("an optimizer's step; export the forward pass, or the step by numod.export.aot_compile")
         if isinstance(op, Move):
             return lambda translation, call: translation.name(call.inputs[0])
-        found = patterns.match(self, call)
-        if found is not None:
-            return found
+        match = patterns.match(self, call)
+        if match is not None:
+            return match
         if isinstance(op, Pointwise):
             return pointwise.apply_row
         if op.name in RULES:

@@ -69,7 +69,7 @@ def put(translation: Translation, call: Call, base: str, part: str) -> str:
         return put_along(translation, base, places, part, dim, len(shape))
     if kind == "as_strided":
         places, lead = _strided_places(translation, call)
-        flat = [graph.node("Reshape", each, graph.constant([0] * lead + [-1])) for each in (base, part)]
+        flat = [graph.node("Reshape", value, graph.constant([0] * lead + [-1])) for value in (base, part)]
         written = put_along(translation, flat[0], graph.constant(places.reshape(-1)), flat[1], lead, lead + 1)
         return graph.reshape(written, (*shape[:lead], product(shape[lead:])), shape)
     if kind == "diagonal":
