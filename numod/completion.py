@@ -86,12 +86,12 @@ def _walk(commands: list[Words], answer: str) -> str:
     by_option = [
         f"        {_quoted(key)}) {answer % ' '.join(values)} ;;" for key, values in _options_with_values(commands)
     ]
-    by_path = [f"        {_quoted(words.path)}) {answer % ' '.join(words.words)} ;;" for words in commands]
+    by_path = [f"        {_quoted(command.path)}) {answer % ' '.join(command.words)} ;;" for command in commands]
     return _WALK % (paths, "\n".join(by_option), "\n".join(by_path))
 
 
 def _steps(commands: list[Words]) -> list[tuple[str, str, str]]:
-    return [words.path.rpartition(" ") for words in commands if words.path]
+    return [command.path.rpartition(" ") for command in commands if command.path]
 
 
 def _bash(commands: list[Words]) -> str:
@@ -139,7 +139,7 @@ def _fish(commands: list[Words]) -> str:
         "    end",
         "    set -l path",
         "    for token in $tokens",
-        f"        contains -- (string join ' ' $path $token) {' '.join(_quoted(words.path) for words in commands[1:])}",
+        f"        contains -- (string join ' ' $path $token) {' '.join(_quoted(entry.path) for entry in commands[1:])}",
         "        and set -a path $token",
         "    end",
         '    test "$path" = "$argv[2]"',

@@ -48,10 +48,17 @@ def python_file(about: dict) -> str:
     """NAME.py."""
     source = Path(native.__file__).read_text(encoding="utf-8").replace("\n\n\n", "\n\n")
     source = re.sub(r"(?<=\w)\nimport ", ", ", source)
-    source = re.sub(r"\n\n( *def |class |DESC|import |network )", r"\n\1", source)  # one file of at most 200 lines
+    source = re.sub(r"\n\n( *def |class |DESC|import |network )", r"\n\1", source)
+    # one file of at most 200 lines: a condition and its only statement share a line if they fit
+    source = re.sub(r"(\n( *)(?:if|else|try)[^\n]*:)\n\2    (\w[^\n]*[^\n:])(?=\n)(?!\n\2    )", _on_one_line, source)
     about = {key: value for key, value in about.items() if key not in ("weights", "checks", "hash", "flops")}
     about["targets"] = {name: row for name, row in about["targets"].items() if row["system"][0]}
     return re.sub(r"^DESCRIPTION = None.*$", lambda _: f"DESCRIPTION = {about!r}", source, count=1, flags=re.M)
+
+
+def _on_one_line(match: re.Match) -> str:
+    joined = f"{match[1]} {match[3]}"
+    return joined if len(joined) <= 120 and match[3][-1] not in "([{," else match[0]
 
 
 def where_it_runs(row: Target) -> dict:

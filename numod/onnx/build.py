@@ -161,14 +161,14 @@ class Builder:
     ) -> Program:
         own_names = {*program.inputs, *tensors}
         program.constants = {name: value for name, value in tensors.items() if isinstance(value, np.ndarray)}
-        held = {name: value for name, value in tensors.items() if not isinstance(value, np.ndarray)}
+        stored = {name: value for name, value in tensors.items() if not isinstance(value, np.ndarray)}
         read: set[str] = set()
         for node in in_checked_order(list(nodes), own_names | context.names):
             step = self._step(node, program, own_names, context)
             own_names |= set(node.output)
             if step is not None:
                 read |= {*step.inputs, *step.captured}
-                if not self._fold(step, program, held):
+                if not self._fold(step, program, stored):
                     program.steps.append(step)
         if unknown := [name for name in outputs if name not in own_names | context.names]:
             raise ValueError(f"output '{unknown[0]}' is computed by no node")
@@ -177,7 +177,7 @@ class Builder:
         program.differentiated = frozenset(program.inputs).intersection(set().union(*leaves))
         program.shadows = tuple(context.names.intersection(program.inputs))
         program.captured = frozenset((read | set(outputs)) - own_names - {""})
-        self._give_homes(program, held, context)
+        self._give_homes(program, stored, context)
         set_dropped(program, frozenset(program.constants))
         return program
 
@@ -235,7 +235,7 @@ class Builder:
 
     def _resolved(self, node: object, context: Context) -> object:
         """The node with the values of the attributes that refer to those of the function around it."""
-        if not any(each.ref_attr_name for each in node.attribute):
+        if not any(value.ref_attr_name for value in node.attribute):
             return node
         resolved = type(node)()
         resolved.CopyFrom(node)
@@ -248,7 +248,7 @@ class Builder:
                 copied.name = attribute.name
         return resolved
 
-    def _fold(self, step: Step, program: Program, held: dict[str, object]) -> bool:
+    def _fold(self, step: Step, program: Program, stored: dict[str, object]) -> bool:
         """Whether the step's outputs do not depend on inputs. They become constants then."""
         constant = step.operator.name == "Constant" and not step.inputs
         known = all(name in program.constants or not name for name in step.inputs)
@@ -261,22 +261,22 @@ class Builder:
             return False
         results = {name: values[name] for name in step.outputs if name}
         if not constant and not all(
-            isinstance(each, np.ndarray) and each.size <= _MOST_FOLDED for each in results.values()
+            isinstance(result, np.ndarray) and result.size <= _MOST_FOLDED for result in results.values()
         ):
             return False
         for name, value in results.items():
-            (program.constants if isinstance(value, np.ndarray) else held)[name] = value
+            (program.constants if isinstance(value, np.ndarray) else stored)[name] = value
         return True
 
     # ---- tensors
 
-    def _give_homes(self, program: Program, held: dict[str, object], context: Context) -> None:
+    def _give_homes(self, program: Program, stored: dict[str, object], context: Context) -> None:
         """Make parameters and buffers of the tensors, and buffers of constants that are used as tensors."""
         uses = _uses(program)
         if not context.depth:
-            trained = {name for name, value in held.items() if self._is_trained(name, value, uses.get(name, set()))}
-            make_layers(program, held, trained, self.root)
-        for name, value in held.items():
+            trained = {name for name, value in stored.items() if self._is_trained(name, value, uses.get(name, set()))}
+            make_layers(program, stored, trained, self.root)
+        for name, value in stored.items():
             if uses.get(name) == {"host"}:
                 program.constants[name] = value.numpy()
                 continue
@@ -285,8 +285,8 @@ class Builder:
             program.add_tensor(name, module, attribute)
         for name, value in program.constants.items():
             if uses.get(name, set()) - {"host"} and value.dtype != object:
-                place = add_tensor(self.root, context.prefix + name, _as_tensor(value), False, name in self.saved)
-                program.add_tensor(name, *place)
+                location = add_tensor(self.root, context.prefix + name, _as_tensor(value), False, name in self.saved)
+                program.add_tensor(name, *location)
 
     @staticmethod
     def _is_trained(name: str, value: Tensor, uses: set[str]) -> bool:
@@ -296,8 +296,8 @@ class Builder:
             return value.ndim > 0 and "product" in uses
         return True
 
-    def _problem(self, problem: str, place: str) -> None:
-        self.problems.setdefault(problem, []).append(place)
+    def _problem(self, problem: str, location: str) -> None:
+        self.problems.setdefault(problem, []).append(location)
 
 
 def _is_computed(name: str) -> bool:
@@ -311,8 +311,8 @@ def _uses(program: Program) -> dict[str, set[str]]:
     uses: dict[str, set[str]] = {}
     for step in program.all_steps():
         row = step.operator
-        for place, name in enumerate(step.inputs):
-            kind = "host" if place in row.host else "state" if place in row.state else "tensor"
+        for position, name in enumerate(step.inputs):
+            kind = "host" if position in row.host else "state" if position in row.state else "tensor"
             uses.setdefault(name, set()).add("product" if kind == "tensor" and row.name in _PRODUCTS else kind)
     return uses
 

@@ -41,8 +41,8 @@ class OnnxModule(Module):
         super().__init__()
         self.name, self.inputs, self.outputs = name, tuple(inputs), tuple(outputs)
         self._program: Program | None = None
-        self._places = {value.name: place for place, value in enumerate(self.inputs)}
-        self._places |= {identifier(value.name): place for place, value in enumerate(self.inputs)}
+        self._places = {value.name: position for position, value in enumerate(self.inputs)}
+        self._places |= {identifier(value.name): position for position, value in enumerate(self.inputs)}
 
     def forward(self, *args: Tensor, **kwargs: Tensor) -> Tensor | tuple:
         """The graph's outputs for its inputs. Raises TypeError for missing and unknown inputs."""
@@ -61,9 +61,9 @@ class OnnxModule(Module):
             if self._places[name] in arguments:
                 raise TypeError(f"got input '{name}' twice")
             arguments[self._places[name]] = value
-        if missing := [name for place, name in enumerate(names) if place not in arguments]:
+        if missing := [name for position, name in enumerate(names) if position not in arguments]:
             raise TypeError(f"missing inputs: {', '.join(missing)}")
-        return [arguments[place] for place in range(len(names))]
+        return [arguments[position] for position in range(len(names))]
 
     def extra_repr(self) -> str:
         """Inputs and outputs."""

@@ -67,13 +67,13 @@ class Step:
         host = self.operator.host
         return [
             as_array(value)
-            if place in host
+            if position_of_input in host
             else value
             if type(value) is not np.ndarray
             else tensor
             if (tensor := values.get(name + _TENSOR)) is not None
             else as_tensor(value)
-            for place, (name, value) in enumerate(zip(self.inputs, arguments))
+            for position_of_input, (name, value) in enumerate(zip(self.inputs, arguments))
         ]
 
 

@@ -82,25 +82,25 @@ def operator(
 
 def _row(name: str, since: int, function: Callable, host: list[str], state: list[str], raw: bool) -> Operator:
     parameters = inspect.signature(function).parameters.values()
-    positional = [each for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
-    keyword = [each for each in parameters if each.kind is each.KEYWORD_ONLY]
-    inputs = tuple(each.name for each in positional)
+    positional = [parameter for parameter in parameters if parameter.kind is parameter.POSITIONAL_OR_KEYWORD]
+    keyword = [parameter for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
+    inputs = tuple(entry.name for entry in positional)
     return Operator(
         name,
         since,
         function,
         inputs,
-        sum(each.default is each.empty for each in positional),
-        any(each.kind is each.VAR_POSITIONAL for each in parameters),
+        sum(value.default is value.empty for value in positional),
+        any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters),
         raw,
         frozenset(map(inputs.index, host)),
         frozenset(map(inputs.index, state)),
         {
-            each.name: Attribute(str(each.annotation).removesuffix(" | None"), each.default)
-            for each in keyword
-            if each.name not in NOT_ATTRIBUTES
+            entry.name: Attribute(str(entry.annotation).removesuffix(" | None"), entry.default)
+            for entry in keyword
+            if entry.name not in NOT_ATTRIBUTES
         },
-        frozenset(each.name for each in keyword) & NOT_ATTRIBUTES,
+        frozenset(entry.name for entry in keyword) & NOT_ATTRIBUTES,
     )
 
 

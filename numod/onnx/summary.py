@@ -19,7 +19,7 @@ def summary(file: str | os.PathLike | bytes | object) -> str:
     model, folder = read_model(file)
     builder = Builder(model, folder)
     module = builder.module()
-    opsets = ", ".join(f"{each.domain or 'ai.onnx'} {each.version}" for each in model.opset_import)
+    opsets = ", ".join(f"{value.domain or 'ai.onnx'} {value.version}" for value in model.opset_import)
     parameters, buffers = list(module.parameters()), list(module.buffers())
     lines = [
         f"model     {model.graph.name or 'without a name'}, by {model.producer_name or 'unknown'}"
@@ -37,11 +37,11 @@ def summary(file: str | os.PathLike | bytes | object) -> str:
 
 def _column(title: str, rows: Iterable[str]) -> list[str]:
     """The rows under each other, after a title."""
-    return [f"{title if place == 0 else '':<10}{row}" for place, row in enumerate(rows)]
+    return [f"{title if row_number == 0 else '':<10}{row}" for row_number, row in enumerate(rows)]
 
 
 def _amount(tensors: list, name: str) -> str:
-    return f"{sum(each.numel() for each in tensors):,} in {len(tensors)} {name}"
+    return f"{sum(tensor.numel() for tensor in tensors):,} in {len(tensors)} {name}"
 
 
 def _operator_counts(model: object) -> list[str]:

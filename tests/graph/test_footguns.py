@@ -251,11 +251,11 @@ def test_views_that_are_copies_in_programs_follow_what_is_written(function: Call
         sum((value * weight[0]).square().sum() for value in (found if type(found) is tuple else (found,))).backward()
         return found, weight.grad
 
-    for function in (run, run_backward):
-        compiled = compile(function, fullgraph=True)
+    for runner in (run, run_backward):
+        compiled = compile(runner, fullgraph=True)
         for k in (0, 2, 1, 0):
             mine, theirs = numod.arange(6.0).reshape(3, 2), numod.arange(6.0).reshape(3, 2)
-            found, expected = compiled(mine, numod.tensor(k)), function(theirs, numod.tensor(k))
+            found, expected = compiled(mine, numod.tensor(k)), runner(theirs, numod.tensor(k))
             assert equal(found, expected) and equal(mine, theirs)
         assert compiled.recorded == 1
 

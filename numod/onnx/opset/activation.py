@@ -113,8 +113,8 @@ def log_softmax(x: Tensor, *, axis: int = -1) -> Tensor:
 @operator("Hardmax", since=13)
 def hardmax(x: Tensor, *, axis: int = -1) -> Tensor:
     """1 at the first maximum along an axis, else 0."""
-    place = x.argmax(axis, keepdim=True)
-    return numod.zeros_like(x).scatter(axis, place, 1.0)
+    index = x.argmax(axis, keepdim=True)
+    return numod.zeros_like(x).scatter(axis, index, 1.0)
 
 
 def _matrix(x: Tensor, axis: int) -> Tensor:

@@ -136,7 +136,7 @@ def flex_attention(
 ) -> Tensor:
     """Attention with graphs that change scores and probabilities."""
     repeats = query.shape[1] // key.shape[1]
-    key, value = (each.repeat_interleave(repeats, 1) if repeats > 1 else each for each in (key, value))
+    key, value = (part.repeat_interleave(repeats, 1) if repeats > 1 else part for part in (key, value))
     kind = numod.float64 if query.dtype is numod.float64 else numod.float32
     kind = kind if softmax_precision is None else to_dtype(softmax_precision)
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
@@ -211,8 +211,8 @@ def linear_attention(
         raise ValueError(f"unknown update_rule {update_rule}")
     kind, state_kind = query.dtype, query.dtype if past_state is None else past_state.dtype
     q, k, v = (
-        split_heads(each, heads).to(numod.float32)
-        for each, heads in ((query, q_num_heads), (key, kv_num_heads), (value, kv_num_heads))
+        split_heads(part, heads).to(numod.float32)
+        for part, heads in ((query, q_num_heads), (key, kv_num_heads), (value, kv_num_heads))
     )
     decays = None if decay is None else numod.exp(split_heads(decay, kv_num_heads).to(numod.float32))
     rates = None if beta is None else split_heads(beta, beta.shape[-1]).to(numod.float32)

@@ -59,10 +59,10 @@ def scan_in_old_version(
     states = len(inputs) - num_scan_inputs
     rows = []
     for example in range(batch):
-        values = [as_tensor(each)[example] for each in inputs]
+        values = [as_tensor(value)[example] for value in inputs]
         if lengths is not None:
             length = int(as_array(lengths)[example])
-            values[states:] = [each[:length] for each in values[states:]]
+            values[states:] = [value[:length] for value in values[states:]]
         rows.append(_scan(values, body, num_scan_inputs, directions, None, None, None, outputs, scope))
     results = tuple(numod.stack(column) for column in zip(*rows))
     return results if outputs > 1 else results[0]
@@ -82,7 +82,7 @@ def scan(
 ) -> object:
     """A graph applied to the slices of its last inputs in turn, with states that it hands on."""
     results = _scan(
-        [as_tensor(each) for each in inputs],
+        [as_tensor(value) for value in inputs],
         body,
         num_scan_inputs,
         scan_input_directions,
@@ -108,8 +108,8 @@ def _scan(
 ) -> tuple:
     states, sequences = inputs[: len(inputs) - count], inputs[len(inputs) - count :]
     slices = [
-        _slices(each, axis, direction)
-        for each, axis, direction in zip(sequences, axes or [0] * count, directions or [0] * count)
+        _slices(sequence, axis, direction)
+        for sequence, axis, direction in zip(sequences, axes or [0] * count, directions or [0] * count)
     ]
     columns: list[list] = [[] for _ in range(outputs - len(states))]
     for arguments in zip(*slices):
@@ -118,9 +118,9 @@ def _scan(
         for column, result in zip(columns, results[len(states) :]):
             column.append(as_tensor(result))
     stacked = []
-    for place, column in enumerate(columns):
-        reverse = bool(output_directions and output_directions[place])
-        stacked.append(numod.stack(column[::-1] if reverse else column, output_axes[place] if output_axes else 0))
+    for position, column in enumerate(columns):
+        reverse = bool(output_directions and output_directions[position])
+        stacked.append(numod.stack(column[::-1] if reverse else column, output_axes[position] if output_axes else 0))
     return *(as_tensor(state) for state in states), *stacked
 
 

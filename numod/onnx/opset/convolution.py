@@ -155,13 +155,15 @@ def col2im(
         (size - (length - 1) * dilation - 1) // stride + 1
         for size, length, stride, dilation in zip(full, block, strides, dilations)
     ]
-    place = numod.zeros((), dtype=numod.int64)
+    flat_index = numod.zeros((), dtype=numod.int64)
     for size, length, number, stride, dilation in zip(full, block, counts, strides, dilations):
         along = numod.arange(length).reshape(-1, 1) * dilation + numod.arange(number) * stride
-        place = place.reshape(*place.shape, 1, 1) * size + along
+        flat_index = flat_index.reshape(*flat_index.shape, 1, 1) * size + along
     order = [*range(0, 2 * count, 2), *range(1, 2 * count, 2)]
-    place = place.permute(order).reshape(-1)
+    flat_index = flat_index.permute(order).reshape(-1)
     n, channels = x.shape[0], x.shape[1] // math.prod(block)
     values = x.reshape(n, channels, -1)
-    out = numod.zeros(n, channels, math.prod(full), dtype=x.dtype).scatter_add(2, place.expand(values.shape), values)
+    out = numod.zeros(n, channels, math.prod(full), dtype=x.dtype).scatter_add(
+        2, flat_index.expand(values.shape), values
+    )
     return padded(out.reshape(n, channels, *full), [(-low, -high) for low, high in ends])

@@ -99,15 +99,15 @@ def _axis_weights(size: int, start: float, bin_size: float, bins: int, samples: 
 
 def _pooled(image: Tensor, down: np.ndarray, across: np.ndarray, height: int, width: int, mode: str) -> Tensor:
     if mode == "avg":
-        rows, columns = (numod.tensor(each.mean(1).tolist(), dtype=image.dtype) for each in (down, across))
+        rows, columns = (numod.tensor(value.mean(1).tolist(), dtype=image.dtype) for value in (down, across))
         return rows @ image @ columns.T
     # the maximum of the four weighted neighbours of all samples, as the standard has it
     best = None
     for row_weights in _corner_weights(down):
         for column_weights in _corner_weights(across):
             rows, columns = (
-                numod.tensor(each.reshape(-1, each.shape[-1]).tolist(), dtype=image.dtype)
-                for each in (row_weights, column_weights)
+                numod.tensor(tensor.reshape(-1, tensor.shape[-1]).tolist(), dtype=image.dtype)
+                for tensor in (row_weights, column_weights)
             )
             values = (rows @ image @ columns.T).reshape(image.shape[0], height, down.shape[1], width, across.shape[1])
             best = values if best is None else numod.maximum(best, values)

@@ -39,7 +39,7 @@ for _names, _function in {
         """The same function of arrays. Versions with attributes for broadcasting are not for shapes."""
         return (
             NotImplemented
-            if attributes or any(each.dtype == object for each in inputs)
+            if attributes or any(tensor.dtype == object for tensor in inputs)
             else np.asarray(_function(*inputs))
         )
 

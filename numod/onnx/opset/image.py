@@ -105,8 +105,8 @@ def _resized(
     ]
     if (fast := _by_interpolate(x, changed, dict(zip(axes, scales)), dict(zip(axes, targets)), form)) is not None:
         return fast
-    for place, (axis, scale, target) in enumerate(zip(axes, scales, targets)):
-        region = None if roi is None else (float(roi[place]), float(roi[place + len(axes)]))
+    for position, (axis, scale, target) in enumerate(zip(axes, scales, targets)):
+        region = None if roi is None else (float(roi[position]), float(roi[position + len(axes)]))
         if scale != 1 or target != x.shape[axis] or region is not None:
             x = _resized_axis(x, axis, scale, target, form, region)
     return x
@@ -198,9 +198,9 @@ def _weights(places: np.ndarray, size: int, scale: float, form: Form) -> np.ndar
     stretch = min(scale, 1.0) if form.antialias else 1.0
     reach = math.ceil((2 if form.mode == "cubic" else 1) / stretch) + 1
     weights = np.zeros((len(places), size))
-    for row, place in enumerate(places):
-        taps = np.arange(math.floor(place) - reach, math.floor(place) + reach + 1)
-        distance = np.abs(taps - place) * stretch
+    for row, coordinate in enumerate(places):
+        taps = np.arange(math.floor(coordinate) - reach, math.floor(coordinate) + reach + 1)
+        distance = np.abs(taps - coordinate) * stretch
         if form.mode == "cubic":
             near = ((a + 2) * distance - (a + 3)) * distance**2 + 1
             far = ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a

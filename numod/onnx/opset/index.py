@@ -36,10 +36,10 @@ def gather_elements(x: Tensor, index: Tensor, *, axis: int = 0) -> Tensor:
 
 def _flat_places(index: Tensor, shape: tuple) -> Tensor:
     """Places in a tensor of `shape`, flattened, for indices (…, len(shape))."""
-    place = numod.zeros(index.shape[:-1], dtype=numod.int64)
+    flat_index = numod.zeros(index.shape[:-1], dtype=numod.int64)
     for axis, size in enumerate(shape):
-        place = place * size + _wrapped(index.select(-1, axis), size)
-    return place
+        flat_index = flat_index * size + _wrapped(index.select(-1, axis), size)
+    return flat_index
 
 
 @operator("GatherND", since=11)
@@ -49,11 +49,11 @@ def gather_nd(x: Tensor, index: Tensor, *, batch_dims: int = 0) -> Tensor:
     shape = tuple(x.shape)
     batch = math.prod(shape[:b])
     index = index.reshape(batch, -1, depth)
-    place = _flat_places(index, shape[b : b + depth])
+    flat_index = _flat_places(index, shape[b : b + depth])
     step = math.prod(shape[b : b + depth])
-    place = place + (numod.arange(batch) * step).reshape(-1, 1)
+    flat_index = flat_index + (numod.arange(batch) * step).reshape(-1, 1)
     rest = shape[b + depth :]
-    rows = x.reshape(batch * step, math.prod(rest)).index_select(0, place.reshape(-1))
+    rows = x.reshape(batch * step, math.prod(rest)).index_select(0, flat_index.reshape(-1))
     return rows.reshape(*outer, *rest)
 
 
@@ -74,9 +74,9 @@ def scatter_nd(x: Tensor, index: Tensor, updates: Tensor, *, reduction: str = "n
     """`x` with slices replaced by, or reduced with, the updates."""
     depth, shape = index.shape[-1], tuple(x.shape)
     rest = math.prod(shape[depth:])
-    place = _flat_places(index.reshape(-1, depth), shape[:depth]).reshape(-1, 1).expand(-1, rest)
+    flat_index = _flat_places(index.reshape(-1, depth), shape[:depth]).reshape(-1, 1).expand(-1, rest)
     flat = x.reshape(math.prod(shape[:depth]), rest)
-    return scatter_elements(flat, place, updates.reshape(-1, rest), reduction=reduction).reshape(shape)
+    return scatter_elements(flat, flat_index, updates.reshape(-1, rest), reduction=reduction).reshape(shape)
 
 
 @operator("OneHot", since=9, host="depth")
@@ -84,9 +84,9 @@ def one_hot(index: Tensor, depth: np.ndarray, values: Tensor, *, axis: int = -1)
     """values[1] at the index along a new axis of size depth, else values[0]."""
     size = int(depth.reshape(()))
     axis = axis + index.ndim + 1 if axis < 0 else axis
-    place = _wrapped(index, size).unsqueeze(axis)
+    wrapped = _wrapped(index, size).unsqueeze(axis)
     classes = numod.arange(size).reshape([-1 if k == axis else 1 for k in range(index.ndim + 1)])
-    return numod.where(place == classes, values[1], values[0])
+    return numod.where(wrapped == classes, values[1], values[0])
 
 
 @operator("NonZero", since=9)

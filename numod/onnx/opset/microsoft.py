@@ -220,7 +220,7 @@ def _attend(
     filter_value: float,
 ) -> Tensor:
     """Attention of (N, T, heads * D); a mask has 0 for keys that are not seen."""
-    query, key, value = (split_heads(each, heads) for each in (query, key, value))
+    query, key, value = (split_heads(part, heads) for part in (query, key, value))
     added = bias
     if mask is not None:
         hidden = _hidden(mask, key.shape[2])
@@ -298,10 +298,10 @@ def multi_head_attention(
         query, key, value = (query[:, :, :, k].flatten(2) for k in range(3))
     elif key is not None and key.ndim == 5:  # (N, T, heads, 2, D)
         key, value = (key[:, :, :, k].flatten(2) for k in range(2))
-    key, value = (merge_heads(each) if each.ndim == 4 else each for each in (key, value))
+    key, value = (merge_heads(part) if part.ndim == 4 else part for part in (key, value))
     if bias is not None:
         parts = numod.split(bias, [query.shape[-1], key.shape[-1], value.shape[-1]])
-        query, key, value = (each + part for each, part in zip((query, key, value), parts))
+        query, key, value = (entry + part for entry, part in zip((query, key, value), parts))
     if past_key is not None:
         key, value = numod.cat([merge_heads(past_key), key], 1), numod.cat([merge_heads(past_value), value], 1)
     out = _attend(query, key, value, num_heads, mask, attention_bias, scale, bool(unidirectional), mask_filter_value)

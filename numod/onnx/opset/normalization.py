@@ -63,7 +63,7 @@ def batch_norm_in_old_version(
     form = _mode(scope, outputs > 1 and not is_test)
     if not spatial:
         shape = x.shape
-        flat = [each.reshape(-1) for each in (scale, bias, mean, variance)]
+        flat = [value.reshape(-1) for value in (scale, bias, mean, variance)]
         out = _batch_norm(x.reshape(shape[0], -1), *flat, epsilon, momentum, form, 1)
         return out.reshape(shape)
     return _batch_norm(x, scale, bias, mean, variance, epsilon, momentum, form, min(outputs, 3))
@@ -104,7 +104,7 @@ def group_norm_in_old_version(
 ) -> Tensor:
     """Before version 21 scale and bias are per group."""
     repeats = x.shape[1] // num_groups
-    return F.group_norm(x, num_groups, *(each.repeat_interleave(repeats) for each in (scale, bias)), epsilon)
+    return F.group_norm(x, num_groups, *(value.repeat_interleave(repeats) for value in (scale, bias)), epsilon)
 
 
 @operator("GroupNormalization", since=21)
@@ -178,9 +178,9 @@ def mean_variance_normalization(x: Tensor, *, axes: list[int] | None = None) -> 
 def _dropout(x: Tensor, ratio: float, drops: bool, outputs: int, mask_dtype: dtype) -> object:
     if outputs == 1:
         return F.dropout(x, ratio, drops)
-    kept = numod.rand_like(x) >= ratio if drops else numod.ones_like(x, dtype=numod.bool)
-    out = x * kept / (1 - ratio) if drops and ratio < 1 else x * kept if drops else x
-    return out, kept.to(mask_dtype)
+    mask = numod.rand_like(x) >= ratio if drops else numod.ones_like(x, dtype=numod.bool)
+    out = x * mask / (1 - ratio) if drops and ratio < 1 else x * mask if drops else x
+    return out, mask.to(mask_dtype)
 
 
 @operator("Dropout", since=1)

@@ -80,11 +80,11 @@ def _places(places: Tensor, shape: tuple, ends: list[tuple[int, int]], storage_o
     axes = list(zip(coordinates, shape[2:]))
     if storage_order:  # column-major
         axes.reverse()
-    place = numod.zeros_like(places)
+    flat_index = numod.zeros_like(places)
     for coordinate, size in axes:
-        place = place * size + coordinate
+        flat_index = flat_index * size + coordinate
     images = numod.arange(shape[0] * shape[1]).reshape(shape[0], shape[1], *[1] * (len(shape) - 2))
-    return place + images * _count(shape[2:])
+    return flat_index + images * _count(shape[2:])
 
 
 def _count(sizes: tuple) -> int:

@@ -17,7 +17,7 @@ def _expanded(value: Tensor, x: Tensor, axis: int, block_size: int) -> Tensor:
         return repeated.narrow(axis, 0, x.shape[axis])
     if value.numel() == 1 and value.ndim <= 1:
         return value.reshape(())
-    return value.reshape([-1 if place == axis % x.ndim else 1 for place in range(x.ndim)])
+    return value.reshape([-1 if dim == axis % x.ndim else 1 for dim in range(x.ndim)])
 
 
 def quantized(x: Tensor, scale: Tensor, zero_point: Tensor | None, kind: dtype) -> Tensor:
@@ -88,7 +88,7 @@ def _centred(x: Tensor, zero_point: Tensor | None, axis: int | None = None) -> T
     if zero_point.numel() == 1 and zero_point.ndim <= 1:
         return values - zero_point.reshape(())
     if zero_point.ndim == 1 and axis is not None:
-        zero_point = zero_point.reshape([-1 if place == axis % x.ndim else 1 for place in range(x.ndim)])
+        zero_point = zero_point.reshape([-1 if dim == axis % x.ndim else 1 for dim in range(x.ndim)])
     return values - zero_point
 
 

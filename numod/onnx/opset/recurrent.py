@@ -44,9 +44,9 @@ def _activations(
     """Alphas and betas belong to the activations in order; those that lack them have their defaults."""
     alphas, betas = list(alphas or ()), list(betas or ())
     functions = []
-    for place, name in enumerate(names):
-        alpha = alphas[place] if place < len(alphas) else None
-        beta = betas[place] if place < len(betas) else None
+    for position, name in enumerate(names):
+        alpha = alphas[position] if position < len(alphas) else None
+        beta = betas[position] if position < len(betas) else None
         functions.append(_activation(name, alpha, beta))
     return functions
 
@@ -69,7 +69,7 @@ def _run(
     outputs, lasts = [], []
     for number in range(2 if direction == "bidirectional" else 1):
         reverse = direction == "reverse" or number == 1
-        state, results = tuple(each[number] for each in states), []
+        state, results = tuple(row[number] for row in states), []
         order = range(x.shape[0])
         for time in order[::-1] if reverse else order:
             new = step(number, x[time], state)
@@ -92,8 +92,12 @@ def _run(
 def _begin(x: Tensor, count: int, hidden: int, initial: Sequence[Tensor | None], layout: int) -> list[Tensor]:
     batch = x.shape[1]
     return [
-        numod.zeros(count, batch, hidden, dtype=x.dtype) if each is None else each.permute(1, 0, 2) if layout else each
-        for each in initial
+        numod.zeros(count, batch, hidden, dtype=x.dtype)
+        if value is None
+        else value.permute(1, 0, 2)
+        if layout
+        else value
+        for value in initial
     ]
 
 

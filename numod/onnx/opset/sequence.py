@@ -24,36 +24,36 @@ def sequence_empty(*, dtype: dtype = numod.float32) -> list:
 @operator("SequenceConstruct", since=11, raw=True)
 def sequence_construct(*tensors: object) -> list:
     """A sequence of tensors."""
-    return [as_tensor(each) for each in tensors]
+    return [as_tensor(tensor) for tensor in tensors]
 
 
-def _place(sequence: list, place: object, least: int) -> int:
-    place = int(as_array(place).reshape(()))
-    if not -len(sequence) <= place < len(sequence) + least:
-        raise IndexError(f"place {place} of a sequence of {len(sequence)}")
-    return place
+def _checked_index(sequence: list, index: object, least: int) -> int:
+    index = int(as_array(index).reshape(()))
+    if not -len(sequence) <= index < len(sequence) + least:
+        raise IndexError(f"index {index} of a sequence of {len(sequence)}")
+    return index
 
 
 @operator("SequenceInsert", since=11, raw=True)
-def sequence_insert(sequence: list, value: object, place: object = None) -> list:
+def sequence_insert(sequence: list, value: object, index: object = None) -> list:
     """With one more tensor, at the end by default."""
-    position = len(sequence) if place is None else _place(sequence, place, 1)
+    position = len(sequence) if index is None else _checked_index(sequence, index, 1)
     position = position + len(sequence) if position < 0 else position
     return [*sequence[:position], as_tensor(value), *sequence[position:]]
 
 
 @operator("SequenceErase", since=11, raw=True)
-def sequence_erase(sequence: list, place: object = None) -> list:
+def sequence_erase(sequence: list, index: object = None) -> list:
     """Without one of its tensors, the last by default."""
     result = list(sequence)
-    del result[-1 if place is None else _place(sequence, place, 0)]
+    del result[-1 if index is None else _checked_index(sequence, index, 0)]
     return result
 
 
 @operator("SequenceAt", since=11, raw=True)
-def sequence_at(sequence: list, place: object) -> Tensor:
+def sequence_at(sequence: list, index: object) -> Tensor:
     """One of its tensors."""
-    return sequence[_place(sequence, place, 0)]
+    return sequence[_checked_index(sequence, index, 0)]
 
 
 @operator("SequenceLength", since=11, raw=True)
@@ -81,10 +81,10 @@ def concat_from_sequence(sequence: list, *, axis: int, new_axis: int = 0) -> Ten
 
 @operator("SequenceMap", since=17, raw=True)
 def sequence_map(sequence: list, *others: object, body: Program, outputs: int, scope: dict) -> object:
-    """A graph applied to each tensor, with those of other sequences at the same place."""
+    """A graph applied to each tensor, with those of other sequences at the same index."""
     columns: list[list] = [[] for _ in range(outputs)]
-    for place, value in enumerate(sequence):
-        arguments = [each[place] if isinstance(each, list) else each for each in others]
+    for index, value in enumerate(sequence):
+        arguments = [other[index] if isinstance(other, list) else other for other in others]
         for column, result in zip(columns, body.run([value, *arguments], scope)):
             column.append(as_tensor(result))
     return tuple(columns) if outputs > 1 else columns[0]

@@ -88,10 +88,10 @@ def unsqueezed(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]
     """`shape` with sizes 1 at the places `axes` of the result."""
     ndim = len(shape) + len(axes)
     places = {axis + ndim if axis < 0 else axis for axis in axes}
-    if len(places) != len(axes) or not all(0 <= place < ndim for place in places):
+    if len(places) != len(axes) or not all(0 <= dim < ndim for dim in places):
         raise ValueError(f"axes {list(axes)} are repeated, or outside the result's {ndim} dimensions")
     remaining = iter(shape)
-    return tuple(1 if place in places else next(remaining) for place in range(ndim))
+    return tuple(1 if dim in places else next(remaining) for dim in range(ndim))
 
 
 @operator("Concat", since=1)
@@ -304,8 +304,8 @@ def _pad(x: Tensor, pads: tuple | list, mode: str, value: float, axes: tuple | N
     if mode == "constant":
         flat = [0] * (2 * x.ndim)
         for axis, low, high in zip(axes, before, after):
-            place = x.ndim - 1 - (axis + x.ndim if axis < 0 else axis)
-            flat[2 * place : 2 * place + 2] = low, high
+            dim = x.ndim - 1 - (axis + x.ndim if axis < 0 else axis)
+            flat[2 * dim : 2 * dim + 2] = low, high
         return _padded_bool(x, flat, value) if x.dtype is numod.bool else F.pad(x, flat, value=value)
     for axis, low, high in zip(axes, before, after):
         if low or high:
