@@ -37,13 +37,14 @@ FOLDERS = [
     "learner",
 ]  # fmt: skip
 # top-level namespaces above all folders
-FREE = {"prebuilt", 
+FREE = {
     "amp",
     "__init__",
     "__main__",
     "demo",
     "docs",
     "examples",
+    "prebuilt",
     "inventory",
     "tools",
     "linalg",
