@@ -255,7 +255,8 @@ def _losses() -> None:
         for loss in (
             F.mse_loss(x, y), F.l1_loss(x, y), F.smooth_l1_loss(x, y), F.huber_loss(x, y), F.cross_entropy(x, labels),
             F.binary_cross_entropy(x.sigmoid(), y), F.binary_cross_entropy_with_logits(x, y),
-            F.nll_loss(x.log_softmax(1), labels), F.kl_div(x.log_softmax(1), y), x.softmax(1).square().mean(),
+            F.nll_loss(x.log_softmax(1), labels), F.kl_div(x.log_softmax(1), y, reduction="batchmean"),
+            x.softmax(1).square().mean(),
         ):  # fmt: skip
             loss.backward()
 

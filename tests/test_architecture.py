@@ -39,7 +39,6 @@ FOLDERS = [
 ]  # fmt: skip
 # top-level namespaces above all folders
 FREE = {
-    "prebuilt",
     "amp",
     "__init__",
     "__main__",
@@ -47,6 +46,7 @@ FREE = {
     "demo",
     "docs",
     "examples",
+    "prebuilt",
     "inventory",
     "model_commands",
     "tools",
