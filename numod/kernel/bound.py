@@ -1,9 +1,9 @@
 """The bound on the cache folder (NUMOD_CACHE_SIZE): the kernels that were unused for longest are removed.
 
-Loading an entry sets its time, at most once a day. A small file has the size of the folder, to which each process adds
-what it writes. The folder is listed only when that passes the limit, and once a day. The daily listing corrects the
-size and also removes entries of other versions of numod that were unused for a week (several versions may share the
-folder), and what a killed process left.
+Loading an entry sets its time, at most once a day. The folder is listed when a process first writes to it, and when it
+may have passed the limit. A folder of many entries has a file with its size instead, to which each process adds what it
+writes; it is listed once a day. A listing also removes entries of other versions of numod that were unused for a week
+(several versions may share the folder), and what a killed process left.
 """
 
 from __future__ import annotations
@@ -17,51 +17,56 @@ from .entry import SUFFIX, version_of
 from .trust import Folder
 
 UNUSED = 7 * 86400.0  # seconds after which an entry of another version is removed
-SIZE = "size"  # the file with the folder's size in bytes, and the time when it was last listed
+SIZE = "size"  # the file with the size of a folder in bytes, and the time when it was last listed
+_MANY = 2000  # entries of a folder that has the file
 _DAY = 86400.0
 _ROOM = 16  # a removal leaves this part of the limit free, so that the next entries need none
+_sizes: dict[str, tuple[int, float]] = {}  # what the file would say, of folders without one
 
 
 def written(folder: Folder, size: int, version: str) -> None:
     """Keep the bound after an entry of `size` bytes was written."""
-    now, limit = time.time(), config.cache_size()
-    total, listed = _known(folder)
-    is_due = abs(now - listed) > _DAY
+    now, limit, in_file = time.time(), config.cache_size(), _in_file(folder)
+    total, listed = in_file or _sizes.get(folder.path, (0, 0.0))
+    is_due, is_large = abs(now - listed) > _DAY, in_file is not None
     if is_due:
         sweep(folder, version)
     if is_due or total + size > limit:
-        total, listed = shrink(folder, limit), now
+        total, count = shrink(folder, limit)
+        listed, is_large = now, count > _MANY
     else:
         total += size
-    with suppress(OSError):
-        folder.write(SIZE, f"{total} {listed:.0f}".encode())
+    _sizes[folder.path] = total, listed
+    if is_large:
+        with suppress(OSError):
+            folder.write(SIZE, f"{total} {listed:.0f}".encode())
 
 
-def _known(folder: Folder) -> tuple[int, float]:
-    """The folder's size in bytes and the time when it was last listed; 0 if it never was."""
+def _in_file(folder: Folder) -> tuple[int, float] | None:
+    """What the file of the folder says; None without one."""
     try:
         total, listed = folder.read(SIZE, 100).split()
         return int(total), float(int(listed))
     except (OSError, ValueError):
-        return 0, 0.0
+        return None
 
 
-def shrink(folder: Folder, limit: int) -> int:
+def shrink(folder: Folder, limit: int) -> tuple[int, int]:
     """Remove the entries that were unused for longest if the folder holds more than `limit` bytes.
 
-    Returns the bytes that it holds then.
+    Returns the bytes that it holds then, and the number of its entries before.
     """
     files = sorted((state.st_mtime, state.st_size, name) for name, state in _files(folder) if name.endswith(SUFFIX))
     total = sum(size for _, size, _ in files)
     if total <= limit:
-        return total
+        return total, len(files)
     for _, size, name in files:
         if total <= limit - limit // _ROOM:
             break
         with suppress(OSError):  # another process may have removed it
             folder.remove(name)
         total -= size
-    return total
+    return total, len(files)
 
 
 def sweep(folder: Folder, version: str, unused: float = UNUSED) -> int:

@@ -28,6 +28,7 @@ def keep(number: int, version: str = "1") -> None:
 def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("NUMOD_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(trust, "_open_folder", None)
+    bound._sizes.clear()
     return tmp_path / "cache"
 
 
@@ -58,13 +59,21 @@ def test_the_folder_is_listed_once(folder, monkeypatch):
     monkeypatch.setattr(bound, "_files", lambda folder: calls.append(1) or usual(folder))
     for number in range(5):
         keep(number)
-    assert len(calls) == 2  # to sweep, and for the size
-    total = sum(path.stat().st_size for path in folder.glob("*.kernel"))
-    assert (folder / bound.SIZE).read_text().split()[0] == str(total)
+    assert len(calls) == 2 and not (folder / bound.SIZE).exists()  # to sweep, and for the size
+
+
+def test_a_large_folder_has_a_file_with_its_size(folder, monkeypatch):
+    monkeypatch.setattr(bound, "_MANY", 0)
+    for number in range(5):
+        keep(number)
+        total = sum(path.stat().st_size for path in folder.glob("*.kernel"))
+        assert (folder / bound.SIZE).read_text().split()[0] == str(total)
+        bound._sizes.clear()  # as another process
     for text in ("x", "1 2 3", "", f"{total} 5"):  # damaged, or old
         (folder / bound.SIZE).write_text(text)
-        keep(6)
-    assert len(calls) == 10
+        keep(4)
+        assert (folder / bound.SIZE).read_text().split()[0] == str(total)
+        bound._sizes.clear()
 
 
 def test_loading_sets_the_time_once_a_day(folder):
@@ -83,7 +92,7 @@ def test_entries_of_other_versions_go_when_unused(folder):
         set_age(folder, number, days)
     (folder / "0.tmp").write_bytes(b"cut off")
     os.utime(folder / "0.tmp", (0, 0))
-    (folder / bound.SIZE).unlink()
+    bound._sizes.clear()
     keep(9)
     assert numbers(folder) == {1, 2, 4, 9} and not (folder / "0.tmp").exists()
 
