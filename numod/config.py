@@ -42,7 +42,7 @@ def cache_size() -> int:
 
 def kernel_path() -> list[str]:
     """Files and folders with packs of kernels: NUMOD_KERNEL_PATH, separated as in PATH."""
-    return [each for each in os.environ.get("NUMOD_KERNEL_PATH", "").split(os.pathsep) if each]
+    return [folder for folder in os.environ.get("NUMOD_KERNEL_PATH", "").split(os.pathsep) if folder]
 
 
 def quiet() -> bool:

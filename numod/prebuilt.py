@@ -345,12 +345,12 @@ def build(path: str, levels: Sequence[str] = (), report: Callable[[str], None] =
 def runnable() -> list[str]:
     """The levels of which this processor has all instructions, the least first."""
     names = set(target.features().split(","))
-    own = target.level()
+    this_level = target.level()
     return [
         level
         for level, needed in target.LEVELS.items()
-        if own is not None
-        and (level == "aarch64") == (own == "aarch64")
+        if this_level is not None
+        and (level == "aarch64") == (this_level == "aarch64")
         and all(name in names for name in needed.split(",") if name.startswith("+"))
     ]
 

@@ -337,8 +337,8 @@ def _pack_text(levels: dict[str, int]) -> str:
 
 def _packs(problems: list[str]) -> Iterator[str]:
     """The packs on the path: what they hold, or why they are not used."""
-    found = list(packs.listed(config.kernel_path()))
-    for path, pack, error in found:
+    listed = list(packs.listed(config.kernel_path()))
+    for path, pack, error in listed:
         if error is not None:
             yield f"{path}: not used: {error}"
             problems.append(f"the pack {path} is not used: {error}; build it again, or mend that")
@@ -348,7 +348,7 @@ def _packs(problems: list[str]) -> Iterator[str]:
             level = target.level()
             fitting = "" if level in pack.levels else f"; none is for this processor ({level or 'no level'})"
             yield f"{path}: {_pack_text(pack.levels)}, {_size(pack.size)}{fitting}"
-    if not found:
+    if not listed:
         yield f"no packs of kernels (NUMOD_KERNEL_PATH); this processor's level is {target.level()}"
 
 

@@ -347,14 +347,14 @@ def _variables(ir: object) -> Callable:
         return kinds[kind](value)
 
     def of_parts(parts: Iterable) -> list:
-        found: list = []
+        variables: list = []
         for part in parts:
             kind = type(part)
             if kind is ir.Var:
-                found.append(part)
+                variables.append(part)
             elif kind is not str and kind is not ir.Loc:
-                found += variables_of(None, part)
-        return found
+                variables += variables_of(None, part)
+        return variables
 
     def choose(kind: type) -> Callable:
         if issubclass(kind, ir.Var):

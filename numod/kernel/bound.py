@@ -86,8 +86,8 @@ def sweep(folder: Folder, version: str, unused: float = UNUSED) -> int:
 
 def _files(folder: Folder) -> list[tuple[str, os.stat_result]]:
     files = []
-    with suppress(OSError), os.scandir(folder.path) as found:
-        for file in found:
+    with suppress(OSError), os.scandir(folder.path) as entries:
+        for file in entries:
             with suppress(OSError):
                 if file.is_file(follow_symlinks=False):
                     files.append((file.name, file.stat(follow_symlinks=False)))

@@ -100,8 +100,8 @@ def parse(data: bytes | memoryview, secret: bytes | None = None) -> Entry:
 
 def version_of(start: bytes) -> str | None:
     """The version in the first bytes of an entry, which may be cut off; None if it is not an entry."""
-    found = re.search(rb'"version": "([^"]*)"', start[_START + 4 :]) if start.startswith(MAGIC) else None
-    return found[1].decode("ascii", "replace") if found else None
+    match = re.search(rb'"version": "([^"]*)"', start[_START + 4 :]) if start.startswith(MAGIC) else None
+    return match[1].decode("ascii", "replace") if match else None
 
 
 def _header(text: bytes) -> dict:

@@ -177,19 +177,19 @@ def listed(path: Iterable[str]) -> Iterator[tuple[str, Pack | None, Exception | 
 
 
 def _files(path: Iterable[str]) -> Iterator[str]:
-    places = [*path, os.path.join(os.path.dirname(os.path.dirname(__file__)), "packs")]
+    folders = [*path, os.path.join(os.path.dirname(os.path.dirname(__file__)), "packs")]
     with suppress(ImportError, ValueError):
         installed = importlib.util.find_spec(INSTALLED)
-        places += (installed.submodule_search_locations or []) if installed else []
-    for place in places:
+        folders += (installed.submodule_search_locations or []) if installed else []
+    for folder in folders:
         try:
-            names = sorted(name for name in os.listdir(place) if name.endswith(SUFFIX))
-            yield from (os.path.join(place, name) for name in names)
+            names = sorted(name for name in os.listdir(folder) if name.endswith(SUFFIX))
+            yield from (os.path.join(folder, name) for name in names)
         except NotADirectoryError:
-            yield place
+            yield folder
         except OSError:
-            if place in path:
-                yield place  # opening it says why
+            if folder in path:
+                yield folder  # opening it says why
 
 
 @functools.cache

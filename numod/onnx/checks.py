@@ -66,7 +66,7 @@ def domain_of(domain: str) -> str:
 
 
 def read_opsets(imports: Iterable) -> dict[str, int]:
-    opsets = {domain_of(each.domain): each.version for each in imports}
+    opsets = {domain_of(opset.domain): opset.version for opset in imports}
     for domain, version in opsets.items():
         if version < 1 or (not domain and version > NEWEST_OPSET):
             raise ValueError(

@@ -41,8 +41,8 @@ def make_layers(program: Program, tensors: dict[str, Tensor], trained: set[str],
         x, weight, bias, transposed = parts
         values = tensors.pop(weight), tensors.pop(bias, None)
         layer = _linear(values[0].T.contiguous() if transposed else values[0], values[1])
-        place = add_layer(root, _path(weight, bias), layer)
-        attributes = dict(zip(("parent", "name"), place))
+        module_and_name = add_layer(root, _path(weight, bias), layer)
+        attributes = dict(zip(("parent", "name"), module_and_name))
         replaced[id(step)] = Step(LAYER, (x,), step.outputs, attributes, step.label)
     steps = [replaced.get(id(step), step) for step in program.steps]
     program.steps = [step for step in steps if step is not None]
