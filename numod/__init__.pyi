@@ -12,6 +12,7 @@ from .formats import layout as _layout, memory_format as _memory_format
 from .paths import accelerator as accelerator
 from . import amp as amp
 from . import ao as ao
+from . import array_api as array_api
 from . import autograd as autograd
 from . import backends as backends
 from .paths import compiler as compiler
@@ -58,6 +59,7 @@ from .paths import signal as signal
 from . import special as special
 from .paths import storage as storage
 from . import testing as testing
+from . import version as _version
 from .paths import types as types
 from . import utils as utils
 from . import version as version
@@ -260,6 +262,7 @@ sparse_coo: _layout
 sparse_csc: _layout
 sparse_csr: _layout
 strided: _layout
+torch_version = _version
 uint16: Any
 uint32: Any
 uint64: Any

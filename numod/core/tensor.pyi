@@ -171,6 +171,11 @@ class Tensor:
     def type(self, dtype: None = None, non_blocking: _bool = False) -> str:
         """`type()`: the tensor type's name, such as "numod.FloatTensor" or "numod.cuda.FloatTensor"."""
 
+    # ---- defined in core/convert/exchange.py
+
+    def to_device(self: Tensor, device: Any, *, stream: Any = None) -> Tensor:
+        """The array API standard's `to`: the tensor on a device."""
+
     # ---- defined in core/convert/transfer.py
 
     def is_shared(self) -> _bool:
