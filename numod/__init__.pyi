@@ -61,10 +61,7 @@ from . import special as special
 from .paths import storage as storage
 from . import testing as testing
 from . import version as _version
-<<<<<<< HEAD
 from . import tracebacks as tracebacks
-=======
->>>>>>> t-hourtypes
 from .paths import types as types
 from . import utils as utils
 from . import version as version

@@ -104,7 +104,9 @@ class Builder:
         total = 0
         for node in nodes:
             total += 1 + sum(
-                self._count(attribute.g.node, counts, depth + 1) for attribute in node.attribute if attribute.HasField("g")
+                self._count(attribute.g.node, counts, depth + 1)
+                for attribute in node.attribute
+                if attribute.HasField("g")
             )
             key = (domain_of(node.domain), node.op_type, node.overload)
             if key in self.functions:
