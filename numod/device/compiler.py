@@ -207,7 +207,7 @@ def _replacements(cuda: bool) -> tuple[tuple[object, str, object], ...]:
         (lowering.Lower, "storevar", _stored(lowering.Lower.storevar)),
         (lowering, "str", _no_text),
         *((module, "new_error_context", _error_context()) for module in (lowering, typeinfer)),
-        (errors.WarningsFixer, "catch_warnings", lambda *place, **places: _AT_ONCE),
+        (errors.WarningsFixer, "catch_warnings", lambda *arguments, **options: _AT_ONCE),
         *((module, "_logger", _Silent()) for module in (byteflow, ssa)),
         *background.lockless(),
     )  # fmt: skip

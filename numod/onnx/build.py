@@ -230,7 +230,7 @@ class Builder:
         if "outputs" in row.keywords:
             attributes["outputs"] = len(node.output)
         step = Step(row, tuple(node.input), output_names(node), attributes, label_of(node))
-        step.captured = frozenset().union(*[each.captured for each in subprograms(step)])
+        step.captured = frozenset().union(*[program.captured for program in subprograms(step)])
         if row.name == "Gradient":
             step.captured |= {attributes["y"]}
         return step
