@@ -337,6 +337,9 @@ def build(path: str, levels: Sequence[str] = (), report: Callable[[str], None] =
                 f"{level or 'no level'} cannot be compiled here: a pack is built on a processor that runs it, and this "
                 f"one has {', '.join(runnable()) or 'none of ' + ', '.join(target.LEVELS)}"
             )
+    home = os.path.dirname(os.path.abspath(path))
+    if not os.path.isdir(home):
+        raise ValueError(f"there is no folder {home}")
     with tempfile.TemporaryDirectory() as folder:
         entries = {level: _compiled(level, os.path.join(folder, level), report) for level in levels}
         return packs.write(path, entries)

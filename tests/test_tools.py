@@ -14,7 +14,7 @@ import pytest
 from numod import config, tools
 from numod.__main__ import main
 from numod.device import threads
-from numod.kernel import cache, entry, store, trust
+from numod.kernel import cache, entry, packs, store, trust
 from numod.version import release
 
 SCRIPT = "import numod, sys\nprint('told', sys.argv[1:])\nnumod.arange(5.0).sinh()\n"
@@ -167,6 +167,23 @@ def test_what_is_no_archive_is_refused(folder, capsys):
     assert not list((folder / "kernels").iterdir())
 
 
+def test_packs_and_the_limit_are_shown(folder, monkeypatch, capsys):
+    fill(folder / "kernels", "exp")
+    packs.write(str(folder / "some.pack"), {"x86-64-v4": []})
+    (folder / "bad.pack").write_bytes(b"no pack")
+    monkeypatch.setenv("NUMOD_CACHE_SIZE", "3M")
+    monkeypatch.setenv("NUMOD_KERNEL_PATH", str(folder / "some.pack"))
+    assert main(["cache"]) == 0
+    text = capsys.readouterr().out
+    assert ": 1 kernels, " in text and " of at most 3.1 MB (NUMOD_CACHE_SIZE)" in text
+    assert "1 of them are of other versions" in text and "some.pack: 0 kernels for x86-64-v4" in text
+    monkeypatch.setenv("NUMOD_KERNEL_PATH", str(folder))
+    assert main(["cache"]) == 1 and "bad.pack is not used: it is not a pack" in capsys.readouterr().err
+    monkeypatch.setattr(packs, "maker", lambda: "another")
+    main(["cache"])
+    assert "some.pack: not used: it was made by numod" in capsys.readouterr().out
+
+
 def test_doctor_says_why_the_cache_is_not_used(folder, capsys):
     (folder / "kernels").chmod(0o775)
     assert main(["doctor"]) == 1
@@ -210,6 +227,8 @@ BAD = {
     ("summary", "numod.nn"): "expected FILE.py, or MODULE:NAME",
     ("cache", "pack", "nowhere/a.tar.gz"): "/nowhere\n",
     ("cache", "unpack", "nowhere.tar.gz"): "nowhere.tar.gz",
+    ("cache", "build", "--target", "bogus"): "bogus cannot be compiled here",
+    ("cache", "build", "--target", "x86-64-v3,bogus"): "cannot be compiled here",
 }
 
 

@@ -82,7 +82,9 @@ class Builder:
     def __init__(self, model: object, folder: Path | None) -> None:
         self.model, self.folder = model, folder
         self.problems: dict[str, list[str]] = {}
-        self.functions = {(domain_of(each.domain), each.name, each.overload): each for each in model.functions}
+        self.functions = {
+            (domain_of(function.domain), function.name, function.overload): function for function in model.functions
+        }
         self.saved = {tensor.name for tensor in model.graph.initializer}
         self.root = OnnxModule("", (), ())
 

@@ -9,7 +9,7 @@ from types import ModuleType
 from ..errors import name_only
 
 ONE_PROCESS = "ranks hold the whole model; use numod.nn.parallel.DistributedDataParallel"
-_EXPORTER = "it writes no ONNX file; save a recorded program by numod.serialization.save_program"
+_EXPORTER = "numod.onnx.export writes ONNX files without symbolic functions"
 MODULES = {  # PyTorch's path below numod: its names, and what to do instead
     "_custom_ops": ("custom_op impl impl_abstract", "numod.library.custom_op makes an operator of a function"),
     **{
