@@ -146,8 +146,8 @@ class Builder:
         """A call of a FunctionProto. Attributes that its nodes refer to are the caller's, or the defaults."""
         if context.depth > _DEEPEST:
             raise ValueError(f"functions call each other deeper than {_DEEPEST}")
-        attributes = {each.name: each for each in function.attribute_proto}
-        attributes |= {each.name: each for each in self._resolved(node, context).attribute}
+        attributes = {attribute.name: attribute for attribute in function.attribute_proto}
+        attributes |= {attribute.name: attribute for attribute in self._resolved(node, context).attribute}
         opsets = {**context.opsets, **read_opsets(function.opset_import)}
         prefix = f"{context.prefix}{node.name or function.name}."
         inner = Context(opsets, attributes, frozenset(), context.depth + 1, prefix)
