@@ -96,8 +96,9 @@ for _home in f.HOMES:
 for _name, _function in list(vars(Tensor).items()):
     if _name.endswith("_") and not _name.startswith("_") and not _function.__doc__:
         _text = row_texts.method_text(_name[:-1], is_in_place=True)
-        # an example of a comparison shows bools, which in place become the tensor's dtype
-        _function.__doc__ = _text if _text and "True" not in _text else f"In-place {_name[:-1]}."
+        if _text is None and _name[:-1] in functions:
+            _text = row_texts.in_place_text(_name[:-1], functions[_name[:-1]].__doc__ or "")
+        _function.__doc__ = _text or f"In-place {_name[:-1]}."
 for _name in ("selu", "celu", "hardshrink", "fill", "detach"):
     functions[_name] = (
         row_function(t.rows[_name])

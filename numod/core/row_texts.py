@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 # name: (sentence, example, output)
 TEXTS = {
     "abs": (
@@ -640,12 +642,24 @@ def text(name: str, inputs: int | None, has_out: bool = True) -> str | None:
 
 def method_text(name: str, is_in_place: bool = False) -> str | None:
     """The docstring of a method, `x.NAME()` or `x.NAME_()`, whose example is the function's; None as above."""
-    if name not in TEXTS:
+    return _as_method(name, TEXTS[name], is_in_place) if name in TEXTS else None
+
+
+def in_place_text(name: str, function_text: str) -> str | None:
+    """The docstring of `x.NAME_()`, made of the function's, whose example must be one call; None for another one."""
+    sentence, _, example = inspect.cleandoc(function_text).partition("Example:\n\n    >>> ")
+    call, _, output = example.partition("\n    ")
+    if not call.startswith(f"torch.{name}(") or ">>>" in output:
         return None
-    sentence, example, output = TEXTS[name]
+    return _as_method(name, (sentence.strip(), call, output.rstrip()), True)
+
+
+def _as_method(name: str, text: tuple[str, str, str], is_in_place: bool) -> str | None:
+    sentence, example, output = text
     _, _, arguments = example.partition(f"{name}(")
     tensor, rest = _first_argument(arguments[:-1])
-    if not tensor.startswith("torch."):  # the function's first argument is not the tensor
+    # the function's first argument may be another; a bool becomes a number where it is written to the tensor
+    if not tensor.startswith("torch.") or (is_in_place and ("True" in output or "False" in output)):
         return None
     if is_in_place:
         sentence = f"In-place `{name}`: overwrites the tensor and returns it. {sentence}"
