@@ -1,4 +1,4 @@
-"""Builds the pack of `numod-kernels` with the numod of the folder above. Python's, Numba's and llvmlite's versions are
+"""Builds the pack of `numod-kernels` with the numod of this source tree. Python's, Numba's and llvmlite's versions are
 part of a kernel's key, so the wheel is for one version of Python and requires the versions that built it.
 """
 
@@ -12,7 +12,7 @@ from setuptools import setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_py import build_py
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from numod.version import release  # noqa: E402
