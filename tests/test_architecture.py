@@ -220,6 +220,16 @@ def test_a_folder_imports_only_from_folders_above(path: Path) -> None:
     assert _imported(path) - {"__version__"} <= allowed
 
 
+def test_the_repository_has_three_folders() -> None:
+    command = ["git", "-C", str(PACKAGE.parent), "ls-files"]
+    try:
+        files = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("needs git and a checkout")
+    folders = {path.partition("/")[0] for path in files if "/" in path}
+    assert folders <= {".ci", "numod", "perf", "tests"}
+
+
 @pytest.mark.parametrize("path", MODULES, ids=_name)
 def test_every_module_says_what_it_is(path: Path) -> None:
     text = ast.get_docstring(_tree(path))
