@@ -14,7 +14,7 @@ from .build import Kernel, kernels
 class KernelTime:
     """One kernel. `seconds` is the time of its build, `phases` what it was spent on, by the thread that built it.
 
-    `background`: seconds of LLVM in other threads meanwhile. `reason`: why it was compiled, or that it was found.
+    `background`: seconds of LLVM in other threads at the same time. `reason`: why it was compiled, or that it was found.
     """
 
     name: str
@@ -104,10 +104,15 @@ def compile_report(wall: float | None = None, rows: int = 30) -> CompileReport:
 
 
 def _kernel_time(kernel: Kernel) -> KernelTime:
-    background = sum(kernel.spent.background.values())
-    return KernelTime(
-        kernel.name, not kernel.cached, kernel.why, kernel.seconds, dict(kernel.spent.seconds), background
-    )
+    """The kernel's time. While its thread waits for LLVM in another one, the time is that of LLVM's phases."""
+    seconds, background = dict(kernel.spent.seconds), kernel.spent.background
+    in_background = sum(background.values())
+    waited = min(seconds.get("wait", 0.0), in_background)
+    if waited:
+        seconds["wait"] -= waited
+        for phase, time in background.items():
+            seconds[phase] = seconds.get(phase, 0.0) + time * waited / in_background
+    return KernelTime(kernel.name, not kernel.cached, kernel.why, kernel.seconds, seconds, in_background - waited)
 
 
 def _line(name: str, columns: Sequence[str], reason: str) -> str:
