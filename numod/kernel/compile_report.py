@@ -14,7 +14,7 @@ from .build import Kernel, kernels
 class KernelTime:
     """One kernel. `seconds` is the time of its build, `phases` what it was spent on, by the thread that built it.
 
-    `background`: seconds of LLVM in other threads at the same time. `reason`: why it was compiled, or that it was found.
+    `background`: seconds of LLVM in other threads meanwhile. `reason`: why it was compiled, or that it was found.
     """
 
     name: str
