@@ -307,7 +307,7 @@ def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, out_dtype: _dtype, *, beta:
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: _float | _complex = 1, alpha: _float | _complex = 1, out: Tensor | None = None) -> Tensor:
     """beta * input + alpha * mat @ vec."""
 def addmv_(input: Tensor, mat: Tensor, vec: Tensor, *, beta: _float | _complex = 1, alpha: _float | _complex = 1) -> Tensor:
-    """In-place addmv."""
+    """In-place `addmv`: overwrites the tensor and returns it. beta * input + alpha * mat @ vec."""
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: _float | _complex = 1, alpha: _float | _complex = 1, out: Tensor | None = None) -> Tensor:
     """beta * input + alpha * (the outer product of two vectors)."""
 def adjoint(input: Tensor) -> Tensor:
@@ -431,7 +431,7 @@ def bernoulli(input: Tensor, *, generator: Generator | None = None, out: Tensor 
 def bernoulli(input: Tensor, p: _float, *, generator: Generator | None = None) -> Tensor:
     """1 with the probability given by each element, or `p` for all, else 0."""
 def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tensor | None = None, pos_weight: Tensor | None = None, reduction: _int = 1) -> Tensor:
-    """`nn.functional.binary_cross_entropy_with_logits`with reduction 0, 1 or 2 for none, mean or sum."""
+    """`nn.functional.binary_cross_entropy_with_logits` with reduction 0, 1 or 2 for none, mean or sum."""
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: _int = 0) -> Tensor:
     """Number of occurrences of each value in a vector of non-negative integers, or their sums of weights; of at least `minlength` bins."""
 def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
@@ -557,7 +557,7 @@ def cosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def cosh_(input: Tensor) -> Tensor:
     """In-place `cosh`: overwrites the tensor and returns it. Hyperbolic cosine of each element."""
 def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: _float = 0.0, reduction: _int = 1) -> Tensor:
-    """`nn.functional.cosine_embedding_loss`with reduction 0, 1 or 2 for none, mean or sum."""
+    """`nn.functional.cosine_embedding_loss` with reduction 0, 1 or 2 for none, mean or sum."""
 def count_nonzero(input: Tensor, dim: _int | None = None) -> Tensor:
     """Number of elements that are not zero."""
 def cov(input: Tensor, *, correction: _int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
@@ -565,7 +565,7 @@ def cov(input: Tensor, *, correction: _int = 1, fweights: Tensor | None = None, 
 def cross(input: Tensor, other: Tensor, dim: _int | None = None, *, out: Tensor | None = None) -> Tensor:
     """The cross product along a dimension of size 3; by default the first such."""
 def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Sequence[_int] | Tensor, target_lengths: Sequence[_int] | Tensor, blank: _int = 0, reduction: _int = 1, zero_infinity: _bool = False) -> Tensor:
-    """`nn.functional.ctc_loss`with reduction 0, 1 or 2 for none, mean or sum."""
+    """`nn.functional.ctc_loss` with reduction 0, 1 or 2 for none, mean or sum."""
 def cummax(input: Tensor, dim: _int, *, out: Tensor | Sequence[Tensor] | None = None) -> return_types.cummax:
     """(values, indices): the greatest element so far along a dimension, and its last place."""
 def cummin(input: Tensor, dim: _int, *, out: Tensor | Sequence[Tensor] | None = None) -> return_types.cummin:
@@ -789,7 +789,7 @@ def hash_tensor(input: Tensor, dim: _int | Sequence[_int] = ..., *, keepdim: _bo
 def heaviside(input: Tensor, values: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Step function: 0 below 0, 1 above, `values` at 0."""
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: _float = 1.0, reduction: _int = 1) -> Tensor:
-    """`nn.functional.hinge_embedding_loss`with reduction 0, 1 or 2 for none, mean or sum."""
+    """`nn.functional.hinge_embedding_loss` with reduction 0, 1 or 2 for none, mean or sum."""
 def histc(input: Tensor, bins: _int = 100, min: _float | _complex = 0, max: _float | _complex = 0, *, out: Tensor | None = None) -> Tensor:
     """Histogram of `bins` equal bins over [min, max], by default the data's range; elements outside are not counted."""
 def histogram(input: Tensor, bins: _int = 100, *, range: Sequence[_float] | None = None, weight: Tensor | None = None, density: _bool = False, out: Tensor | Sequence[Tensor] | None = None) -> return_types.histogram:
@@ -893,7 +893,7 @@ def kaiser_window(window_length: _int, periodic: _bool, *, dtype: _dtype | None 
 def kaiser_window(window_length: _int, periodic: _bool, beta: _float, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """Kaiser's window: I0(beta sqrt(1 - (2 x - 1)^2)) / I0(beta)."""
 def kl_div(input: Tensor, target: Tensor, reduction: _int = 1, *, log_target: _bool = False) -> Tensor:
-    """`nn.functional.kl_div`with reduction 0, 1 or 2 for none, mean or sum."""
+    """`nn.functional.kl_div` with reduction 0, 1 or 2 for none, mean or sum."""
 def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The Kronecker product: every element of `input` times all of `other`."""
 def kthvalue(input: Tensor, k: _int, dim: _int = -1, keepdim: _bool = False, *, out: Tensor | Sequence[Tensor] | None = None) -> return_types.kthvalue:
@@ -961,7 +961,7 @@ def logical_xor(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> T
 def logit(input: Tensor, eps: _float | None = None, *, out: Tensor | None = None) -> Tensor:
     """log(x / (1 - x)), x kept within [eps, 1 - eps] where eps is given."""
 def logit_(input: Tensor, eps: _float | None = None) -> Tensor:
-    """In-place logit."""
+    """In-place `logit`: overwrites the tensor and returns it. log(x / (1 - x)), x kept within [eps, 1 - eps] where eps is given."""
 @overload
 def logspace(start: _float | _complex, end: _float | _complex, steps: _int | None = None, base: _float = 10.0, *, out: Tensor | None = None, dtype: _dtype | None = None, device: _device | str | _int | None = None, requires_grad: _bool = False, pin_memory: _bool = False) -> Tensor:
     """`steps` powers of `base`, the exponents evenly spaced from `start` to `end`."""
@@ -981,7 +981,7 @@ def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor |
 def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: _bool = True, unpack_pivots: _bool = True, *, out: Tensor | Sequence[Tensor] | None = None) -> return_types.lu_unpack:
     """(P, L, U) from `lu_factor`; tensors that are not requested are empty."""
 def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: _float = 0.0, reduction: _int = 1) -> Tensor:
-    """`nn.functional.margin_ranking_loss`with reduction 0, 1 or 2 for none, mean or sum."""
+    """`nn.functional.margin_ranking_loss` with reduction 0, 1 or 2 for none, mean or sum."""
 def masked_fill(input: Tensor, mask: Tensor, value: Tensor | _float | _complex) -> Tensor:
     """`value` where mask is true, else `input`, in the dtype of input. The result is row-major, as PyTorch's."""
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
@@ -1065,7 +1065,7 @@ def mvlgamma(input: Tensor, p: _int, *, out: Tensor | None = None) -> Tensor:
 def nan_to_num(input: Tensor, nan: _float | None = None, posinf: _float | None = None, neginf: _float | None = None, *, out: Tensor | None = None) -> Tensor:
     """NaN and infinities replaced, in both parts of complex numbers; by default by 0 and the greatest and least finite numbers."""
 def nan_to_num_(input: Tensor, nan: _float | None = None, posinf: _float | None = None, neginf: _float | None = None) -> Tensor:
-    """In-place nan_to_num."""
+    """In-place `nan_to_num`: overwrites the tensor and returns it. NaN and infinities replaced, in both parts of complex numbers; by default by 0 and the greatest and least finite numbers."""
 def nanmean(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
     """Mean over dimensions (all by default) of the elements that are not NaN."""
 @overload
@@ -1145,7 +1145,7 @@ def pinverse(input: Tensor, rcond: _float = 1e-15) -> Tensor:
 def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     """Samples of Poisson distributions with the elements as rates."""
 def poisson_nll_loss(input: Tensor, target: Tensor, log_input: _bool, full: _bool, eps: _float, reduction: _int) -> Tensor:
-    """`nn.functional.poisson_nll_loss`with reduction 0, 1 or 2 for none, mean or sum."""
+    """`nn.functional.poisson_nll_loss` with reduction 0, 1 or 2 for none, mean or sum."""
 def polar(abs: Tensor, angle: Tensor, *, out: Tensor | None = None) -> Tensor:
     """abs * (cos(angle) + i sin(angle))."""
 def polygamma(n: _int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -1525,7 +1525,7 @@ def tril(input: Tensor, diagonal: _int = 0, *, out: Tensor | None = None) -> Ten
 def tril_indices(row: _int, col: _int, offset: _int = 0, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
     """Rows and columns, (2, count), of the elements on and below a diagonal of a (row, col) matrix, row by row."""
 def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, margin: _float = 1.0, p: _float = 2, eps: _float = 1e-06, swap: _bool = False, reduction: _int = 1) -> Tensor:
-    """`nn.functional.triplet_margin_loss`with reduction 0, 1 or 2 for none, mean or sum."""
+    """`nn.functional.triplet_margin_loss` with reduction 0, 1 or 2 for none, mean or sum."""
 def triu(input: Tensor, diagonal: _int = 0, *, out: Tensor | None = None) -> Tensor:
     """Matrices (..., M, N) with 0 below a diagonal."""
 def triu_indices(row: _int, col: _int, offset: _int = 0, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:

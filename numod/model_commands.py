@@ -106,9 +106,16 @@ def _warm_model(options: argparse.Namespace) -> None:
     for inputs in _inputs(model, options):
         for _ in range(3 if options.compile or options.dynamic else 1):  # the first records, the next run the program
             with autograd.no_grad() if options.eval else contextlib.nullcontext():
-                result = _call(model, inputs)
-            if getattr(result, "requires_grad", False):
-                result.sum().backward()
+                _call(model if options.eval else lambda *tensors: _backward(model(*tensors)), inputs)
+
+
+def _backward(result: object) -> None:
+    """Run backward from all tensors of a model's result."""
+    from .paths.pytree import tree_leaves
+
+    leaves = [leaf for leaf in tree_leaves(result) if getattr(leaf, "requires_grad", False)]
+    if leaves:
+        sum(leaf.sum() for leaf in leaves).backward()
 
 
 class _Arguments(argparse.ArgumentParser):
@@ -180,13 +187,15 @@ def _load_model(target: str) -> Callable:
             f"expected FILE.py, or MODULE:NAME of a model and the shape of its input, such as mymodels:net 1 3 32 32, "
             f"got {target!r}"
         )
-    sys.path.insert(0, os.getcwd())
+    folder = os.getcwd()
+    sys.path.insert(0, folder)
     try:
         value = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise CommandError(str(error)) from None
     finally:
-        sys.path.pop(0)
+        with contextlib.suppress(ValueError):  # the module may have changed the path
+            sys.path.remove(folder)
     if isinstance(value, type) or not (isinstance(value, Module) or _is_compiled(value)):
         value = _made(value)
     if not (isinstance(value, Module) or _is_compiled(value)):

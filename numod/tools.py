@@ -192,6 +192,9 @@ def _tried_launches() -> threads.Sharing:
 def _folder(problems: list[str]) -> Iterator[str]:
     folder = config.cache_dir()
     if folder is None:
+        if config.cache_is_off():
+            yield "off (NUMOD_CACHE_DIR is empty): what no pack has is compiled in every process"
+            return
         yield "off: kernels are compiled in every process"
         problems.append(
             "there is no cache folder, so that every process compiles: set NUMOD_CACHE_DIR to a folder of your own "

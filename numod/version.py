@@ -29,7 +29,7 @@ class Release(str):
 
     Model files ask `torch.__version__ >= "1.5"`, split the text at "." or "+", or parse it with `packaging.version`,
     and mean PyTorch's release. So the characters are those of `2.13.0+numod.0.1.0`, while `str`, `print` and f-strings
-    show `0.1.0`, as `pip show numod` does. It equals both texts.
+    show `0.1.0`, as `pip show numod` does, which it equals.
     """
 
     __slots__ = ()
@@ -44,12 +44,13 @@ class Release(str):
         return format(release, spec)
 
     def __eq__(self, other: object) -> bool:
-        return other == release or str.__eq__(self, other) is True
+        return str(other) == release if isinstance(other, str) else NotImplemented
 
     def __ne__(self, other: object) -> bool:
         return not self == other
 
-    __hash__ = str.__hash__
+    def __hash__(self) -> int:
+        return hash(release)
 
     def __lt__(self, other: Any) -> bool:
         return _NAMES < _numbers(other)

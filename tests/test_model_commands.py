@@ -28,7 +28,17 @@ class Any(nn.Module):
     def forward(self, *inputs):
         calls.append([(tuple(x.shape), str(x.dtype)) for x in inputs])
 
-net, several, plain = Net(), Any(), nn.Linear(3, 2)
+class Pair(Net):
+    def forward(self, x):
+        return {"both": (super().forward(x), x)}
+
+class Failing(Net):
+    def forward(self, x):
+        x = super().forward(x)
+        x.register_hook(lambda grad: 1 / 0)
+        return x
+
+net, several, plain, pair, failing = Net(), Any(), nn.Linear(3, 2), Pair(), Failing()
 """
 
 
@@ -54,6 +64,13 @@ def test_a_model_is_trained_once(models, capsys):
     (call,) = models()
     assert call[0] == (4, 3) and call[2:4] == (True, True)
     assert sys.modules["warm_models"].net.hidden.weight.grad is not None
+
+
+def test_backward_runs_from_tensors_in_containers_and_its_errors_are_one_line(models, capsys):
+    assert main(["warmup", "warm_models:pair", "4", "3"]) == 0
+    assert sys.modules["warm_models"].pair.hidden.weight.grad is not None
+    assert main(["warmup", "warm_models:failing", "4", "3"]) == 1
+    assert "ZeroDivisionError" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("before", [True, False])

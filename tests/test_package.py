@@ -73,6 +73,10 @@ def test_the_installed_package_has_the_same_version() -> None:
     assert numod.__version__ == installed
 
 
+def test_versions_that_are_equal_have_one_hash() -> None:
+    assert {str(numod.__version__): 1}[numod.__version__] == 1 and numod.__version__ != numod.version.torch
+
+
 def test_model_files_that_ask_for_a_version_mean_pytorchs() -> None:
     version = numod.__version__
     assert version >= "1.5.0" and version > (1, 10) and version >= "2.13.0" and version <= "2.13" and version < "3"

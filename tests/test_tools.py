@@ -45,9 +45,15 @@ def test_doctor(folder, capsys):
 
 
 def test_doctor_says_what_to_mend(folder, monkeypatch, capsys):
-    monkeypatch.setenv("NUMOD_CACHE_DIR", "")
+    monkeypatch.setattr(config, "cache_dir", lambda: None)
     assert main(["doctor"]) == 1
     assert "1. there is no cache folder, so that every process compiles: set NUMOD_CACHE_DIR" in capsys.readouterr().out
+
+
+def test_no_cache_by_choice_is_nothing_to_mend(monkeypatch, capsys):
+    monkeypatch.setenv("NUMOD_CACHE_DIR", "")
+    assert main(["cache"]) == 0
+    assert "off (NUMOD_CACHE_DIR is empty)" in capsys.readouterr().out
 
 
 def test_doctor_and_cache_and_kernels_as_json(folder, capsys):

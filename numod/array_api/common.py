@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,7 +28,8 @@ def over_axes(x: Tensor, axis: Axis, keepdims: bool, reduce: Any) -> Tensor:
     """`reduce(x, dim)` over several axes, for a function of PyTorch that takes one."""
     axes = axes_of(x, axis)
     others = [number for number in range(x.ndim) if number not in axes]
-    result = reduce(x.permute(*others, *axes).reshape(*[x.shape[number] for number in others], -1), -1)
+    sizes = [*(x.shape[number] for number in others), math.prod(x.shape[number] for number in axes)]
+    result = reduce(x.permute(*others, *axes).reshape(sizes), -1)
     return (
         result.reshape([1 if number in axes else size for number, size in enumerate(x.shape)]) if keepdims else result
     )

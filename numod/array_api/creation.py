@@ -25,6 +25,8 @@ def arange(
     start: float, /, stop: float | None = None, step: float = 1, *, dtype: Any = None, device: Any = None
 ) -> Tensor:
     """Numbers from `start` (0 if it is alone) up to `stop`, without it; none if `step` leads away."""
+    if step == 0:
+        raise ValueError("arange: step must not be 0")
     first, last = (0, start) if stop is None else (start, stop)
     if (last - first) * step <= 0:
         return numod.arange(0, 0, 1 if isinstance(first + last + step, int) else 1.0, dtype=dtype, device=device)

@@ -241,7 +241,7 @@ class Tensor:
     def index_reduce(self, dim: _int, index: Tensor, source: Tensor, reduce: str, *, include_self: _bool = True) -> Tensor:
         """input with the slices of source reduced into those selected by a vector of indices, by prod, mean, amax or amin."""
     def index_reduce_(self, dim: _int, index: Tensor, source: Tensor, reduce: str, *, include_self: _bool = True) -> Tensor:
-        """In-place index_reduce."""
+        """In-place `index_reduce`: overwrites the tensor and returns it. input with the slices of source reduced into those selected by a vector of indices, by prod, mean, amax or amin."""
     def masked_scatter(self, mask: Tensor, source: Tensor) -> Tensor:
         """A copy of input, broadcast with mask, with the elements of source written where mask is true."""
     def masked_scatter_(self, mask: Tensor, source: Tensor) -> Tensor:
@@ -255,7 +255,7 @@ class Tensor:
     def scatter_reduce(self, dim: _int, index: Tensor, src: Tensor, reduce: str, *, include_self: _bool = True) -> Tensor:
         """Reduce src into input at index along a dimension, by sum, prod, mean, amax or amin."""
     def scatter_reduce_(self, dim: _int, index: Tensor, src: Tensor, reduce: str, *, include_self: _bool = True) -> Tensor:
-        """In-place scatter_reduce."""
+        """In-place `scatter_reduce`: overwrites the tensor and returns it. Reduce src into input at index along a dimension, by sum, prod, mean, amax or amin."""
     def select_scatter(self, src: Tensor, dim: _int, index: _int) -> Tensor:
         """A copy of input with one slice of a dimension replaced by src."""
     def slice_scatter(self, src: Tensor, dim: _int = 0, start: _int | None = None, end: _int | None = None, step: _int = 1) -> Tensor:
@@ -331,19 +331,19 @@ class Tensor:
     def addbmm(self, batch1: Tensor, batch2: Tensor, *, beta: _float | _complex = 1, alpha: _float | _complex = 1) -> Tensor:
         """beta * input + alpha * the sum of batch1 @ batch2 over the batch."""
     def addbmm_(self, batch1: Tensor, batch2: Tensor, *, beta: _float | _complex = 1, alpha: _float | _complex = 1) -> Tensor:
-        """In-place addbmm."""
+        """In-place `addbmm`: overwrites the tensor and returns it. beta * input + alpha * the sum of batch1 @ batch2 over the batch."""
     def addmv(self, mat: Tensor, vec: Tensor, *, beta: _float | _complex = 1, alpha: _float | _complex = 1) -> Tensor:
         """beta * input + alpha * mat @ vec."""
     def addmv_(self, mat: Tensor, vec: Tensor, *, beta: _float | _complex = 1, alpha: _float | _complex = 1) -> Tensor:
-        """In-place addmv."""
+        """In-place `addmv`: overwrites the tensor and returns it. beta * input + alpha * mat @ vec."""
     def addr(self, vec1: Tensor, vec2: Tensor, *, beta: _float | _complex = 1, alpha: _float | _complex = 1) -> Tensor:
         """beta * input + alpha * (the outer product of two vectors)."""
     def addr_(self, vec1: Tensor, vec2: Tensor, *, beta: _float | _complex = 1, alpha: _float | _complex = 1) -> Tensor:
-        """In-place addr."""
+        """In-place `addr`: overwrites the tensor and returns it. beta * input + alpha * (the outer product of two vectors)."""
     def baddbmm(self, batch1: Tensor, batch2: Tensor, *, beta: _float | _complex = 1, alpha: _float | _complex = 1) -> Tensor:
         """beta * input + alpha * batch1 @ batch2, batches of matrices."""
     def baddbmm_(self, batch1: Tensor, batch2: Tensor, *, beta: _float | _complex = 1, alpha: _float | _complex = 1) -> Tensor:
-        """In-place baddbmm."""
+        """In-place `baddbmm`: overwrites the tensor and returns it. beta * input + alpha * batch1 @ batch2, batches of matrices."""
     def cross(self, other: Tensor, dim: _int | None = None) -> Tensor:
         """The cross product along a dimension of size 3; by default the first such."""
     def inner(self, other: Tensor) -> Tensor:
@@ -398,7 +398,7 @@ class Tensor:
     def addmm(self, mat1: Tensor, mat2: Tensor, *, beta: _float | _complex = 1, alpha: _float | _complex = 1) -> Tensor:
         """beta * input + alpha * mat1 @ mat2."""
     def addmm_(self, mat1: Tensor, mat2: Tensor, *, beta: _float | _complex = 1, alpha: _float | _complex = 1) -> Tensor:
-        """In-place addmm."""
+        """In-place `addmm`: overwrites the tensor and returns it. beta * input + alpha * mat1 @ mat2."""
     def bmm(self, mat2: Tensor) -> Tensor:
         """Products of matrices in equal batches, (B, M, K) @ (B, K, N)."""
     def dot(self, tensor: Tensor) -> Tensor:
@@ -477,7 +477,7 @@ class Tensor:
     def sgn(self) -> Tensor:
         """The direction: x / |x| of a complex number, the sign of a real one, 0 of 0."""
     def sgn_(self) -> Tensor:
-        """In-place sgn."""
+        """In-place `sgn`: overwrites the tensor and returns it. The direction: x / |x| of a complex number, the sign of a real one, 0 of 0."""
     def vdot(self, other: Tensor) -> Tensor:
         """The product of two vectors, the first conjugated."""
 
@@ -490,11 +490,11 @@ class Tensor:
     def cumprod(self, dim: _int, *, dtype: _dtype | None = None) -> Tensor:
         """Running product along a dimension; integers and bool give int64."""
     def cumprod_(self, dim: _int, *, dtype: _dtype | None = None) -> Tensor:
-        """In-place cumprod."""
+        """In-place `cumprod`: overwrites the tensor and returns it. Running product along a dimension; integers and bool give int64."""
     def cumsum(self, dim: _int, *, dtype: _dtype | None = None) -> Tensor:
         """Running sum along a dimension; integers and bool give int64."""
     def cumsum_(self, dim: _int, *, dtype: _dtype | None = None) -> Tensor:
-        """In-place cumsum."""
+        """In-place `cumsum`: overwrites the tensor and returns it. Running sum along a dimension; integers and bool give int64."""
     def diff(self, n: _int = 1, dim: _int = -1, prepend: Tensor | None = None, append: Tensor | None = None) -> Tensor:
         """n-th differences of neighbours along a dimension; `prepend` and `append` are concatenated first."""
     def logcumsumexp(self, dim: _int) -> Tensor:
@@ -509,7 +509,7 @@ class Tensor:
     def bitwise_not(self) -> Tensor:
         """Bits inverted; of a bool, the opposite."""
     def bitwise_not_(self) -> Tensor:
-        """In-place bitwise_not."""
+        """In-place `bitwise_not`: overwrites the tensor and returns it. Bits inverted; of a bool, the opposite."""
     def clamp(self, min: Tensor | None | _float | _complex = None, max: Tensor | None | _float | _complex = None) -> Tensor:
         """Elements limited to [min, max]; either bound may be None, a number or a tensor."""
     def clip(self, min: Tensor | None | _float | _complex = None, max: Tensor | None | _float | _complex = None) -> Tensor:
@@ -539,17 +539,17 @@ class Tensor:
     def logit(self, eps: _float | None = None) -> Tensor:
         """log(x / (1 - x)), x kept within [eps, 1 - eps] where eps is given."""
     def logit_(self, eps: _float | None = None) -> Tensor:
-        """In-place logit."""
+        """In-place `logit`: overwrites the tensor and returns it. log(x / (1 - x)), x kept within [eps, 1 - eps] where eps is given."""
     def masked_fill(self, mask: Tensor, value: Tensor | _float | _complex) -> Tensor:
         """`value` where mask is true, else `input`, in the dtype of input. The result is row-major, as PyTorch's."""
     def nan_to_num(self, nan: _float | None = None, posinf: _float | None = None, neginf: _float | None = None) -> Tensor:
         """NaN and infinities replaced, in both parts of complex numbers; by default by 0 and the greatest and least finite numbers."""
     def nan_to_num_(self, nan: _float | None = None, posinf: _float | None = None, neginf: _float | None = None) -> Tensor:
-        """In-place nan_to_num."""
+        """In-place `nan_to_num`: overwrites the tensor and returns it. NaN and infinities replaced, in both parts of complex numbers; by default by 0 and the greatest and least finite numbers."""
     def pow(self, exponent: Tensor | _float | _complex) -> Tensor:
         """input ** exponent. Raises RuntimeError for an integer to a negative integer number."""
     def pow_(self, exponent: Tensor | _float | _complex) -> Tensor:
-        """In-place pow."""
+        """In-place `pow`: overwrites the tensor and returns it. input ** exponent. Raises RuntimeError for an integer to a negative integer number."""
     def remainder(self, other: Tensor | _float | _complex) -> Tensor:
         """Remainder with the sign of `other`."""
     @overload
@@ -579,7 +579,7 @@ class Tensor:
     # ---- defined in core/math/in_place.py
 
     def add_(self, other: Tensor | _float | _complex, *, alpha: _float | _complex | None = 1) -> Tensor:
-        """In-place add."""
+        """In-place `add`: overwrites the tensor and returns it. input + alpha * other. Of masks the union, or with alpha = 0 the input."""
     def addcdiv(self, tensor1: Tensor, tensor2: Tensor, *, value: _float | _complex = 1) -> Tensor:
         """`input + value * tensor1 / tensor2`."""
     def addcdiv_(self, tensor1: Tensor, tensor2: Tensor, *, value: _float | _complex = 1) -> Tensor:
@@ -617,9 +617,9 @@ class Tensor:
     def round_(self, *, decimals: _int) -> Tensor:
         """Round to the nearest integer (or multiple of 10^-decimals), halves to even."""
     def sub_(self, other: Tensor | _float | _complex, *, alpha: _float | _complex | None = 1) -> Tensor:
-        """In-place sub."""
+        """In-place `sub`: overwrites the tensor and returns it. input - alpha * other."""
     def subtract_(self, other: _float | _complex, alpha: _float | _complex = 1) -> Tensor:
-        """In-place sub."""
+        """In-place `sub`: overwrites the tensor and returns it. input - alpha * other."""
     def true_divide_(self, other: Tensor | _float | _complex) -> Tensor:
         """Divide by `other`; `rounding_mode` "floor" or "trunc" rounds the quotient."""
     def zero_(self) -> Tensor:
@@ -740,7 +740,7 @@ class Tensor:
     def mvlgamma(self, p: _int) -> Tensor:
         """Logarithm of the multivariate gamma function of dimension p: log gamma(x - k / 2) summed over k < p, and p (p - 1) / 4 * log(pi)."""
     def mvlgamma_(self, p: _int) -> Tensor:
-        """In-place mvlgamma."""
+        """In-place `mvlgamma`: overwrites the tensor and returns it. Logarithm of the multivariate gamma function of dimension p: log gamma(x - k / 2) summed over k < p, and p (p - 1) / 4 * log(pi)."""
     def polygamma(self, n: _int) -> Tensor:
         """The n-th derivative of digamma, element by element."""
     def polygamma_(self, n: _int) -> Tensor:
@@ -765,7 +765,7 @@ class Tensor:
     def renorm(self, p: _float | _complex, dim: _int, maxnorm: _float | _complex) -> Tensor:
         """Slices of a dimension whose p-norm exceeds `maxnorm` scaled down to it."""
     def renorm_(self, p: _float | _complex, dim: _int, maxnorm: _float | _complex) -> Tensor:
-        """In-place renorm."""
+        """In-place `renorm`: overwrites the tensor and returns it. Slices of a dimension whose p-norm exceeds `maxnorm` scaled down to it."""
 
     # ---- defined in core/overrides.py
 
@@ -1058,11 +1058,11 @@ class Tensor:
     def tril(self, diagonal: _int = 0) -> Tensor:
         """Matrices (..., M, N) with 0 above a diagonal."""
     def tril_(self, diagonal: _int = 0) -> Tensor:
-        """In-place tril."""
+        """In-place `tril`: overwrites the tensor and returns it. Matrices (..., M, N) with 0 above a diagonal."""
     def triu(self, diagonal: _int = 0) -> Tensor:
         """Matrices (..., M, N) with 0 below a diagonal."""
     def triu_(self, diagonal: _int = 0) -> Tensor:
-        """In-place triu."""
+        """In-place `triu`: overwrites the tensor and returns it. Matrices (..., M, N) with 0 below a diagonal."""
 
     # ---- defined in core/signal/spectrograms.py
 

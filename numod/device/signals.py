@@ -58,10 +58,7 @@ def waiting() -> Iterator[None]:
         for signal_number, handler in handlers:
             _signal.signal(signal_number, handler)
         if not any(hasattr(handler, "defers") for _, handler in handlers):
-            pending = [number for number, _ in _deferred]
-            _deferred.clear()
-            for number in pending:
-                _signal.raise_signal(number)
+            _raise_all()
     if stopped is not None:
         raise stopped
 
@@ -73,10 +70,19 @@ def deliver() -> None:
     """
     if not _deferred or threading.current_thread() is not threading.main_thread():
         return
-    pending = _deferred[:]
-    _deferred.clear()
-    for number, handler in pending:
+    while _deferred:  # those after a handler that raises stay for the end of the context
+        number, handler = _deferred.pop(0)
         try:
             handler(number, sys._getframe())
         except BaseException as error:
             raise Stopped(error) from None
+
+
+def _raise_all() -> None:
+    """Raise all signals that were deferred, also where the handler of one raises."""
+    try:
+        while _deferred:
+            _signal.raise_signal(_deferred.pop(0)[0])
+    finally:
+        if _deferred:
+            _raise_all()

@@ -94,13 +94,13 @@ def compile_report(wall: float | None = None, rows: int = 30) -> CompileReport:
 
     `wall`: seconds of the whole run, if they are to be compared. `rows`: rows of the table that `str` returns.
     """
-    report = [_kernel_time(kernel) for kernel in kernels()]
+    times = [_kernel_time(kernel) for kernel in kernels()]
     totals: dict[str, float] = {}
-    for spent in (phases.outside.seconds, *(kernel.phases for kernel in report)):
+    for spent in (phases.outside.seconds, *(kernel.phases for kernel in times)):
         for phase, seconds in spent.items():
             totals[phase] = totals.get(phase, 0.0) + seconds
-    seconds = sum(kernel.seconds for kernel in report) + sum(phases.outside.seconds.values())
-    return CompileReport(sorted(report, key=lambda kernel: -kernel.seconds), totals, seconds, wall, rows)
+    seconds = sum(kernel.seconds for kernel in times) + sum(phases.outside.seconds.values())
+    return CompileReport(sorted(times, key=lambda kernel: -kernel.seconds), totals, seconds, wall, rows)
 
 
 def _kernel_time(kernel: Kernel) -> KernelTime:

@@ -3,8 +3,8 @@
 It is plain data: nothing runs while it is read.
 
     16 bytes  MAGIC, which ends in the number of the format
-    32 bytes  seal: HMAC-SHA256 of all that follows, with the key of the cache folder (`kernel.seal`); zeros in an entry
-    without a seal 32 bytes  digest: SHA-256 of all that follows
+    32 bytes  seal: HMAC-SHA256 of all that follows, with the key of the cache folder (`kernel.seal`); zeros without one
+    32 bytes  digest: SHA-256 of all that follows
      4 bytes  length of the header, little-endian
               header: a JSON object in ASCII with exactly the fields of `_FIELDS`
               the bytes of the parts, one after another, up to the end of the entry

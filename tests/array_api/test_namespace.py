@@ -98,3 +98,9 @@ def test_what_the_standard_refuses() -> None:
         xp.nonzero(X[0, 0])
     with pytest.raises(IndexError, match="axis 2 of an array of 2 dimensions"):
         xp.sum(X, axis=2)
+
+
+def test_reductions_over_nothing_and_steps_of_zero() -> None:
+    assert xp.prod(xp.zeros((0, 3)), axis=(1,)).shape == (0,)
+    with pytest.raises(ValueError, match="step must not be 0"):
+        xp.arange(0, 5, 0)

@@ -18,7 +18,6 @@ from collections import ChainMap, UserDict, UserList, deque
 from collections.abc import Callable, ItemsView, KeysView, ValuesView
 from typing import TYPE_CHECKING, Any
 
-
 from ...core.tensor import Tensor
 from ..values import objects, pytree
 from ..values.kinds import (
@@ -279,11 +278,11 @@ def _visit_library_object(builder: GuardBuilder, name: str, value: Any) -> None:
             builder.guard_value(f"{name}.{key}", f"{{0}}.{key}", (value,), attribute)
 
 
-def _visit_with_attributes(visit_contents: Callable) -> Callable:
+def _visit_with_attributes(visit_kind: Callable) -> Callable:
     """A visit of an object's contents by a function of (builder, name, value), and then of its attributes."""
 
     def visit(builder: GuardBuilder, name: str, value: Any) -> None:
-        visit_contents(builder, name, value)
+        visit_kind(builder, name, value)
         visit_attributes(builder, name, value, type(value))
 
     return visit

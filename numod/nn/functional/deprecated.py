@@ -134,7 +134,7 @@ def binary_cross_entropy_with_logits(
     pos_weight: Tensor | None = None,
     reduction: int = 0,
 ) -> Tensor:
-    """`nn.functional.binary_cross_entropy_with_logits`with reduction 0, 1 or 2 for none, mean or sum.
+    """`nn.functional.binary_cross_entropy_with_logits` with reduction 0, 1 or 2 for none, mean or sum.
 
     Example:
 
@@ -147,7 +147,7 @@ def binary_cross_entropy_with_logits(
 
 
 def kl_div(input: Tensor, target: Tensor, reduction: int = 0, *, log_target: bool = False) -> Tensor:
-    """`nn.functional.kl_div`with reduction 0, 1 or 2 for none, mean or sum.
+    """`nn.functional.kl_div` with reduction 0, 1 or 2 for none, mean or sum.
 
     Example:
 
@@ -160,7 +160,7 @@ def kl_div(input: Tensor, target: Tensor, reduction: int = 0, *, log_target: boo
 def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 0
 ) -> Tensor:
-    """`nn.functional.cosine_embedding_loss`with reduction 0, 1 or 2 for none, mean or sum.
+    """`nn.functional.cosine_embedding_loss` with reduction 0, 1 or 2 for none, mean or sum.
 
     Example:
 
@@ -173,7 +173,7 @@ def cosine_embedding_loss(
 def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 1
 ) -> Tensor:
-    """`nn.functional.margin_ranking_loss`with reduction 0, 1 or 2 for none, mean or sum.
+    """`nn.functional.margin_ranking_loss` with reduction 0, 1 or 2 for none, mean or sum.
 
     Example:
 
@@ -184,7 +184,7 @@ def margin_ranking_loss(
 
 
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, reduction: int = 1) -> Tensor:
-    """`nn.functional.hinge_embedding_loss`with reduction 0, 1 or 2 for none, mean or sum.
+    """`nn.functional.hinge_embedding_loss` with reduction 0, 1 or 2 for none, mean or sum.
 
     Example:
 
@@ -195,7 +195,7 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, red
 
 
 def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool, full: bool, eps: float, reduction: int) -> Tensor:
-    """`nn.functional.poisson_nll_loss`with reduction 0, 1 or 2 for none, mean or sum.
+    """`nn.functional.poisson_nll_loss` with reduction 0, 1 or 2 for none, mean or sum.
 
     Example:
 
@@ -215,7 +215,7 @@ def triplet_margin_loss(
     swap: bool = False,
     reduction: int = 0,
 ) -> Tensor:
-    """`nn.functional.triplet_margin_loss`with reduction 0, 1 or 2 for none, mean or sum.
+    """`nn.functional.triplet_margin_loss` with reduction 0, 1 or 2 for none, mean or sum.
 
     Example:
 
@@ -236,7 +236,7 @@ def ctc_loss(
     reduction: int = 0,
     zero_infinity: bool = False,
 ) -> Tensor:
-    """`nn.functional.ctc_loss`with reduction 0, 1 or 2 for none, mean or sum.
+    """`nn.functional.ctc_loss` with reduction 0, 1 or 2 for none, mean or sum.
 
     Example:
 
