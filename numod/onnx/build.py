@@ -5,6 +5,7 @@ All that numod does not support is collected and raised as one error.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -40,6 +41,7 @@ from .tensors import DTYPES, WIDER, dtype_name, read_tensor
 _MOST_STEPS = 100_000  # calls of functions that call functions grow without bound
 _DEEPEST = 32  # functions and subgraphs within each other
 _MOST_FOLDED = 4096  # elements of a constant that is computed when the file is loaded
+_MOST_COMBINED = 1 << 22  # of the sizes of its inputs, their product, which bounds what broadcasting makes of them
 # names that exporters give to what they computed, as opposed to names in a state dict
 _COMPUTED = re.compile(r"val_\d+$|scalar_tensor|_?const|/|onnx::|_to_copy|lifted_tensor", re.IGNORECASE)
 # operators that give the same for a constant in a wider dtype
@@ -296,6 +298,8 @@ class Builder:
         if not constant and not (step.inputs and known and step.operator.name in HOST):
             return False
         arguments = [program.constants[name] if name else None for name in step.inputs]
+        if math.prod(max(array.size, 1) for array in arguments if array is not None) > _MOST_COMBINED:
+            return False
         try:
             values = step.operator.function(**step.attributes) if constant else step.on_host(arguments)
         except Exception:  # the call will raise it

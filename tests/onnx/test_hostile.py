@@ -10,6 +10,7 @@ import pytest
 from onnx_models import floats, model, node
 
 import numod
+from numod.onnx.registry import HOST
 
 onnx = pytest.importorskip("onnx")
 
@@ -186,6 +187,17 @@ def test_tensor_operators_do_not_run_when_a_file_is_loaded(monkeypatch: pytest.M
         patch.setattr(numod, "zeros", lambda shape, **options: shapes.append(shape))
         loaded = numod.onnx.load(made)
     assert not shapes and loaded(numod.ones(1)).tolist() == [1, 1, 1]
+
+
+def test_constants_are_not_broadcast_to_a_large_one_when_a_file_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = []
+    monkeypatch.setitem(HOST, "Add", lambda a, b: sizes.append((a.size, b.size)) or a)
+    column = np.zeros((4096, 1), np.int64)
+    nodes = [node("Add", "column row", "big"), node("Cast", "big", "cast", to=1), node("Mul", "x cast", "y")]
+    numod.onnx.load(model(nodes, {"x": [1]}, ["y"], {"column": column, "row": column.T.copy()}))
+    assert not sizes
+    numod.onnx.load(model(nodes, {"x": [1]}, ["y"], {"column": column[:3], "row": column[:2].T.copy()}))
+    assert sizes == [(3, 2)]
 
 
 def test_errors_of_a_call_name_the_node() -> None:
