@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 from .library import onnx
 from .registry import Operator
@@ -24,8 +25,10 @@ _KINDS = {
 }
 
 
-def read_attributes(node: object, operator: Operator, read_graph: Callable[[object], object]) -> dict[str, object]:
-    """The keyword arguments of the operator's function for a node.
+def read_attributes(
+    node: object, operator: Operator, read_graph: Callable[[object], object], folder: Path | None
+) -> dict[str, object]:
+    """The keyword arguments of the operator's function for a node. `folder` is where external data may lie.
 
     Raises ValueError for attributes that the operator has not, of a wrong type, or missing.
     """
@@ -37,7 +40,7 @@ def read_attributes(node: object, operator: Operator, read_graph: Callable[[obje
                 raise ValueError(f"attribute '{attribute.name}' is unknown in version {operator.since}")
             continue
         _check_kind(attribute, row.kind)
-        values[attribute.name] = _convert(attribute, row.kind, read_graph)
+        values[attribute.name] = _convert(attribute, row.kind, read_graph, folder)
     missing = [name for name, row in operator.attributes.items() if row.required and name not in values]
     if missing:
         raise ValueError(f"attribute '{missing[0]}' is missing")
@@ -58,7 +61,7 @@ def _check_kind(attribute: object, kind: str) -> None:
         raise ValueError(f"attribute '{attribute.name}' must be of type {expected}, got {actual}")
 
 
-def _convert(attribute: object, kind: str, read_graph: Callable[[object], object]) -> object:
+def _convert(attribute: object, kind: str, read_graph: Callable[[object], object], folder: Path | None) -> object:
     if kind == "dtype":
         return to_dtype(attribute.i)
     if kind == "ElementType":
@@ -66,7 +69,7 @@ def _convert(attribute: object, kind: str, read_graph: Callable[[object], object
     if kind == "Program":
         return read_graph(attribute.g)
     if kind == "np.ndarray":
-        return read_tensor(attribute.t)
+        return read_tensor(attribute.t, folder)
     if kind == "str":
         return _text(attribute.s)
     if kind == "list[str]":

@@ -5,6 +5,7 @@ All that numod does not support is collected and raised as one error.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -15,11 +16,13 @@ import numpy as np
 import numod
 
 from ..core import Tensor, from_numpy
+from ..dtypes import dtype
 from . import opset  # noqa: F401  fills the table
 from .attributes import read_attributes
 from .checks import (
-    check_inputs,
+    check_arguments,
     check_text,
+    declared_shape,
     declared_type,
     domain_of,
     full_name,
@@ -31,15 +34,18 @@ from .checks import (
 )
 from .layers import make_layers
 from .model import OnnxModule, Value, add_tensor
-from .program import CALL, Program, Step, set_dropped, subprograms
+from .program import CALL, UNUSED, Program, Step, set_dropped, subprograms
 from .registry import HOST, Operator, find
-from .tensors import dtype_name, read_tensor
+from .tensors import DTYPES, WIDER, dtype_name, read_tensor
 
 _MOST_STEPS = 100_000  # calls of functions that call functions grow without bound
 _DEEPEST = 32  # functions and subgraphs within each other
 _MOST_FOLDED = 4096  # elements of a constant that is computed when the file is loaded
+_MOST_COMBINED = 1 << 22  # of the sizes of its inputs, their product, which bounds what broadcasting makes of them
 # names that exporters give to what they computed, as opposed to names in a state dict
 _COMPUTED = re.compile(r"val_\d+$|scalar_tensor|_?const|/|onnx::|_to_copy|lifted_tensor", re.IGNORECASE)
+# operators that give the same for a constant in a wider dtype
+_READ_WIDENED = {"Cast", "DequantizeLinear", "MatMulNBits"}
 _PRODUCTS = {"Conv", "ConvTranspose", "Gemm", "MatMul", "FusedMatMul", "FusedGemm", "FusedConv", "LSTM", "GRU", "RNN"}
 
 
@@ -63,17 +69,22 @@ def problem_lines(problems: dict[str, list[str]]) -> list[str]:
 
 @dataclass
 class Context:
-    """Where a graph stands: its opsets, the attributes of the function's caller, names around it, and its depth."""
+    """Where a graph stands: its opsets, the attributes of the function's caller, names around it, and its depth.
+
+    `widened` has the types of constants that are held in a wider dtype, by name.
+    """
 
     opsets: dict[str, int]
     attributes: dict[str, object] = field(default_factory=dict)
     names: frozenset[str] = frozenset()
     depth: int = 0
     prefix: str = ""
+    widened: dict[str, str] = field(default_factory=dict)
 
     def inner(self, names: Iterable[str]) -> Context:
         """That of a subgraph."""
-        return Context(self.opsets, self.attributes, self.names.union(names), self.depth + 1, self.prefix)
+        names = self.names.union(names)
+        return Context(self.opsets, self.attributes, names, self.depth + 1, self.prefix, dict(self.widened))
 
 
 class Builder:
@@ -133,9 +144,13 @@ class Builder:
         """The program of a GraphProto."""
         if context.depth > _DEEPEST:
             raise ValueError(f"graphs are nested deeper than {_DEEPEST}")
-        tensors = self._initializers(graph)
+        tensors = self._initializers(graph, context)
         names = [value.name for value in graph.input]
+        check_text(*names)
         program = Program(tuple(name for name in names if name not in tensors))
+        for name in program.inputs:
+            context.widened.pop(name, None)
+        program.empty_outputs = [_empty_form(value.type) for value in graph.output]
         if len(set(names)) != len(names):
             raise ValueError(f"graph '{graph.name}' has two inputs of one name")
         if graph.sparse_initializer:
@@ -146,17 +161,25 @@ class Builder:
         """A call of a FunctionProto. Attributes that its nodes refer to are the caller's, or the defaults."""
         if context.depth > _DEEPEST:
             raise ValueError(f"functions call each other deeper than {_DEEPEST}")
+        check_text(*function.input, *function.output)
         attributes = {attribute.name: attribute for attribute in function.attribute_proto}
         attributes |= {attribute.name: attribute for attribute in self._resolved(node, context).attribute}
         opsets = {**context.opsets, **read_opsets(function.opset_import)}
         prefix = f"{context.prefix}{node.name or function.name}."
-        inner = Context(opsets, attributes, frozenset(), context.depth + 1, prefix)
+        arguments = zip(function.input, node.input)
+        widened = {name: context.widened[value] for name, value in arguments if value in context.widened}
+        inner = Context(opsets, attributes, frozenset(), context.depth + 1, prefix, widened)
         program = Program(tuple(function.input))
         self._body(program, function.node, list(function.output), {}, inner)
         inputs = [*node.input, *[""] * (len(function.input) - len(node.input))]
         if len(inputs) > len(function.input):
             raise ValueError(
                 f"{label_of(node)} has {len(inputs)} inputs, function '{function.name}' takes {len(function.input)}"
+            )
+        if len(node.output) > len(function.output):
+            raise ValueError(
+                f"{label_of(node)} has {len(node.output)} outputs, function '{function.name}' gives "
+                f"{len(function.output)}"
             )
         return Step(CALL, tuple(inputs), output_names(node), {"body": program}, label_of(node))
 
@@ -176,6 +199,9 @@ class Builder:
                     program.steps.append(step)
         if unknown := [name for name in outputs if name not in own_names | context.names]:
             raise ValueError(f"output '{unknown[0]}' is computed by no node")
+        for name in outputs:
+            if name in context.widened:
+                self._problem(f"outputs that are constants of type {context.widened[name]}", name)
         program.outputs = tuple(outputs)
         leaves = [step.attributes["xs"] for step in program.steps if step.operator.name == "Gradient"]
         program.differentiated = frozenset(program.inputs).intersection(set().union(*leaves))
@@ -185,7 +211,7 @@ class Builder:
         set_dropped(program, frozenset(program.constants))
         return program
 
-    def _initializers(self, graph: object) -> dict[str, object]:
+    def _initializers(self, graph: object, context: Context) -> dict[str, object]:
         tensors: dict[str, object] = {}
         for proto in graph.initializer:
             check_text(proto.name)
@@ -193,6 +219,9 @@ class Builder:
                 raise ValueError(
                     f"two initializers are called '{proto.name}'" if proto.name else "an initializer has no name"
                 )
+            context.widened.pop(proto.name, None)
+            if proto.data_type in WIDER:
+                context.widened[proto.name] = dtype_name(proto.data_type)
             try:
                 tensors[proto.name] = read_tensor(proto, self.folder)
             except NotImplementedError as problem:
@@ -220,15 +249,15 @@ class Builder:
         return self._operator_step(row, self._resolved(node, context), names, context)
 
     def _operator_step(self, row: Operator, node: object, names: set[str], context: Context) -> Step | None:
-        inner = context.inner(names)
         try:
-            check_inputs(row, node)
-            attributes = read_attributes(node, row, lambda graph: self.graph(graph, inner))
+            check_arguments(row, node, context.opsets[domain_of(node.domain)])
+            attributes = read_attributes(node, row, lambda graph: self.graph(graph, context.inner(names)), self.folder)
         except NotImplementedError as problem:
             self._problem(str(problem), label_of(node))
             return None
         except ValueError as error:
             raise ValueError(f"{label_of(node)}: {error}") from error
+        self._check_widened(row, node, context)
         if "outputs" in row.keywords:
             attributes["outputs"] = len(node.output)
         step = Step(row, tuple(node.input), output_names(node), attributes, label_of(node))
@@ -236,6 +265,16 @@ class Builder:
         if row.name == "Gradient":
             step.captured |= {attributes["y"]}
         return step
+
+    def _check_widened(self, row: Operator, node: object, context: Context) -> None:
+        """Note a problem where an operator whose result depends on the dtype reads a constant that has a wider one."""
+        stored = [dtype_name(value.t.data_type) for value in node.attribute if value.t.data_type in WIDER]
+        if row.name == "Constant" and stored:
+            context.widened[node.output[0]] = stored[0]
+            return
+        read = [context.widened[name] for name in node.input if name in context.widened]
+        for name in dict.fromkeys(stored if row.name in _READ_WIDENED else stored + read):
+            self._problem(f"{row.name} with constants of type {name}", label_of(node))
 
     def _resolved(self, node: object, context: Context) -> object:
         """The node with the values of the attributes that refer to those of the function around it."""
@@ -258,12 +297,19 @@ class Builder:
         known = all(name in program.constants or not name for name in step.inputs)
         if not constant and not (step.inputs and known and step.operator.name in HOST):
             return False
-        values = {"": None, **{name: program.constants[name] for name in step.inputs if name}}
+        arguments = [program.constants[name] if name else None for name in step.inputs]
+        if math.prod(max(array.size, 1) for array in arguments if array is not None) > _MOST_COMBINED:
+            return False
         try:
-            step.run(values)
+            values = step.operator.function(**step.attributes) if constant else step.on_host(arguments)
         except Exception:  # the call will raise it
             return False
-        results = {name: values[name] for name in step.outputs if name}
+        if values is NotImplemented:
+            return False
+        values = values if type(values) is tuple else (values,)
+        if len(values) < len(step.outputs):  # the call will raise it
+            return False
+        results = {name: value for name, value in zip(step.outputs, values) if name != UNUSED}
         if not constant and not all(
             isinstance(result, np.ndarray) and result.size <= _MOST_FOLDED for result in results.values()
         ):
@@ -319,6 +365,13 @@ def _uses(program: Program) -> dict[str, set[str]]:
             kind = "host" if position in row.host else "state" if position in row.state else "tensor"
             uses.setdefault(name, set()).add("product" if kind == "tensor" and row.name in _PRODUCTS else kind)
     return uses
+
+
+def _empty_form(proto: object) -> tuple[dtype, tuple[int, ...]]:
+    """The dtype and shape that an output has where nothing is stacked, as it is declared; float32 if it is not."""
+    tensor = proto.tensor_type
+    sizes = [size if isinstance(size, int) else 0 for size in declared_shape(tensor) or ()]
+    return DTYPES.get(tensor.elem_type, numod.float32), (0, *sizes)
 
 
 def _is_host(value: object) -> bool:

@@ -32,7 +32,8 @@ def in_checked_order(nodes: list, known: set[str]) -> Iterable:
         yield node
 
 
-def check_inputs(row: Operator, node: object) -> None:
+def check_arguments(row: Operator, node: object, version: int) -> None:
+    """Raises ValueError for numbers of inputs and outputs that the operator does not have."""
     count = len(node.input)
     if count < row.required or (count > len(row.inputs) and not row.variadic):
         expected = f"at least {row.required}" if row.variadic else f"{row.required} to {len(row.inputs)}"
@@ -42,23 +43,33 @@ def check_inputs(row: Operator, node: object) -> None:
             raise ValueError(f"input '{name}' is missing")
     if not node.output:
         raise ValueError("has no output")
+    schema = _schema(domain_of(node.domain), row.name, version)
+    if schema is not None and len(node.output) > schema.max_output:
+        raise ValueError(f"has {len(node.output)} outputs, expected at most {schema.max_output}")
 
 
 def check_text(*names: object) -> None:
-    """Raises ValueError for names that are no text: the package gives bytes for them."""
-    if not all(isinstance(name, str) for name in names):
-        raise ValueError(f"the name {next(name for name in names if not isinstance(name, str))!r} is not UTF-8")
+    """Raises ValueError for names that are no text, for which the package gives bytes, or that contain "\\0"."""
+    for name in names:
+        if not isinstance(name, str):
+            raise ValueError(f"the name {name!r} is not UTF-8")
+        if "\0" in name:
+            raise ValueError(f"the name {name!r} contains a null character")
 
 
 def schema_function(domain: str, name: str, version: int) -> object | None:
     """The body that the ONNX standard gives for an operator, where it does not depend on types."""
+    schema = _schema(domain, name, version)
+    return schema.function_body if schema is not None and schema.has_function else None
+
+
+def _schema(domain: str, name: str, version: int) -> object | None:
+    """The standard's description of an operator, or None if it has no such operator."""
+    newest = onnx().defs.onnx_opset_version()
     try:
-        schema = onnx().defs.get_schema(
-            name, min(version, onnx().defs.onnx_opset_version()) if not domain else version, domain
-        )
-    except Exception:  # onnx.defs.SchemaError: no such operator
+        return onnx().defs.get_schema(name, version if domain else min(version, newest), domain)
+    except Exception:  # onnx.defs.SchemaError
         return None
-    return schema.function_body if schema.has_function else None
 
 
 def domain_of(domain: str) -> str:

@@ -16,11 +16,11 @@ def add_command(commands: argparse._SubParsersAction) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from .summary import summary
+    from .summary import printable, summary
 
     try:
         print(summary(options.model))
     except (ImportError, OSError, ValueError) as problem:
-        print(problem, file=sys.stderr)
+        print(printable(str(problem)), file=sys.stderr)
         return 1
     return 0

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import enum
+import inspect
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from ..core.create.values import tensor
 from ..core.tensor import Tensor
+from ..errors import suggestion
 from ..export.ahead_of_time import ExportError
 from ..export.capture import input_names_of
 from ..export.capture import export as capture
@@ -29,6 +31,11 @@ from .writer.proto import IR_VERSIONS, LARGEST, Model, Variable
 from .writer.translate import Translation, outputs_of
 
 DEFAULT_OPSET = 18
+# options of PyTorch's exporter that change nothing here
+_WITHOUT_EFFECT = (
+    "artifacts_dir", "autograd_inlining", "custom_opsets", "custom_translation_table", "dump_exported_program",
+    "export_modules_as_functions", "fallback", "operator_export_type", "optimize", "profile",
+)  # fmt: skip
 _WITH_STATISTICS = (BatchNorm1d, BatchNorm2d, BatchNorm3d, InstanceNorm1d, InstanceNorm2d, InstanceNorm3d)
 
 
@@ -71,10 +78,22 @@ class ONNXProgram:
         """The names of the outputs."""
         return [variable.name for variable in self._model.outputs]
 
-    def save(self, destination: str | os.PathLike, *, external_data: bool | None = None, **ignored: Any) -> None:
+    def save(
+        self,
+        destination: str | os.PathLike,
+        *,
+        include_initializers: bool = True,
+        keep_initializers_as_inputs: bool = False,
+        external_data: bool | None = None,
+    ) -> None:
         """Write the model to a file. `external_data`: the weights to a second file, `<destination>.data`; by default
-        as at the export, and always above 2 GB.
+        as at the export, and always above 2 GB. What becomes of the weights otherwise is chosen at the export.
         """
+        if not include_initializers or keep_initializers_as_inputs:
+            raise ValueError(
+                "save() writes the weights as exported; pass export_params=False or keep_initializers_as_inputs=True "
+                "to numod.onnx.export"
+            )
         external = self._external if external_data is None else bool(external_data)
         self._model.save(onnx_package(), destination, external)
 
@@ -84,6 +103,10 @@ class ONNXProgram:
 
     def __call__(self, *inputs: Tensor) -> list[Tensor]:
         """The results for other inputs, by ONNX Runtime, or by numod where that is not installed."""
+        names = self.input_names
+        required = [name for name in names if name not in self._model.graph.initializers]
+        if not len(required) <= len(inputs) <= len(names):
+            raise TypeError(f"the model takes {len(required)} inputs ({', '.join(required)}), got {len(inputs)}")
         return [tensor(array) for array in run(onnx_package(), self._model, inputs)]
 
     def __str__(self) -> str:
@@ -135,11 +158,12 @@ def export(
     - `training`: in evaluation by default; `TrainingMode.PRESERVE` leaves the module's mode.
     - `export_params=False`: the weights become inputs. `keep_initializers_as_inputs`: they are inputs too.
     - `report`, `verbose`: print what was written.
-    - other options of PyTorch's exporter are accepted and change nothing.
+    - other options of PyTorch's exporter are accepted and change nothing; unknown ones raise TypeError.
 
     Raises ImportError without the onnx package, ExportError with all steps that ONNX cannot express (each with its
     line, and what to do instead), VerificationError if results differ.
     """
+    _check_options(options)
     onnx = onnx_package()
     opset = _opset(opset_version)
     _check_destination(f)
@@ -150,7 +174,7 @@ def export(
         )
     written = translated(exported, opset, input_names, output_names, labels, scopes)
     if not export_params or keep_initializers_as_inputs:
-        _add_weights_to_inputs(written, exported, not export_params)
+        _add_weights_to_inputs(written, exported.state_dict, not export_params)
     program = ONNXProgram(written, exported, external_data)
     if written.nbytes < LARGEST and export_params:
         onnx.checker.check_model(written.proto(onnx))
@@ -195,7 +219,7 @@ def translated(
     problems += translation.problems()
     if problems:
         raise ExportError(problems, "onnx.export")
-    _name_outputs(graph, outputs, results, set(names))
+    _name_outputs(graph, outputs, results)
     labels = labels or {}
     return Model(
         graph,
@@ -213,6 +237,7 @@ def translated(
             for name, leaf in zip(results, leaves)
         ],
         [labels.get(symbol, symbol) for symbol in program.symbols],
+        translation.weights,
     )
 
 
@@ -229,7 +254,7 @@ def _unsupported_types(program: SymbolicProgram, names: Sequence[str]) -> list[s
     return lines
 
 
-def _name_outputs(graph: Graph, outputs: list[str], names: Sequence[str], inputs: set[str]) -> None:
+def _name_outputs(graph: Graph, outputs: list[str], names: Sequence[str]) -> None:
     """Give the outputs their names: by renaming what a node makes, else by a copy."""
     made = {name for node in graph.nodes for name in node.outputs}
     renamed: dict[str, str] = {}
@@ -247,10 +272,11 @@ def _name_outputs(graph: Graph, outputs: list[str], names: Sequence[str], inputs
         graph.nodes[-1].outputs = (new,)
 
 
-def _add_weights_to_inputs(model: Model, exported: ExportedProgram, without_values: bool) -> None:
+def _add_weights_to_inputs(model: Model, state_names: Iterable[str], without_values: bool) -> None:
     """Make the tensors of the state dict inputs of the model."""
     initializers = model.graph.initializers
-    for name in exported.state_dict:
+    for state_name in state_names:
+        name = model.weights.get(state_name)
         if name in initializers:
             model.inputs.append(Variable(name, initializers[name].element_type, initializers[name].shape))
             if without_values:
@@ -265,6 +291,13 @@ def _complete_names(names: Sequence[str] | None, defaults: Sequence[str], what: 
     if len(names) > len(defaults):
         raise ValueError(f"{what} has {len(names)} names, but there are {len(defaults)}: {list(defaults)}")
     return [*names, *defaults[len(names) :]]
+
+
+def _check_options(options: Mapping[str, Any]) -> None:
+    for name in options:
+        if name not in _WITHOUT_EFFECT:
+            known = [*inspect.signature(export).parameters, *_WITHOUT_EFFECT]
+            raise TypeError(f"export() got an unexpected keyword argument '{name}'{suggestion(name, known)}")
 
 
 def _opset(version: int | None) -> int:

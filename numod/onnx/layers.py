@@ -27,6 +27,7 @@ LAYER = internal("a layer", call_layer)
 def make_layers(program: Program, tensors: dict[str, Tensor], trained: set[str], root: Module) -> None:
     """Replace steps of a program by layers below `root`, and take their weights out of `tensors`."""
     uses = Counter(name for step in program.all_steps() for name in step.inputs) + Counter(program.outputs)
+    uses += Counter(name for step in program.steps for name in step.captured)
     once = {name for name in trained if uses[name] == 1}
     readers = {name: step for step in program.steps for name in step.inputs}
     replaced: dict[int, Step | None] = {}
@@ -57,7 +58,9 @@ def _gemm(step: Step, tensors: dict[str, Tensor], once: set[str]) -> Parts | Non
     x, weight, bias = (*step.inputs, "")[:3]
     plain = step.attributes.get("alpha", 1) == step.attributes.get("beta", 1) == 1 and not step.attributes.get("transA")
     transposed = not step.attributes.get("transB")
-    if not plain or weight not in once or (bias and not _is_bias(bias, weight, transposed, tensors, once)):
+    if not plain or weight not in once or tensors[weight].ndim != 2:
+        return None
+    if bias and not _is_bias(bias, weight, transposed, tensors, once):
         return None
     return x, weight, bias, transposed
 

@@ -13,6 +13,9 @@ from .program import TRAINING, Program
 from .tensors import as_tensor
 
 
+_MOST_PARTS = 64  # of the name of a tensor: each but the last is a module within the one before
+
+
 class Scope(Module):
     """A part of a parameter's name: `layer1` in `layer1.weight`. It holds tensors and is not called."""
 
@@ -41,8 +44,8 @@ class OnnxModule(Module):
         super().__init__()
         self.name, self.inputs, self.outputs = name, tuple(inputs), tuple(outputs)
         self._program: Program | None = None
-        self._places = {value.name: position for position, value in enumerate(self.inputs)}
-        self._places |= {identifier(value.name): position for position, value in enumerate(self.inputs)}
+        self._places = {identifier(value.name): position for position, value in enumerate(self.inputs)}
+        self._places |= {value.name: position for position, value in enumerate(self.inputs)}
 
     def forward(self, *args: Tensor, **kwargs: Tensor) -> Tensor | tuple:
         """The graph's outputs for its inputs. Raises TypeError for missing and unknown inputs."""
@@ -81,7 +84,7 @@ def add_tensor(root: Module, name: str, value: Tensor, trained: bool, persistent
 
     Returns the module that has it and its name there. Names that are taken get a number.
     """
-    *parents, leaf = [re.sub(r"\W", "_", part) or "_" for part in name.split(".")]
+    *parents, leaf = _path_parts(name)
     module = root
     for part in parents:
         module = _scope(module, part)
@@ -95,13 +98,21 @@ def add_tensor(root: Module, name: str, value: Tensor, trained: bool, persistent
 
 def add_layer(root: Module, path: str, layer: Module) -> tuple[Module, str]:
     """Register `layer` below `root`. Returns its parent and its name there. Names that are taken get a number."""
-    *parents, leaf = [re.sub(r"\W", "_", part) or "_" for part in path.split(".")]
+    *parents, leaf = _path_parts(path)
     module = root
     for part in parents:
         module = _scope(module, part)
     leaf = _free_name(module, leaf)
     module.add_module(leaf, layer)
     return module, leaf
+
+
+def _path_parts(name: str) -> list[str]:
+    """The names of the modules and of the tensor that the name of a tensor in the file spells."""
+    parts = name.split(".")
+    if len(parts) > _MOST_PARTS:
+        raise ValueError(f"the name '{name[:40]}...' has {len(parts)} parts, at most {_MOST_PARTS} are allowed")
+    return [re.sub(r"\W", "_", part) or "_" for part in parts]
 
 
 def _scope(module: Module, part: str) -> Module:

@@ -12,11 +12,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..core import Tensor
+from ..dtypes import dtype
 from ..nn.module import Module
 from .registry import HOST, Operator, internal
 from .tensors import as_array, as_tensor
 
-TRAINING = "\0training"  # the key of the module's mode among the values; no name in a file has this character
+# keys among the values that are no names of a file: `checks.check_text` refuses names with "\0"
+TRAINING = "\0training"  # the module's mode
+UNUSED = "\0unused"  # stands for outputs without a name
 _TENSOR = "\0tensor"  # ends the key of a constant's tensor
 
 
@@ -38,20 +41,25 @@ class Step:
     def run(self, values: dict[str, object]) -> None:
         """Compute the outputs from `values` and add them to it."""
         arguments = [values[name] for name in self.inputs]
-        results = self._on_host(arguments)
+        results = self.on_host(arguments)
         if results is NotImplemented:
             keywords = self.attributes
             if "scope" in self.operator.keywords:
                 keywords = {**keywords, "scope": values}
             results = self.operator.function(*self._converted(arguments, values), **keywords)
-        if type(results) is tuple:
-            values.update(zip(self.outputs, results))
-        else:
-            values[self.outputs[0]] = results
+        results = results if type(results) is tuple else (results,)
+        if len(results) < len(self.outputs):
+            self._check_outputs(len(results))
+        values.update(zip(self.outputs, results))
         for name in self.dropped:
             values.pop(name, None)
 
-    def _on_host(self, arguments: list[object]) -> object:
+    def _check_outputs(self, count: int) -> None:
+        if any(name != UNUSED for name in self.outputs[count:]):
+            raise ValueError(f"the node names {len(self.outputs)} outputs, but the operator gives {count}")
+
+    def on_host(self, arguments: list[object]) -> object:
+        """The results of the NumPy version; NotImplemented unless there is one and all arguments are arrays."""
         function = HOST.get(self.operator.name)
         if (
             function is None
@@ -90,6 +98,7 @@ class Program:
     sources: list[tuple[str, Module, str]] = field(default_factory=list)
     captured: frozenset[str] = frozenset()  # names from the graphs around it
     shadows: tuple[str, ...] = ()  # inputs that are called like a constant around it
+    empty_outputs: list[tuple[dtype, tuple[int, ...]]] = field(default_factory=list)  # dtypes and shapes in no trips
     differentiated: frozenset[str] = frozenset()  # values of which a node asks for gradients
 
     def run(self, arguments: Sequence[object], around: dict[str, object]) -> tuple:
@@ -124,9 +133,6 @@ class Program:
 def subprograms(step: Step) -> list[Program]:
     """The graphs among a step's attributes."""
     return [value for value in step.attributes.values() if isinstance(value, Program)]
-
-
-UNUSED = "\0unused"  # stands for outputs without a name
 
 
 def _with_gradient(value: object) -> Tensor:

@@ -31,8 +31,15 @@ def summary(file: str | os.PathLike | bytes | object) -> str:
         *_column("operators", _operator_counts(model)),
     ]
     if builder.problems:
-        return "\n".join([*lines, *_column("missing", problem_lines(builder.problems))])
-    return "\n".join([*lines, "numod supports all of it"])
+        lines += _column("missing", problem_lines(builder.problems))
+    else:
+        lines += ["numod supports all of it"]
+    return "\n".join(map(printable, lines))
+
+
+def printable(text: str) -> str:
+    """`text` with "?" for characters that control a terminal: names in a file may have any."""
+    return "".join(character if character.isprintable() else "?" for character in text)
 
 
 def _column(title: str, rows: Iterable[str]) -> list[str]:

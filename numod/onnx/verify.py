@@ -34,7 +34,7 @@ def verify(
     atol = max(atol, _STEPS * _coarsest_step(model))
     program = exported.frozen().program  # a run may write to buffers
     expected = outputs_of(program(*[example.clone() for example in exported.examples]))
-    results = run(onnx, model, list(exported.examples))
+    results = run(onnx, model, [*exported.examples, *_weights_apart(model, exported)])
     differences, wrong = {}, []
     for variable, ours, theirs in zip(model.outputs, expected, results, strict=True):
         differences[variable.name], is_close = _compared(ours, theirs, rtol, atol)
@@ -47,6 +47,16 @@ def verify(
             f"{rtol:g}, atol {atol:g}):\n  " + "\n  ".join(wrong)
         )
     return differences
+
+
+def _weights_apart(model: Model, exported: ExportedProgram) -> list[Tensor]:
+    """The weights that the model has as inputs without values, in the order of the inputs."""
+    names = {written: name for name, written in model.weights.items()}
+    return [
+        exported.state_dict[names[variable.name]]
+        for variable in model.inputs[len(exported.examples) :]
+        if variable.name not in model.graph.initializers
+    ]
 
 
 def _coarsest_step(model: Model) -> float:

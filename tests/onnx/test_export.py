@@ -14,6 +14,7 @@ import numod as torch
 from numod import nn
 from numod.export import Dim, ExportError
 from numod.onnx import TrainingMode, VerificationError, is_in_onnx_export
+from numod.version import release
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
@@ -72,7 +73,8 @@ def test_the_arguments_of_pytorchs_exporter(tmp_path: Path) -> None:
     assert net.training
     assert _shapes(proto.graph.input) == {"in": ["batch size", 4]}
     assert _shapes(proto.graph.output) == {"out": ["batch size", 2]}
-    assert proto.producer_name == "numod" and proto.ir_version == 8 and proto.opset_import[0].version == 18
+    assert (proto.producer_name, proto.producer_version) == ("numod", release)
+    assert proto.ir_version == 8 and proto.opset_import[0].version == 18
 
 
 def test_keywords_and_constants() -> None:
@@ -173,6 +175,10 @@ def test_bad_arguments() -> None:
         torch.onnx.export(net, (X,), input_names=["a", "b"])
     with pytest.raises(ValueError, match="different names"):
         torch.onnx.export(net, (X,), input_names=["a"], output_names=["a"])
+    with pytest.raises(TypeError, match="argument 'export_param'. Did you mean: 'export_params'?"):
+        torch.onnx.export(net, (X,), export_param=True)
+    with pytest.raises(TypeError, match="argument 'opset'"):
+        torch.onnx.export(net, (X,), opset=20)
     with pytest.raises(TypeError, match="list of texts"):
         torch.onnx.export(net, (X,), input_names="x")
     with pytest.raises(FileNotFoundError, match="no folder"):
@@ -216,6 +222,40 @@ def test_weights_as_inputs() -> None:
     assert [each.name for each in apart.graph.input] == ["input", "weight", "bias"] and not apart.graph.initializer
     both = torch.onnx.export(net, (X,), keep_initializers_as_inputs=True).model_proto
     assert len(both.graph.input) == 3 and len(both.graph.initializer) == 2
+    with pytest.raises(ValueError, match="pass export_params=False"):
+        torch.onnx.export(net, (X,)).save("net.onnx", include_initializers=False)
+
+
+def test_models_with_their_weights_as_inputs_are_verified() -> None:
+    net = nn.Linear(4, 2)
+    apart = torch.onnx.export(net, (X,), export_params=False, verify=True)
+    assert apart.verify()["output"] < 1e-4
+    weights = [weight.detach() for weight in (net.weight, net.bias)]
+    assert np.allclose(apart(X, *weights)[0].numpy(), net(X).detach().numpy(), atol=1e-5)
+    with pytest.raises(TypeError, match=r"takes 3 inputs \(input, weight, bias\), got 1"):
+        apart(X)
+    both = torch.onnx.export(net, (X,), keep_initializers_as_inputs=True, verify=True)
+    assert np.array_equal(both(X, *weights)[0].numpy(), both(X)[0].numpy())
+
+
+def test_a_weight_that_is_called_like_an_argument_is_an_input_too() -> None:
+    class Scaled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(X + 1)
+
+        def forward(self, weight: torch.Tensor) -> torch.Tensor:
+            return weight * self.weight
+
+    apart = torch.onnx.export(Scaled(), (X,), export_params=False, verify=True)
+    assert apart.input_names == ["weight", "weight_1"] and not apart.model_proto.graph.initializer
+
+
+def test_a_call_takes_as_many_inputs_as_the_model() -> None:
+    program = torch.onnx.export(lambda x: x + 1, (X,))
+    for inputs in ((), (X, X)):
+        with pytest.raises(TypeError, match=rf"takes 1 inputs \(x\), got {len(inputs)}"):
+            program(*inputs)
 
 
 def test_results_that_are_inputs_or_equal() -> None:

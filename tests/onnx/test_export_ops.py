@@ -30,6 +30,7 @@ INTEGERS = torch.tensor([[-5, 3, 0, 2], [1, -1, 4, 5], [7, -3, 2, -2]])
 DIVISORS = torch.tensor([2, -3, 4, 5])
 TARGET, PLACES = torch.tensor([1, 0, 3]), torch.tensor([[0, 1, 2, 3], [2, 0, 1, 3], [1, 0, 2, 3]])
 ROW = torch.tensor([2, 0])
+INFINITY = float("inf")
 
 POINTWISE = (
     "relu sigmoid tanh exp exp2 sin cos tan asinh atan sinh cosh abs neg sign floor ceil round trunc frac square erf erfc "
@@ -109,6 +110,10 @@ CASES: dict[str, tuple[Callable, tuple]] = {
     "variance": (lambda x: (x.std(1), x.var(), x.std(unbiased=False), x.logsumexp(1)), (CUBE,)),
     "extrema": (lambda x: (x.argmax(), x.argmax(1), x.argmin(0, keepdim=True), *x.max(1), *x.min(0), x.max()), (X,)),
     "scans": (lambda x: (x.cumsum(1), x.cumprod(1), x.cummax(1).values, x.logcumsumexp(1)), (X,)),
+    "logcumsumexp of a wide range": (
+        lambda x: x.logcumsumexp(1),
+        (torch.tensor([[-200.0, 0.0, -300.0, 1.0], [-INFINITY, -INFINITY, 5.0, 500.0], [1e4, INFINITY, 0.0, -1e30]]),),
+    ),
     "integer scan": (lambda x: x.cumsum(0), (INTEGERS,)),
     "softmax": (lambda x: (x.softmax(1), x.log_softmax(-1), x.softmax(0)), (CUBE,)),
     "sorting": (lambda x: (*x.sort(1), *x.sort(0, descending=True), *x.topk(2), x.argsort(1)), (X,)),

@@ -10,6 +10,7 @@ import pytest
 from onnx_models import floats, model, node
 
 import numod
+from numod.onnx.registry import HOST
 
 onnx = pytest.importorskip("onnx")
 
@@ -100,6 +101,9 @@ def test_external_data_is_as_long_as_it_says(entries: dict, message: str, tmp_pa
         ([node("Relu", "x x", "y")], "has 2 inputs, expected 1 to 1"),
         ([node("Relu", "-", "y")], "input 'x' is missing"),
         ([node("Relu", "x", "")], "has no output"),
+        ([node("Relu", "x", "y z")], "has 2 outputs, expected at most 1"),
+        ([node("Constant", "", "c d", value_float=1.0), node("Add", "x c", "y")], "has 2 outputs, expected at most 1"),
+        ([node("Relu", "x", "a\0tensor")], "null character"),
         ([node("Elu", "x", "y", alpha="much")], "'alpha' must be of type FLOAT, got STRING"),
         ([node("Transpose", "x", "y", perm=1)], "'perm' must be of type INTS, got INT"),
         ([node("Gelu", "x", "y", other=1)], "attribute 'other' is unknown"),
@@ -109,6 +113,39 @@ def test_external_data_is_as_long_as_it_says(entries: dict, message: str, tmp_pa
 )
 def test_graphs_are_checked(nodes: list, message: str) -> None:
     refused(model(nodes, {"x": [2, 3]}, ["y"], opset=20), message)
+
+
+def test_names_have_no_null_characters_and_few_parts() -> None:
+    """numod's own keys among the values have them."""
+    refused(model([node("Relu", "x", "y")], {"\0training": [1], "x": [1]}, ["y"]), "null character")
+    refused(with_tensor(name="w\0tensor"), "null character")
+    helper = onnx.helper
+    body = helper.make_function("custom", "f", ["a\0"], ["b"], [node("Relu", "-", "b")], [helper.make_opsetid("", 18)])
+    refused(model([node("f", "x", "y", domain="custom")], {"x": [1]}, ["y"], functions=[body], custom=1), "null char")
+    deep = "." * 5000
+    refused(model([node("Add", f"x {deep}", "y")], {"x": [3]}, ["y"], {deep: floats(3)}), "has 5001 parts, at most 64")
+
+
+def test_a_function_has_as_many_outputs_as_it_declares() -> None:
+    made = model(
+        [node("f0", "x", "y z", domain="custom")], {"x": [1]}, ["y"], functions=[calls("f0", "f1", 1)], custom=1
+    )
+    made.functions[0].node[0].CopyFrom(node("Relu", "x", "y0"))
+    refused(made, "has 2 outputs, function 'f0' gives 1")
+
+
+def test_outputs_that_an_operator_does_not_give_name_the_node() -> None:
+    """ONNX Runtime's operators have no description in the package, so the call counts."""
+    nodes = [node("QuickGelu", "x", "y z", name="many", domain="com.microsoft")]
+    loaded = numod.onnx.load(model(nodes, {"x": [2]}, ["y"], com_microsoft=1))
+    with pytest.raises(ValueError, match="names 2 outputs, but the operator gives 1") as problem:
+        loaded(numod.ones(2))
+    assert "'many'" in problem.value.__notes__[0]
+
+
+def test_weights_of_a_product_need_not_be_matrices() -> None:
+    made = model([node("Gemm", "x w", "y")], {"x": [2, 3]}, ["y"], {"w": floats(3)})
+    assert tuple(numod.onnx.load(made).w.shape) == (3,)
 
 
 def test_opsets_are_known_ones() -> None:
@@ -140,6 +177,27 @@ def test_constants_are_not_blown_up_when_a_file_is_loaded() -> None:
     with pytest.raises((RuntimeError, MemoryError, OverflowError, ValueError)) as problem:
         loaded(numod.ones(1))
     assert any("'big' (Expand)" in note or "'y' (Add)" in note for note in problem.value.__notes__)
+
+
+def test_tensor_operators_do_not_run_when_a_file_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = [node("ConstantOfShape", "shape", "big"), node("Add", "x big", "y")]
+    made = model(nodes, {"x": [1]}, ["y"], {"shape": np.array([3])})
+    shapes = []
+    with monkeypatch.context() as patch:
+        patch.setattr(numod, "zeros", lambda shape, **options: shapes.append(shape))
+        loaded = numod.onnx.load(made)
+    assert not shapes and loaded(numod.ones(1)).tolist() == [1, 1, 1]
+
+
+def test_constants_are_not_broadcast_to_a_large_one_when_a_file_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = []
+    monkeypatch.setitem(HOST, "Add", lambda a, b: sizes.append((a.size, b.size)) or a)
+    column = np.zeros((4096, 1), np.int64)
+    nodes = [node("Add", "column row", "big"), node("Cast", "big", "cast", to=1), node("Mul", "x cast", "y")]
+    numod.onnx.load(model(nodes, {"x": [1]}, ["y"], {"column": column, "row": column.T.copy()}))
+    assert not sizes
+    numod.onnx.load(model(nodes, {"x": [1]}, ["y"], {"column": column[:3], "row": column[:2].T.copy()}))
+    assert sizes == [(3, 2)]
 
 
 def test_errors_of_a_call_name_the_node() -> None:

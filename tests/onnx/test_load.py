@@ -65,6 +65,21 @@ def test_weights_outside_the_file_are_read_from_its_folder(tmp_path) -> None:
         numod.onnx.load((tmp_path / "net.onnx").read_bytes())
 
 
+def test_constants_of_nodes_outside_the_file_are_read_too(tmp_path) -> None:
+    value = onnx.numpy_helper.from_array(floats(3), "value")
+    made = model([node("Constant", "", "c", value=value), node("Add", "x c", "y")], {"x": [2, 3]}, ["y"])
+    onnx.save(
+        made,
+        tmp_path / "net.onnx",
+        save_as_external_data=True,
+        location="c.bin",
+        size_threshold=0,
+        convert_attribute=True,
+    )
+    assert (tmp_path / "c.bin").stat().st_size == 12
+    assert numod.equal(numod.onnx.load(tmp_path / "net.onnx")(x23), x23 + numod.from_numpy(floats(3)))
+
+
 def test_inputs_have_names() -> None:
     loaded = numod.onnx.load(model([node("Sub", "input.1 b", "out")], {"input.1": [2], "b": [2]}, ["out"]))
     a, b = numod.tensor([5.0, 6.0]), numod.tensor([1.0, 2.0])
@@ -77,6 +92,12 @@ def test_inputs_have_names() -> None:
         loaded(a, b, b=b)
     with pytest.raises(TypeError, match="takes 2 inputs"):
         loaded(a, b, b)
+
+
+def test_an_input_is_found_by_its_exact_name_first() -> None:
+    loaded = numod.onnx.load(model([node("Sub", "a_b a.b", "out")], {"a_b": [2], "a.b": [2]}, ["out"]))
+    first, second = numod.tensor([5.0, 6.0]), numod.tensor([1.0, 2.0])
+    assert loaded(**{"a_b": first, "a.b": second}).tolist() == [4, 4]
 
 
 def test_a_loaded_model_trains_and_its_state_is_saved() -> None:
@@ -127,6 +148,22 @@ def test_a_bias_that_is_added_belongs_to_its_layer_and_shared_weights_to_none() 
     }  # fmt: skip
     expected = (x23.numpy() @ weights["val_1"] + weights["fc.bias"]) @ weights["both"] @ weights["both"]
     np.testing.assert_allclose(loaded(x23).detach().numpy(), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_weights_and_products_that_a_branch_returns_are_no_layers() -> None:
+    def returned(name: str) -> object:
+        return onnx.helper.make_graph([], name, [], [onnx.helper.make_tensor_value_info(name, 1, None)])
+
+    choice = {"then_branch": returned("w"), "else_branch": returned("p")}
+    nodes = [node("MatMul", "a w", "p"), node("Add", "p bias", "q"), node("If", "c", "r", **choice)]
+    nodes += [node("Add", "q r", "y")]
+    constants = {"w": floats(3, 3), "bias": floats(3), "c": np.array(True)}
+    a = numod.from_numpy(floats(3, 3, seed=1))
+    for condition in (True, False):
+        result = run(nodes, a, initializers={**constants, "c": np.array(condition)}).detach().numpy()
+        product = a.numpy() @ constants["w"]
+        expected = product + constants["bias"] + (constants["w"] if condition else product)
+        np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
 
 
 def test_batch_norm_and_dropout_follow_the_modules_mode() -> None:
@@ -241,6 +278,24 @@ def test_loop_carries_values_and_stacks_others() -> None:
     assert compiled(numod.ones(2))[0].tolist() == [4, 4]
 
 
+def test_a_loop_without_trips_stacks_nothing_in_the_declared_dtype_and_shape() -> None:
+    values = [("i", 7, []), ("again", 9, [])]
+    outputs = [("go", 9, []), ("rows", 7, ["n", 4]), ("flags", 9, []), ("any", 1, None)]
+    kinds = {"go": "again", "rows": "i", "flags": "again", "any": "a"}
+    body = onnx.helper.make_graph(
+        [node("Identity", source, name) for name, source in kinds.items()],
+        "body",
+        [onnx.helper.make_tensor_value_info(*value) for value in values],
+        [onnx.helper.make_tensor_value_info(*value) for value in outputs],
+    )
+    nodes = [node("Loop", "count -", "rows_0 flags_0 any_0", body=body)]
+    made = model(nodes, {"a": [2]}, ["rows_0", "flags_0", "any_0"], {"count": np.array(0)})
+    results = numod.onnx.load(made)(numod.ones(2))
+    assert [(result.dtype, tuple(result.shape)) for result in results] == [
+        (numod.int64, (0, 0, 4)), (numod.bool, (0,)), (numod.float32, (0,)),
+    ]  # fmt: skip
+
+
 def test_functions_of_the_file_take_attributes_of_their_caller() -> None:
     helper = onnx.helper
     scaled = helper.make_node("LeakyRelu", ["x"], ["y"])
@@ -267,6 +322,37 @@ def test_all_that_is_not_supported_is_listed_at_once() -> None:
         run(nodes, x23)
 
 
+@pytest.mark.parametrize("form", ["initializer", "constant", "function", "branch"])
+def test_constants_in_a_wider_dtype_are_for_operators_that_give_the_same(form: str) -> None:
+    """A uint16 zero point is held as int32, whose limits are others."""
+    helper, kind = onnx.helper, onnx.TensorProto.UINT16
+    zero = helper.make_tensor("zero", kind, [], [3])
+    read = node("DequantizeLinear", "stored scale zero", "d")
+    stored = helper.make_tensor("stored", kind, [2], [3, 65535])
+    made = model([read, node("Add", "d a", "y")], {"a": [2]}, ["y"], {"scale": np.float32(2)}, opset=21)
+    made.graph.initializer.extend([stored, zero])
+    assert numod.onnx.load(made)(numod.zeros(2)).tolist() == [0, 131064]
+
+    nodes = [node("QuantizeLinear", "a scale zero", "q"), node("DequantizeLinear", "q scale zero", "y")]
+    outputs = [helper.make_tensor_value_info("y", 1, None)]
+    functions = []
+    if form == "constant":
+        nodes = [node("Constant", "", "zero", value=zero), *nodes]
+    elif form == "function":
+        opsets = [helper.make_opsetid("", 21)]
+        functions = [helper.make_function("custom", "f", ["a", "scale", "zero"], ["y"], nodes, opsets)]
+        nodes = [node("f", "a scale zero", "y", domain="custom")]
+    elif form == "branch":
+        branches = {name: helper.make_graph(nodes, name, [], outputs) for name in ("then_branch", "else_branch")}
+        nodes = [node("If", "c", "z", **branches)]
+    constants = {"scale": np.float32(2), "c": np.array(True)}
+    made = model(nodes, {"a": [2]}, nodes[-1].output[:1], constants, opset=21, functions=functions, custom=1)
+    if form != "constant":
+        made.graph.initializer.append(zero)
+    with pytest.raises(NotImplementedError, match="QuantizeLinear with constants of type uint16: node 'q'"):
+        numod.onnx.load(made)
+
+
 def test_without_the_package_an_error_has_the_line_to_install(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(ImportError, match=r"pip install 'numod\[onnx\]'"):
@@ -284,4 +370,11 @@ def test_the_command_describes_a_file(tmp_path, capsys) -> None:
     onnx.save(model([node("Mystery", "x", "y")], {"x": [1]}, ["y"]), tmp_path / "other.onnx")
     assert main(["onnx", str(tmp_path / "other.onnx")]) == 0
     assert "missing   operator Mystery, version 18: y" in capsys.readouterr().out
+    named = two_layers()
+    named.producer_name, named.graph.name = "\x1b[31mred", "two\nlines"
+    onnx.save(named, tmp_path / "named.onnx")
+    assert main(["onnx", str(tmp_path / "named.onnx")]) == 0
+    assert "model     two?lines, by ?[31mred\n" in capsys.readouterr().out
+    onnx.save(model([node("Relu", "\x1b[31mx", "y")], {"x": [1]}, ["y"]), tmp_path / "damaged.onnx")
+    assert main(["onnx", str(tmp_path / "damaged.onnx")]) == 1 and "input '?[31mx'" in capsys.readouterr().err
     assert main(["onnx", str(tmp_path / "none.onnx")]) == 1 and "none.onnx" in capsys.readouterr().err

@@ -40,7 +40,12 @@ def loop(
         for column, result in zip(scanned, results[len(initial) :]):
             column.append(as_tensor(result))
         runs, number = _truth(again), number + 1
-    results = (*carried, *(numod.stack(column) if column else numod.zeros(0) for column in scanned))
+    forms = body.empty_outputs[1 + len(initial) :]
+    stacked = [
+        numod.stack(column) if column else numod.zeros(shape, dtype=dtype)
+        for column, (dtype, shape) in zip(scanned, forms)
+    ]
+    results = (*carried, *stacked)
     return results if outputs > 1 else results[0]
 
 

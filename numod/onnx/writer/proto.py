@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...export import polynomial
-from ...version import __version__
+from ...version import release
 from ..symbols import Extent, Size
 from .graph import Graph, Initializer
 
@@ -35,13 +35,16 @@ class Variable:
 
 @dataclass
 class Model:
-    """All that a file says. `labels`: the names of the dynamic dimensions."""
+    """All that a file says. `labels`: the names of the dynamic dimensions. `weights`: the names of the state dict's
+    tensors in the file, by their names in the state dict.
+    """
 
     graph: Graph
     title: str
     inputs: list[Variable]
     outputs: list[Variable]
     labels: list[str]
+    weights: dict[str, str]
 
     @property
     def nbytes(self) -> int:
@@ -63,7 +66,7 @@ class Model:
             opset_imports=[helper.make_opsetid("", self.graph.opset)],
             ir_version=IR_VERSIONS[self.graph.opset],
             producer_name="numod",
-            producer_version=__version__,
+            producer_version=release,
         )
 
     def _variable(self, helper: Any, variable: Variable) -> Any:

@@ -9,7 +9,7 @@ from ...graph.ir.program import Value
 from ...kernel.expression import Symbol
 from ..symbols import Call, Size
 from .formulas import FormulaWriter
-from .graph import Unsupported
+from .graph import Graph, Unsupported
 from .pointwise import kind_of
 from .rules import rule
 
@@ -86,30 +86,32 @@ def cumsum(translation: Translation, call: Call) -> str:
     return name if dtype is result else graph.cast(name, result)
 
 
-@rule("cumprod", "cummax", "cummin")
+@rule("cumprod", "cummax", "cummin", "logcumsumexp")
 def running(translation: Translation, call: Call) -> object:
-    """Running products and extrema, by combining elements 1, 2, 4, ... apart."""
+    """Running products, extrema and sums of exponentials, by combining elements 1, 2, 4, ... apart."""
     graph, (x,), (dim,) = translation.graph, call.inputs, call.attributes
-    op = {"cumprod": "Mul", "cummax": "Max", "cummin": "Min"}[call.op.name]
+    dtype = translation.dtype(call.results[0])
     size = translation.shape(x)[dim] if translation.rank(x) else 1
     if isinstance(size, Size):
         raise Unsupported(f"{call.op.name} along a dynamic dimension; export it with a fixed size")
-    name, distance = _in(translation, x, translation.dtype(call.results[0])), 1
+    name, distance = _in(translation, x, dtype), 1
     while distance < size:
         head = graph.slice(name, dim, 0, distance)
         tails = graph.slice(name, dim, distance, size), graph.slice(name, dim, 0, size - distance)
-        name, distance = graph.node("Concat", head, graph.node(op, *tails), axis=dim), 2 * distance
+        combined = _combined(graph, call.op.name, tails, dtype)
+        name, distance = graph.node("Concat", head, combined, axis=dim), 2 * distance
     return name if len(call.results) == 1 else (name, None)
 
 
-@rule("logcumsumexp")
-def logcumsumexp(translation: Translation, call: Call) -> str:
-    """log(cumsum(exp(x))), less the maximum."""
-    graph, (x,), (dim,) = translation.graph, call.inputs, call.attributes
-    name = translation.name(x)
-    largest = graph.reduce("ReduceMax", name, [dim])
-    sums = graph.node("CumSum", graph.node("Exp", graph.node("Sub", name, largest)), graph.constant(dim))
-    return graph.node("Add", graph.node("Log", sums), largest)
+def _combined(graph: Graph, kind: str, names: tuple[str, str], dtype: DType) -> str:
+    """Two elements as one: the product, an extremum, or the logarithm of the sum of exponentials."""
+    if kind != "logcumsumexp":
+        return graph.node({"cumprod": "Mul", "cummax": "Max", "cummin": "Min"}[kind], *names)
+    limits = dtypes.finfo(dtype)  # of finite numbers, so that no difference is one of infinities
+    largest = graph.node("Max", *names)
+    largest = graph.node("Clip", largest, graph.number(limits.min, dtype), graph.number(limits.max, dtype))
+    powers = [graph.node("Exp", graph.node("Sub", name, largest)) for name in names]
+    return graph.node("Add", graph.node("Log", graph.node("Add", *powers)), largest)
 
 
 @rule("argmax", "argmin")

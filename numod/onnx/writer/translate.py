@@ -39,6 +39,7 @@ class Translation:
     def __init__(self, program: SymbolicProgram, graph: Graph, scopes: Scopes | None = None) -> None:
         self.program, self.graph, self.scopes = program, graph, scopes
         self.names: dict[Value, str] = {}
+        self.weights: dict[str, str] = {}  # names of initializers, by the names of the tensors in the state dict
         self.producers: dict[Value, Call] = {}
         self.users: dict[Value, list[Call]] = {}
         self.views: dict[Value, Call] = {}  # values that are views, with the step that made them
@@ -92,8 +93,14 @@ class Translation:
             if value not in self.program.held:
                 call = self.producers[value]
                 raise Unsupported(f"{_ordinal(call.results.index(value))} result of {call.op.name} is not in ONNX")
-            self.names[value] = self.graph.tensor(self.program.held[value], self.program.names.get(value, "constant"))
+            self.names[value] = self._stored(value)
         return self.names[value]
+
+    def _stored(self, value: Value) -> str:
+        """The name of an initializer with the elements of a tensor that the program holds."""
+        hint = self.program.names.get(value, "constant")
+        self.weights[hint] = name = self.graph.tensor(self.program.held[value], hint)
+        return name
 
     def root(self, value: Value) -> Value:
         """The tensor of which a value is a view, or the value."""
