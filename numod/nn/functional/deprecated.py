@@ -74,8 +74,8 @@ def instance_norm(
 
     Example:
 
-        >>> F.instance_norm(torch.tensor([[[1.0, 3.0]]]), eps=0.0)
-        tensor([[[-1.,  1.]]])
+        >>> torch.instance_norm(torch.tensor([[[1.0, 3.0]]]), None, None, None, None, True, 0.1, 1e-5, False)
+        tensor([[[-1.0000,  1.0000]]])
     """
     return normalization.instance_norm(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
 
@@ -116,7 +116,7 @@ def embedding_bag(
 
     Example:
 
-        >>> F.embedding_bag(torch.tensor([[0, 1]]), torch.tensor([[1.0, 2.0], [3.0, 4.0]]), mode="sum")
+        >>> torch.embedding_bag(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([0, 1]), torch.tensor([0]))[0]
         tensor([[4., 6.]])
     """
     return (_embedding_bag(
@@ -138,7 +138,7 @@ def binary_cross_entropy_with_logits(
 
     Example:
 
-        >>> F.binary_cross_entropy_with_logits(torch.zeros(2), torch.tensor([0.0, 1.0]))
+        >>> torch.binary_cross_entropy_with_logits(torch.zeros(2), torch.tensor([0.0, 1.0]), reduction=1)
         tensor(0.6931)
     """
     return loss.binary_cross_entropy_with_logits(
@@ -151,8 +151,8 @@ def kl_div(input: Tensor, target: Tensor, reduction: int = 0, *, log_target: boo
 
     Example:
 
-        >>> F.kl_div(torch.tensor([[0.5, 0.5]]).log(), torch.tensor([[0.5, 0.5]]), reduction="batchmean")
-        tensor(0.)
+        >>> torch.kl_div(torch.tensor([0.5, 0.5]).log(), torch.tensor([0.25, 0.75]), reduction=2)
+        tensor(0.1308)
     """
     return loss.kl_div(input, target, reduction=_REDUCTIONS[reduction], log_target=log_target)
 
@@ -164,8 +164,8 @@ def cosine_embedding_loss(
 
     Example:
 
-        >>> F.cosine_embedding_loss(torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 1.0]]), torch.tensor([1]))
-        tensor(1.)
+        >>> torch.cosine_embedding_loss(torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 1.0]]), torch.tensor([1]))
+        tensor([1.])
     """
     return _margin.cosine_embedding_loss(input1, input2, target, margin, reduction=_REDUCTIONS[reduction])
 
@@ -177,7 +177,7 @@ def margin_ranking_loss(
 
     Example:
 
-        >>> F.margin_ranking_loss(torch.tensor([1.0]), torch.tensor([3.0]), torch.tensor([1.0]))
+        >>> torch.margin_ranking_loss(torch.tensor([1.0]), torch.tensor([3.0]), torch.tensor([1.0]))
         tensor(2.)
     """
     return _margin.margin_ranking_loss(input1, input2, target, margin, reduction=_REDUCTIONS[reduction])
@@ -188,7 +188,7 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, red
 
     Example:
 
-        >>> F.hinge_embedding_loss(torch.tensor([0.5, 2.0]), torch.tensor([1.0, -1.0]))
+        >>> torch.hinge_embedding_loss(torch.tensor([0.5, 2.0]), torch.tensor([1.0, -1.0]))
         tensor(0.2500)
     """
     return _margin.hinge_embedding_loss(input, target, margin, reduction=_REDUCTIONS[reduction])
@@ -199,7 +199,7 @@ def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool, full: bool,
 
     Example:
 
-        >>> F.poisson_nll_loss(torch.zeros(2), torch.tensor([1.0, 2.0]))
+        >>> torch.poisson_nll_loss(torch.zeros(2), torch.tensor([1.0, 2.0]), True, False, 1e-8, 1)
         tensor(1.)
     """
     return _margin.poisson_nll_loss(input, target, log_input, full, eps=eps, reduction=_REDUCTIONS[reduction])
@@ -219,8 +219,8 @@ def triplet_margin_loss(
 
     Example:
 
-        >>> F.triplet_margin_loss(torch.zeros(1, 2), torch.ones(1, 2), torch.full((1, 2), 2.0))
-        tensor(0.)
+        >>> torch.triplet_margin_loss(torch.zeros(1, 2), torch.ones(1, 2), torch.full((1, 2), 2.0))
+        tensor([0.])
     """
     return _margin.triplet_margin_loss(
         anchor, positive, negative, margin, p, eps, swap, reduction=_REDUCTIONS[reduction]
@@ -467,7 +467,7 @@ def dropout_(input: Tensor, p: float, train: bool) -> Tensor:
 
     Example:
 
-        >>> F.dropout(torch.ones(3), 0.5, training=False)
+        >>> torch.dropout_(torch.ones(3), 0.5, False)
         tensor([1., 1., 1.])
     """
     return dropout(input, p, train, inplace=True)

@@ -148,7 +148,7 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
 
     Example:
 
-        >>> torch.alpha_dropout(torch.ones(3), 0.5, train=False)
+        >>> F.alpha_dropout(torch.ones(3), 0.5, training=False)
         tensor([1., 1., 1.])
     """
     _check(input, p)
@@ -162,7 +162,7 @@ def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False,
 
     Example:
 
-        >>> torch.feature_alpha_dropout(torch.ones(1, 2, 1), 0.5, train=False)
+        >>> F.feature_alpha_dropout(torch.ones(1, 2, 1), 0.5, training=False)
         tensor([[[1.],
                  [1.]]])
     """
