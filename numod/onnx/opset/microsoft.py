@@ -29,7 +29,7 @@ def fused_matmul(
 ) -> Tensor:
     """alpha a b, of matrices that may be transposed first."""
     if transBatchA or transBatchB:
-        raise NotImplementedError("transBatchA and transBatchB")
+        raise NotImplementedError("transBatchA and transBatchB; put a Transpose before the product")
     product = (a.mT if transA else a) @ (b.mT if transB else b)
     return product if alpha == 1 else alpha * product
 
@@ -65,7 +65,9 @@ def _activated(x: Tensor, name: str, alpha: float, beta: float) -> Tensor:
         "HardSigmoid": lambda: numod.clamp(alpha * x + beta, 0.0, 1.0),
     }
     if name not in functions:
-        raise NotImplementedError(f"activation {name}")
+        raise NotImplementedError(
+            f"the activation {name}, expected one of {', '.join(functions)}; export the model unfused"
+        )
     return functions[name]()
 
 
@@ -168,7 +170,7 @@ def simplified_layer_norm(
 ) -> object:
     """x divided by its root mean square, scaled; over the last axis."""
     if axis not in (-1, x.ndim - 1):
-        raise NotImplementedError(f"axis {axis}, which is not the last")
+        raise NotImplementedError(f"normalization over axis {axis}; it must be the last, put a Transpose before")
     return _rms_norm(x, scale, epsilon)[:outputs] if outputs > 1 else _rms_norm(x, scale, epsilon)[0]
 
 
@@ -263,7 +265,9 @@ def attention(
 ) -> object:
     """Self-attention with one weight for queries, keys and values."""
     if do_rotary or past_present_share_buffer or outputs > 2:
-        raise NotImplementedError("do_rotary, past_present_share_buffer and a third output")
+        raise NotImplementedError(
+            "do_rotary, past_present_share_buffer and a third output; export the model without fused attention"
+        )
     projected = x @ weight
     projected = projected if bias is None else projected + bias
     sizes = qkv_hidden_sizes or [projected.shape[-1] // 3] * 3
@@ -326,7 +330,9 @@ def matmul_n_bits(
 ) -> Tensor:
     """x W, where W (K, N) is stored as (N, blocks, bytes), several numbers to a byte, with a scale per block."""
     if bits not in (2, 4, 8) or order is not None:
-        raise NotImplementedError(f"{bits} bits per weight, or weights in another order (g_idx)")
+        raise NotImplementedError(
+            f"weights of {bits} bits or in another order (g_idx); quantize to 2, 4 or 8 bits without g_idx"
+        )
     blocks = -(-K // block_size)
     numbers = _unpacked(weight.reshape(N, -1), bits)[:, : blocks * block_size].reshape(N, blocks, block_size)
     if zero_points is None:
@@ -467,7 +473,7 @@ def qlinear_average_pool(
 ) -> Tensor:
     """Means of windows of quantized numbers."""
     if channels_last:
-        raise NotImplementedError("channels_last")
+        raise NotImplementedError("channels_last; export the model with channels after the batch")
     out = average_pool(
         dequantize_linear(x, x_scale, x_zero),
         auto_pad=auto_pad,
