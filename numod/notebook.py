@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import sys
 from collections.abc import Callable, Sequence
 
@@ -11,6 +10,8 @@ _LINE = "1px solid rgba(128,128,128,.35)"
 
 def escaped(text: object) -> str:
     """Text for HTML, also in an attribute."""
+    import html  # here, since it reads a table of entities
+
     return html.escape(str(text))
 
 
