@@ -142,11 +142,9 @@ def test_what_never_differs_is_there() -> None:
         numod.ones(2, 3).add(1)
     event = next(event for event in prof.events() if event.name == "numod::add")
     assert event.input_dtypes == ["float32", "int"] and event.input_shapes == [[2, 3], []]
-    assert (
-        event.device_type is DeviceType.CPU
-        and not (event.is_remote or event.is_legacy)
-        and event.self_cpu_time_total_str.endswith("us")
-    )
+    assert event.device_type is DeviceType.CPU and not (event.is_remote or event.is_legacy)
+    # The unit depends on how long the machine took.
+    assert event.self_cpu_time_total_str.endswith(("us", "ms", "s"))
     assert prof.key_averages()[0].cpu_parent is None and not kineto_available()
 
 
