@@ -12,7 +12,7 @@ from .collectives import (
     all_to_all_single, barrier, broadcast, gather, monitored_barrier, reduce, reduce_scatter, reduce_scatter_single,
     reduce_scatter_tensor, scatter,
 )  # fmt: skip
-from .errors import DistBackendError, DistError, DistNetworkError, DistStoreError
+from .errors import DistBackendError, DistError, DistNetworkError, DistStoreError, QueueEmptyError
 from .group import (
     Backend, GroupMember, ProcessGroup, default_pg_timeout, destroy_process_group, get_backend, get_global_rank,
     get_group_rank, get_node_local_rank, get_process_group_ranks, get_rank, get_world_size, group, init_process_group,
@@ -24,25 +24,24 @@ from .objects import (
 )  # fmt: skip
 from .point_to_point import P2POp, batch_isend_irecv, irecv, isend, recv, send
 from .reduce_op import ReduceOp
+from .stores import FileStore, HashStore, PrefixStore, Store
+from .tcp_store import TCPStore
 from .work import Work
 
 __all__ = [
-    "Backend", "DistBackendError", "DistError", "DistNetworkError", "DistStoreError", "GroupMember", "P2POp",
-    "ProcessGroup", "ReduceOp", "Work", "all_gather", "all_gather_into_tensor", "all_gather_object",
-    "all_gather_single", "all_reduce", "all_reduce_coalesced", "all_to_all", "all_to_all_single", "barrier",
-    "batch_isend_irecv", "broadcast", "broadcast_object_list", "default_pg_timeout", "destroy_process_group",
-    "gather", "gather_object", "get_backend", "get_global_rank", "get_group_rank", "get_node_local_rank",
+    "Backend", "DistBackendError", "DistError", "DistNetworkError", "DistStoreError", "FileStore",
+    "GroupMember", "HashStore", "P2POp", "PrefixStore", "ProcessGroup", "QueueEmptyError", "ReduceOp", "Store",
+    "TCPStore", "Work", "all_gather", "all_gather_into_tensor", "all_gather_object", "all_gather_single",
+    "all_reduce", "all_reduce_coalesced", "all_to_all", "all_to_all_single", "barrier", "batch_isend_irecv",
+    "broadcast", "broadcast_object_list", "default_pg_timeout", "destroy_process_group", "gather",
+    "gather_object", "get_backend", "get_global_rank", "get_group_rank", "get_node_local_rank",
     "get_process_group_ranks", "get_rank", "get_world_size", "group", "init_device_mesh", "init_process_group",
     "irecv", "is_available", "is_gloo_available", "is_initialized", "is_mpi_available", "is_nccl_available",
-    "is_torchelastic_launched", "is_ucc_available", "is_xccl_available", "isend", "monitored_barrier", "new_group",
-    "recv", "recv_object_list", "reduce", "reduce_op", "reduce_scatter", "reduce_scatter_single",
+    "is_torchelastic_launched", "is_ucc_available", "is_xccl_available", "isend", "monitored_barrier",
+    "new_group", "recv", "recv_object_list", "reduce", "reduce_op", "reduce_scatter", "reduce_scatter_single",
     "reduce_scatter_tensor", "scatter", "scatter_object_list", "send", "send_object_list",
 ]  # fmt: skip
 reduce_op = ReduceOp  # PyTorch's older name
-FileStore, HashStore, PrefixStore, Store, TCPStore = (
-    name_only(f"distributed.{_name}", "share values by numod.distributed.broadcast_object_list or all_gather_object")
-    for _name in ("FileStore", "HashStore", "PrefixStore", "Store", "TCPStore")
-)
 init_device_mesh = name_only("distributed.init_device_mesh", "make groups by numod.distributed.new_group")
 
 

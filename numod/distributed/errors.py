@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..errors import DistError
 
-__all__ = ["DistBackendError", "DistError", "DistNetworkError", "DistStoreError", "INSTALL"]
+__all__ = ["DistBackendError", "DistError", "DistNetworkError", "DistStoreError", "INSTALL", "QueueEmptyError"]
 INSTALL = 'it needs mpi4py and an MPI: pip install "numod[mpi]" (or pip install mpi4py mpich)'
 
 
@@ -18,3 +18,7 @@ class DistNetworkError(DistError):
 
 class DistStoreError(DistError):
     """A key of a store was not set within the timeout."""
+
+
+class QueueEmptyError(DistStoreError):
+    """There is nothing to pop from a store's queue."""
