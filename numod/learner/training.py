@@ -7,14 +7,11 @@ from typing import Any
 
 from .. import dtypes
 from ..amp import GradScaler, autocast
-from ..core.create.random import randperm
 from ..core.tensor import Tensor
-from ..distributions import Beta
 from ..nn.utils import clip_grad_norm_
 from ..optim.swa_utils import AveragedModel, get_ema_multi_avg_fn, update_bn
 from .events import Callback, CancelBatchException, CancelStepException
 from .metrics import batch_size
-from .preds import unreduced
 
 
 class MixedPrecision(Callback):
@@ -143,63 +140,6 @@ class GradientAccumulation(Callback):
     def state_dict(self) -> dict[str, Any]:
         """The samples so far; their gradients are kept by `Checkpoint`."""
         return {"count": self.count}
-
-
-class MixUp(Callback):
-    """Blend each sample with another of its batch, with weights of a Beta(alpha, alpha) distribution (Zhang, 2017).
-
-    For class indices the losses are blended, for other targets the targets.
-    """
-
-    run_valid = False
-
-    def __init__(self, alpha: float = 0.4) -> None:
-        self.alpha = alpha
-        self._distribution = Beta(alpha, alpha)
-        self._loss: Any = None
-
-    def before_train(self) -> None:
-        """Replace the loss function by a blended one."""
-        self._loss, self.learn.loss_func = self.learn.loss_func, self._blended
-
-    def after_train(self) -> None:
-        """The loss as before."""
-        self.cleanup_fit()
-
-    def cleanup_fit(self) -> None:
-        """The loss as before."""
-        if self._loss is not None:
-            self.learn.loss_func, self._loss = self._loss, None
-
-    def before_batch(self) -> None:
-        """Blend the inputs, and targets that are not class indices."""
-        learn = self.learn
-        count, device = batch_size(learn.xb), learn.xb[0].device
-        weights = self._distribution.sample((count,)).to(device)
-        self.lam = weights.maximum(1 - weights)
-        order = randperm(count).to(device)
-        self._others = tuple([batch_tensor[order] for batch_tensor in learn.yb])
-        learn.xb = tuple([_mixed(batch_tensor, batch_tensor[order], self.lam) for batch_tensor in learn.xb])
-        self._by_loss = any(not batch_tensor.is_floating_point() for batch_tensor in learn.yb)
-        if not self._by_loss:
-            learn.yb = tuple(
-                [_mixed(batch_tensor, other, self.lam) for batch_tensor, other in zip(learn.yb, self._others)]
-            )
-
-    def _blended(self, pred: Any, *targets: Any) -> Tensor:
-        loss_func = self._loss
-        if not self._by_loss:
-            return loss_func(pred, *targets)
-        with unreduced(loss_func) as (loss_per_sample, reduction):
-            first, other = loss_per_sample(pred, *targets), loss_per_sample(pred, *self._others)
-        lam = self.lam.to(first.dtype)
-        loss = other + lam.reshape(-1, *[1] * (first.dim() - 1)) * (first - other)
-        return loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss
-
-
-def _mixed(first: Tensor, other: Tensor, lam: Tensor) -> Tensor:
-    weight = lam.to(first.dtype).reshape(-1, *[1] * (first.dim() - 1))
-    return other + weight * (first - other)
 
 
 class _Averaged(Callback):

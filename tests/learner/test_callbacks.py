@@ -15,6 +15,7 @@ from numod.learner import (
     ActivationStats,
     Callback,
     CSVLogger,
+    CutMix,
     EarlyStoppingCallback,
     GradientAccumulation,
     GradientClip,
@@ -194,6 +195,30 @@ def test_mixup_blends_inputs_and_losses() -> None:
     optim.SGD(model.parameters(), lr=0.1).step()
     assert all(numod.allclose(a, b, rtol=1e-6) for a, b in zip(learn.model.parameters(), model.parameters()))
     assert isinstance(learn.loss_func, nn.CrossEntropyLoss) and learn.loss_func.reduction == "mean"
+
+
+def test_cutmix_pastes_a_rectangle_and_blends_losses_by_area() -> None:
+    x, y = numod.arange(4.0).reshape(4, 1, 1, 1).expand(4, 2, 8, 6).clone(), numod.tensor([0, 1, 2, 1])
+    model = nn.Sequential(nn.Flatten(), nn.Linear(96, 3))
+    batch, before = [], copy.deepcopy(model)
+    cutmix = CutMix()
+    learn = learner([(x, y)], loss_func=nn.CrossEntropyLoss())
+    learn.model = model
+    learn.add_cbs([cutmix, Callback(after_loss=lambda self: batch.append((self.learn.x, self.learn.loss.item())))])
+    numod.manual_seed(5)
+    learn.fit(1)
+    ((mixed, loss),) = batch
+    pasted = (mixed != x).any(0).any(0)
+    rows, columns = pasted.any(1).nonzero().flatten(), pasted.any(0).nonzero().flatten()
+    area = len(rows) * len(columns)
+    assert 0 < area < 48 and pasted.sum() == area and cutmix.lam.item() == pytest.approx(1 - area / 48)
+    assert numod.equal(x[:, 0, 0, 0], numod.arange(4.0))  # the data is as before
+    order = mixed[:, 0, rows[0], columns[0]].long()  # the images hold their numbers
+    assert sorted(order.tolist()) == [0, 1, 2, 3]
+    losses = [F.cross_entropy(before(mixed), targets).item() for targets in (y, y[order])]
+    assert loss == pytest.approx((1 - area / 48) * losses[0] + area / 48 * losses[1], rel=1e-5)
+    with pytest.raises(ValueError, match=r"CutMix: expected one input of shape .*, got \[\(4, 4\)\]"):
+        learner(batches(1), cbs=[CutMix()]).fit(1)
 
 
 def test_ema_is_validated_and_left_in_the_model() -> None:
