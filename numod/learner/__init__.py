@@ -3,7 +3,8 @@
 **How it works.** `loop` is the loop with its events, `learner` the Learner around it. All else is a callback (`events`,
 held by `callbacks`) in a file of its own: `recorder`, `progress`, `schedule`, `tracker`, `training` (what changes a
 step), `blending`, `checkpoint`, `activation_stats`, `preds`, `csv_logger`. `compiled` makes a batch's work one compiled
-function. `metrics`, `interpret`, `plots` and `report` look at the results; `saving` and `randomness` are what files hold.
+function. `metrics`, `interpret`, `plots` and `report` look at the results; `saving` and `randomness` are what files
+hold.
 """
 
 from __future__ import annotations
