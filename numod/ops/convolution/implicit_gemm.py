@@ -20,10 +20,7 @@ from ...device import Layout, threads
 from ...kernel import bind, build, specialize
 from ...kernel.language import int64, parallel_range, uintp
 from ...kernel.library.direct import Geometry
-from ...kernel.library.grid import (
-    multiply_grid,
-    multiply_grid_rows,
-)
+from ...kernel.library.grid_products import multiply_grid, multiply_grid_rows
 from ...kernel.registers import tiles
 from ..matmul.epilogue import Epilogue
 from .direct import geometry, launcher
@@ -78,14 +75,9 @@ def flipped_launcher(out: Layout, x: tuple, weight: tuple, result: tuple, parame
 
 
 def grid_launcher(
-    op: str,
-    out: Layout,
-    numbers: Geometry,
-    weight: tuple,
-    parameters: tuple,
-    work: int,
+    op: str, out: Layout, numbers: Geometry, weight: tuple, parameters: tuple, work: int,
     epilogue: Epilogue | None = None,
-) -> Callable:
+) -> Callable:  # fmt: skip
     """A launcher of op's kernel that allocates its scratch memory. `parameters` are (stride, padding, dilation,
     groups).
     """
@@ -100,14 +92,9 @@ def grid_launcher(
 
 
 def _grid_kernel(
-    op: str,
-    out: Layout,
-    numbers: Geometry,
-    weight: tuple,
-    parameters: tuple,
-    work: int,
+    op: str, out: Layout, numbers: Geometry, weight: tuple, parameters: tuple, work: int,
     epilogue: Epilogue | None = None,
-) -> tuple[Callable, Callable[[int], tuple]]:
+) -> tuple[Callable, Callable[[int], tuple]]:  # fmt: skip
     """The launcher of op's kernel, and a function of the number of threads that returns (scratch memory, constants).
 
     There are as many workers as threads, each with its own scratch memory. Gradients of weights always have the same
