@@ -75,9 +75,14 @@ def flipped_launcher(out: Layout, x: tuple, weight: tuple, result: tuple, parame
 
 
 def grid_launcher(
-    op: str, out: Layout, numbers: Geometry, weight: tuple, parameters: tuple, work: int,
+    op: str,
+    out: Layout,
+    numbers: Geometry,
+    weight: tuple,
+    parameters: tuple,
+    work: int,
     epilogue: Epilogue | None = None,
-) -> Callable:  # fmt: skip
+) -> Callable:
     """A launcher of op's kernel that allocates its scratch memory. `parameters` are (stride, padding, dilation,
     groups).
     """
@@ -92,9 +97,14 @@ def grid_launcher(
 
 
 def _grid_kernel(
-    op: str, out: Layout, numbers: Geometry, weight: tuple, parameters: tuple, work: int,
+    op: str,
+    out: Layout,
+    numbers: Geometry,
+    weight: tuple,
+    parameters: tuple,
+    work: int,
     epilogue: Epilogue | None = None,
-) -> tuple[Callable, Callable[[int], tuple]]:  # fmt: skip
+) -> tuple[Callable, Callable[[int], tuple]]:
     """The launcher of op's kernel, and a function of the number of threads that returns (scratch memory, constants).
 
     There are as many workers as threads, each with its own scratch memory. Gradients of weights always have the same
