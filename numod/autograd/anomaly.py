@@ -10,7 +10,7 @@ import traceback
 import warnings
 from types import SimpleNamespace
 
-from ..core.apply import listeners
+from ..core.listeners import listeners
 from ..core.tensor import Tensor
 from . import engine
 from .tape import Node

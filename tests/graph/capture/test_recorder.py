@@ -117,7 +117,7 @@ def test_the_text_names_every_step() -> None:
 
 
 def test_recording_stops_after_an_error() -> None:
-    from numod.core.apply import listeners
+    from numod.core.listeners import listeners
 
     with pytest.raises(ZeroDivisionError):
         trace(lambda x: 1 // 0, numod.ones(1))
