@@ -17,7 +17,7 @@ from numod.profiler import profile, record_function
 
 def test_off_is_as_if_it_had_never_been_on() -> None:
     before = (
-        dispatch.apply.__code__, dispatch.apply_into.__code__, updates.apply_updates.__code__, engine._walk,
+        dispatch.apply.__code__, dispatch.apply_into.__code__, updates.apply_updates.__code__, engine._start_pass,
         nn.Module.__call__, bind._built, numod.Tensor.item.__code__, Op.plan.__code__, extensions.record,
     )  # fmt: skip
     step = training_step()
@@ -31,7 +31,7 @@ def test_off_is_as_if_it_had_never_been_on() -> None:
         dispatch.apply.__code__,
         dispatch.apply_into.__code__,
         updates.apply_updates.__code__,
-        engine._walk,
+        engine._start_pass,
         nn.Module.__call__,
         bind._built,
         numod.Tensor.item.__code__,
