@@ -14,7 +14,8 @@ from weakref import ref
 from ..core.math import complexes, cumulative, distances, reductions, statistics
 from ..core.linalg import contractions, decompositions, linear_algebra, products
 from ..core.shape import triangles
-from ..core.apply import listeners, state
+from ..core.apply import state
+from ..core.listeners import listeners
 from ..core.extensions import extensions
 from ..core.tensor import Tensor
 from ..dtypes import dtype as DType

@@ -8,7 +8,7 @@ from typing import Any, overload
 
 from .. import dtypes
 from ..autograd import no_grad
-from ..core.apply import with_gradients
+from ..core.listeners import with_gradients
 from ..core.create.creation import full
 from ..core.functions import stack
 from ..core.tensor import Tensor

@@ -10,9 +10,9 @@ import traceback
 import warnings
 from types import SimpleNamespace
 
-from ..core.apply import listeners
+from ..core.listeners import listeners
 from ..core.tensor import Tensor
-from . import engine
+from . import backward_pass
 from .tape import Node
 
 _mode = SimpleNamespace(enabled=False, check_nan=True)
@@ -84,7 +84,7 @@ def set_anomaly_enabled(enabled: bool, check_nan: bool = True) -> None:
     elif not enabled and _note_lines in listeners:
         listeners.remove(_note_lines)
     _mode.enabled, _mode.check_nan = bool(enabled), bool(check_nan)
-    engine.watch = _watched if enabled else None
+    backward_pass.watch = _watched if enabled else None
 
 
 class set_detect_anomaly:

@@ -15,7 +15,7 @@ from typing import Any
 from ..core import apply as dispatch, changes
 from ..core.tensor import Tensor
 from . import engine, tape
-from .engine import GradientEdge
+from .backward_pass import GradientEdge
 from .tape import Handle, edge_to, with_edge
 
 __all__ = [
@@ -212,13 +212,13 @@ class _Arrivals:
         self._gradients: list[Tensor | None] = []
 
     def arrive(self, position: int, gradient: Tensor) -> None:
-        walk = engine.running.walks[-1]
-        if walk is not self._pass:
-            self._pass, self._gradients = walk, [None] * self._count
+        running_pass = engine.running.passes[-1]
+        if running_pass is not self._pass:
+            self._pass, self._gradients = running_pass, [None] * self._count
             if self._first_only:
                 self._function(gradient)
             else:
-                walk.at_end.append(self._end)
+                running_pass.at_end.append(self._end)
         self._gradients[position] = gradient
         if not self._first_only and all(received is not None for received in self._gradients):
             self._end()

@@ -7,22 +7,22 @@ compiled functions, the profiler). What an op computes is defined in `ops`.
 
 from __future__ import annotations
 
-import os
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 
 from numpy import empty
 
-from ..device import Layout, Storage
+from ..device import Layout
 from ..device.device import Device
 from ..device.storage import share_memory
 from ..dtypes import dtype as DType
 from ..ops import table
 from ..ops.op import Op, Plan, single_device
 from ..ops.pointwise import OverComplex, Pointwise
-from ..ops.update import ACTION, Update
 from .extensions import extensions
+from .launchers import launcher, launcher_factory
+from .listeners import listeners, notify_listeners
 from .tensor import Tensor
 
 new = object.__new__
@@ -43,15 +43,6 @@ class _State(threading.local):
 
 
 state = Tensor._modes = _State()
-# Called with (op, inputs, attributes, outputs, in_place) after every op. Listeners with an attribute `thread` are
-# called for ops of that thread only
-listeners: list[Callable] = []
-
-
-def active_listeners() -> list[Callable]:
-    """The listeners for ops of this thread. Test `listeners` first, which is nearly always empty."""
-    thread = threading.get_ident()
-    return [listener for listener in tuple(listeners) if getattr(listener, "thread", thread) == thread]
 
 
 def apply(op: Op, inputs: tuple, attributes: tuple = ()) -> Tensor | tuple[Tensor, ...]:
@@ -95,13 +86,13 @@ def apply(op: Op, inputs: tuple, attributes: tuple = ()) -> Tensor | tuple[Tenso
             return apply(op, _copy_scalars(inputs, device), attributes)
         if op.upcasts_half and _half_dtype(op, key[1:]) and not op.supports_half(key[1:], attributes):
             return _apply_in_float32(op, inputs, attributes)
-        if _any_complex(key[1:]) and op.complex_form is not None:
+        if any_complex(key[1:]) and op.complex_form is not None:
             return op.complex_form(inputs, attributes)
         if _any_batched(key[1:]):
             plan = extensions.plan_batched(op, key[1:], attributes)
         else:
             plan = op.plan(key[1:], attributes)
-            plan.run = viewer(plan) if op.is_view else _launcher(plan)
+            plan.run = viewer(plan) if op.is_view else launcher(plan)
         op.remember(key, plan)
     try:
         result = plan.run(inputs)
@@ -117,7 +108,7 @@ def apply(op: Op, inputs: tuple, attributes: tuple = ()) -> Tensor | tuple[Tenso
         for tensor in result if op.outputs else (result,):
             tensor._inference = not op.is_view or inputs[0]._inference
     if listeners:
-        _notify_listeners(op, inputs, attributes, result if op.outputs else (result,), False)
+        notify_listeners(op, inputs, attributes, result if op.outputs else (result,), False)
     return result
 
 
@@ -249,14 +240,14 @@ def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], attributes: t
             and not op.supports_half(tuple(layouts), attributes)
         ):
             return _apply_into_in_float32(op, original_inputs, targets, attributes)
-        if _any_complex((*layouts, targets[0]._layout)) and isinstance(op.complex_form, Op):
+        if any_complex((*layouts, targets[0]._layout)) and isinstance(op.complex_form, Op):
             return apply_into(op.complex_form, original_inputs, targets, attributes)
         into = tuple([target._layout for target in targets])
         if _any_batched((*layouts, *into)):
             plan = extensions.plan_batched_into(op, (*layouts, *into), attributes)
         else:
             plan = op.plan(layouts, attributes, into, target_positions)
-            plan.run = _launcher_factory(
+            plan.run = launcher_factory(
                 plan.kinds, 0, len(plan.constants), False, tuple([position is None for position in target_positions])
             )(plan.launch, *plan.constants)
         op.remember(key, plan)
@@ -278,7 +269,7 @@ def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], attributes: t
     if node is not None:
         extensions.attach(node, target)
     if listeners:
-        _notify_listeners(op, inputs, attributes, targets, True)
+        notify_listeners(op, inputs, attributes, targets, True)
 
 
 def _watch_writes(targets: tuple[Tensor, ...]) -> None:
@@ -368,75 +359,7 @@ def _is_wanted(inputs: tuple, targets: tuple[Tensor, ...]) -> bool:
     return False
 
 
-def apply_updates(op: Update, members: list[tuple[Tensor, ...]], numbers: Callable[[], tuple]) -> None:
-    """Run an optimizer's step in place on each member, a parameter with its gradient and state.
-
-    `numbers` returns the numbers of the step, such as rates; a recorded program calls it at every run. Small members
-    share launches. This is a shorter `apply_into` for ops that have no tape node.
-    """
-    values = _read_numbers(numbers) if listeners else numbers()
-    for first in range(0, len(members), op.together):
-        tensors = [member_tensor for member in members[first : first + op.together] for member_tensor in member]
-        layouts = [tensor._layout for tensor in tensors]
-        key = tuple(layouts)
-        plan = op.plans.get(key)
-        # as in PyTorch's optimizers, real and imaginary parts are updated like other numbers
-        if plan is None and _any_complex(layouts):
-            tensors = list(map(extensions.as_pairs, tensors))
-            layouts = [tensor._layout for tensor in tensors]
-            key = tuple(layouts)
-            plan = op.plans.get(key)
-        if plan is None:
-            plan = op.plan([*layouts, *map(type, values)], (len(layouts) // len(members[0]),), key)
-            op.remember(key, plan)
-        plan.launch(
-            *[tensor._storage.data[tensor._offset :] if tensor._offset else tensor._storage.data for tensor in tensors],
-            *values,
-            *plan.constants,
-        )
-        for member in members[first : first + op.together]:
-            for k in op.positions:
-                (member[k]._version_counter or member[k]._storage).version += 1
-    if listeners:
-        written = tuple(member[k] for member in members for k in op.positions)
-        _notify_listeners(
-            op,
-            tuple(member_tensor for member in members for member_tensor in member),
-            (numbers, len(members), values),
-            written,
-            True,
-        )
-
-
-def _read_numbers(numbers: Callable[[], tuple]) -> tuple:
-    """The numbers of an update. Listeners learn that tensors read here, such as rates, are read at every run."""
-    _notify("reading_update_numbers", True)
-    try:
-        return numbers()
-    finally:
-        _notify("reading_update_numbers", False)
-
-
-def step_schedule(owner: object, action: Callable[[], object]) -> None:
-    """Run the step of a scheduler, which sets the numbers of updates. Recorded programs rerun it."""
-    recorders = [
-        listener
-        for listener in active_listeners()
-        if hasattr(listener, "schedule_stepped") and not state.stepping_schedule
-    ]
-    if not recorders:
-        action()
-        return
-    state.stepping_schedule = True
-    try:
-        apply_updates(ACTION, [], lambda: (action(), ())[1])
-    finally:
-        state.stepping_schedule = False
-    for recorder in recorders:
-        recorder.schedule_stepped(owner)
-
-
-def _any_complex(arguments: Sequence) -> bool:
+def any_complex(arguments: Sequence) -> bool:
     """Whether one of these layouts and number types is complex."""
     return any(
         argument.dtype.is_complex if isinstance(argument, Layout) else argument is complex for argument in arguments
@@ -516,71 +439,6 @@ def viewer(plan: Plan) -> Callable:
     return run
 
 
-def _launcher(plan: Plan) -> Callable:
-    """The function that allocates the results and launches the kernel."""
-    results = plan.layout if isinstance(plan.layout, tuple) else (plan.layout,)
-    make = _launcher_factory(plan.kinds, len(results), len(plan.constants), isinstance(plan.layout, tuple))
-    memory = [
-        part
-        for result in results
-        for part in (
-            result,
-            result.device.allocator(result.size * result.storage.itemsize),
-            result.device.empty,
-            result.size,
-            result.storage,
-        )
-    ]
-    return make(plan.launch, *plan.constants, new, Tensor, Storage, *memory)
-
-
-@cache
-def _launcher_factory(
-    kinds: str, results: int, constants: int, several: bool, into: tuple[bool, ...] | None = None
-) -> Callable:
-    """The factory of launchers for inputs of these `kinds` ("t" a tensor, "n" a number, "-" neither).
-
-    The code is generated without loops or starred arguments, which halves the Python overhead of an op. `into`: for
-    in-place writes, whether each target is a kernel argument in addition to the inputs.
-    """
-    inputs, targets = [f"x{k}" for k in range(len(kinds))], [f"y{k}" for k in range(len(into or ()))]
-    tensors = [x for x, kind in zip(inputs, kinds) if kind == "t"] + [
-        y for y, is_separate in zip(targets, into or ()) if is_separate
-    ]
-    buffers = [f"{x}._storage.data[{x}._offset:] if {x}._offset else {x}._storage.data" for x in tensors]
-    data, result_names, constant_names = (
-        [f"{letter}{k}" for k in range(count)]
-        for letter, count in (("data", results), ("result", results), ("c", constants))
-    )
-    lines = [
-        f"{''.join(f'{variable}, ' for variable in variables)}= {source}"
-        for variables, source in ((inputs, "inputs"), (targets, "targets"))
-        if variables
-    ]
-    # a `try` costs nothing until it catches; the second attempt releases cached memory first
-    for k in range(results):
-        lines += [
-            "try:",
-            f"    data{k} = empty{k}(size{k}, kind{k})",
-            "except MemoryError:",
-            f"    data{k} = retry{k}(size{k}, kind{k})",
-        ]
-    numbers = [x for x, kind in zip(inputs, kinds) if kind == "n"]
-    lines.append(f"launch({', '.join([*buffers, *data, *numbers, *constant_names])})")
-    for k in range(results):
-        lines += [f"result{k} = new(Tensor)", f"result{k}._layout = layout{k}"]
-        lines += [f"memory = result{k}._storage = new(Storage)", f"memory.data, memory.version = data{k}, 0"]
-    lines.append(
-        f"return {''.join(f'{variable}, ' for variable in result_names) if several else ''.join(result_names)}"
-    )
-    parameters = ["launch", *constant_names, *(["new", "Tensor", "Storage"] if results else [])]
-    parameters += [f"{name}{k}" for k in range(results) for name in ("layout", "empty", "retry", "size", "kind")]
-    space: dict[str, Callable] = {}
-    head = f"def make({', '.join(parameters)}):\n    def run({'inputs' if into is None else 'inputs, targets'}):\n"
-    exec(head + "".join(f"        {line}\n" for line in lines) + "    return run", space)
-    return space["make"]
-
-
 def _position_of(target: Tensor, inputs: tuple) -> int | None:
     """The index of the input that covers exactly the memory of `target`."""
     for k, input in enumerate(inputs):
@@ -624,84 +482,6 @@ def _without_overlap(value: object, targets: tuple[Tensor, ...], may_be_target: 
     return value
 
 
-def _notify_listeners(op: Op, inputs: tuple, attributes: tuple, outputs: tuple, in_place: bool) -> None:
-    if outputs and outputs[0]._layout.batch is not None:
-        return  # they were notified of the ops on the whole batch
-    for listener in active_listeners():
-        listener(op, inputs, attributes, outputs, in_place)
-    if not (in_place or op.is_view):
-        _notify_other_threads(outputs)
-
-
-def _notify_other_threads(tensors: tuple) -> None:
-    """Notify recorders on other threads of new tensors, so that they do not treat them as existing ones."""
-    thread = threading.get_ident()
-    for listener in tuple(listeners):
-        created = getattr(listener, "created_on_other_thread", None)
-        if created is not None and listener.thread != thread:
-            created(tensors)
-
-
-def notify_created(tensor: Tensor, how: str) -> Tensor:
-    """Notify listeners of a tensor that no op created: of "empty" memory, Python "values", or an "array"."""
-    _notify("created", tensor, how)
-    _notify_other_threads((tensor,))
-    return tensor
-
-
-def notify_copied(
-    copy: Tensor,
-    source: Tensor,
-    again: Callable[[], Tensor],
-    back: Callable[[], None],
-    view: Callable[[], Tensor],
-    gaps: bool = False,
-) -> Tensor:
-    """Notify listeners of a copy that replaces a view of `source`.
-
-    `again` computes the copy after a write to the source, `back` writes the copy to the source, `view` creates the
-    view. `gaps`: the view is not contiguous, though the copy is.
-    """
-    _notify("view_copied", copy, source, again, back, view)
-    if gaps:
-        _notify("has_gaps", copy)
-    return copy
-
-
-def lies_dense(tensor: Tensor) -> bool:
-    """Whether the tensor is contiguous, also in eager mode if it is a copy that replaces a view while recording."""
-    if not (tensor._layout.dense and listeners):
-        return tensor._layout.dense
-    storage = id(tensor._storage)
-    return tensor._layout.size < 2 or not any(storage in getattr(listener, "gapped", ()) for listener in listeners)
-
-
-def notify_overridden(function: str) -> None:
-    """Notify listeners that a class or mode overrides a call of this function."""
-    _notify("overridden", function)
-
-
-def with_gradients(tensors: Iterable[Tensor]) -> list[Tensor]:
-    """The tensors that have a gradient. Listeners are notified, since the recorded program depends on it."""
-    if listeners:
-        tensors = list(tensors)
-        for tensor in tensors:
-            _notify("gradient_checked", tensor)
-    return [tensor for tensor in tensors if tensor._grad is not None]
-
-
-def notify_dropped(leaf: Tensor) -> None:
-    """Notify listeners that a leaf's gradient is set to None."""
-    _notify("gradient_dropped", leaf)
-
-
-def _notify(event: str, *things: object) -> None:
-    for listener in active_listeners() if listeners else ():
-        watch = getattr(listener, event, None)
-        if watch is not None:
-            watch(*things)
-
-
 def _compute(op: Pointwise, arguments: tuple) -> Tensor:
     """A pointwise op called as a function. At least one argument must be a tensor."""
     if not (isinstance(arguments[0], Tensor) or any(isinstance(argument, Tensor) for argument in arguments)):
@@ -711,12 +491,5 @@ def _compute(op: Pointwise, arguments: tuple) -> Tensor:
     return apply(op, arguments)
 
 
-def _enter_child() -> None:
-    """Drop the listeners of other threads, which do not exist after a fork."""
-    listeners[:] = active_listeners()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_enter_child)
 Op.apply = apply
 Pointwise.compute, Pointwise.tensor = staticmethod(_compute), Tensor

@@ -18,7 +18,7 @@ from functools import wraps
 from types import FunctionType, ModuleType
 from typing import Any, NoReturn
 
-from .apply import listeners, notify_overridden
+from .listeners import listeners, notify_overridden
 from .function_code import original, originals, recoded
 from .signatures import Documented
 from .tensor import Tensor, fields_of

@@ -7,7 +7,7 @@ from functools import lru_cache, wraps
 
 from ..device import Layout
 from ..errors import WHOLE
-from .apply import listeners
+from .listeners import listeners
 
 _LIMIT = 4096  # cached calls per function
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from . import compiler, cpu, helpers, target
+from . import code_library, cpu, helpers, target
 
 _LINKED = "linkonce_odr"
 # Numba's store of an exception, as in a loop with a step of 0
@@ -38,8 +38,8 @@ def translated(function: Callable, signature: str, fastmath: frozenset[str], gen
 
     Shared functions are not inlined, so that results equal the JIT's.
     """
-    result = cpu.translate(function, signature, fastmath, alone=True, library=compiler.unoptimised_library_class)
-    libraries = [part for part in compiler.parts(result.library) if part is not result.library]
+    result = cpu.translate(function, signature, fastmath, alone=True, library=code_library.unoptimised_library_class)
+    libraries = [part for part in code_library.parts(result.library) if part is not result.library]
     shared = [
         function.name
         for library in libraries
@@ -177,7 +177,7 @@ def _generator(machine: target.Machine) -> object:
 
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
-    generator = copy.copy(compiler.codegen())
+    generator = copy.copy(code_library.codegen())
     relocation = "pic" if machine.shares else "static"
     options = {
         "cpu": machine.processor,

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 
 import numpy as np
 
-from . import compiler, division, host_memory, progress, room, signals, target, threads, workers
+from . import code_library, compiler, division, host_memory, progress, room, signals, target, threads, workers
 from .phases import Span
 from .signature import numba_types
 
@@ -265,7 +265,7 @@ def compile(
     if parallel:
         workers.team()
     with Span("load", "read the cache"):
-        loaded = cache.load(compiler.entry)
+        loaded = cache.load(code_library.entry)
     if loaded is not None:
         progress.loaded()
         return loaded
@@ -273,9 +273,9 @@ def compile(
         function = make()
     result = translate(function, signature, fastmath, alone)
     with Span("link", "collect object files"):
-        code = compiler.machine_code(result)
+        code = code_library.machine_code(result)
     with Span("load", "write the cache"):
-        return cache.save(compiler.entry, *code)
+        return cache.save(code_library.entry, *code)
 
 
 def translate(
@@ -284,7 +284,7 @@ def translate(
     fastmath: frozenset[str],
     alone: bool = False,
     lines: bool = False,
-    library: Callable = compiler.library_class,
+    library: Callable = code_library.library_class,
 ) -> object:
     """Numba's compile result for a function: LLVM code in a library that is not loaded.
 
@@ -357,7 +357,7 @@ def _unloaded(library: type) -> Iterator[None]:
     from numba.core import compiler_lock
 
     with compiler_lock.global_compiler_lock:
-        codegen = compiler.codegen()
+        codegen = code_library.codegen()
         codegen._library_class = library
         codegen.set_env = lambda key, environment: None
         try:
@@ -368,7 +368,7 @@ def _unloaded(library: type) -> Iterator[None]:
 
 def _load_everything() -> None:
     """Let Numba load every function again."""
-    overrides = vars(compiler.codegen())
+    overrides = vars(code_library.codegen())
     overrides.pop("_library_class", None)
     overrides.pop("set_env", None)
 
@@ -395,7 +395,7 @@ def _enter_child() -> None:
     compiler_lock.global_compiler_lock._lock = threading.RLock()
     ffi.lib._lock._lock = threading.RLock()
     _load_everything()  # a thread of the parent may have been compiling
-    compiler.forget()
+    compiler.restore()
     _renumber()
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..autograd import no_grad
 from ..core import apply as dispatch
+from ..core.listeners import active_listeners, listeners
 from ..core.create.creation import empty
 from ..core.tensor import Tensor
 from ..device import Layout
@@ -137,7 +138,7 @@ def remember(op: Collective, tensor: Tensor, details: object, group: ProcessGrou
 def repeat(op: Collective, tensor: Tensor, details: object, group: ProcessGroup | None) -> bool:
     """Run a call on a tensor of a layout for which it was checked before; false if it was not. Saves microseconds."""
     group = current.world if group is None else group
-    if dispatch.listeners or group.__class__ is not ProcessGroup or not isinstance(tensor, Tensor):
+    if listeners or group.__class__ is not ProcessGroup or not isinstance(tensor, Tensor):
         return False
     layout, storage = tensor._layout, tensor._storage
     datatype = group.remembered.get((op, layout, details), False)
@@ -168,7 +169,7 @@ def run(
     """Run a collective that reads `sent` and reads or writes `written`. `finish` is called after it has completed."""
     staged = [_staged(tensor, op.name) for tensor in sent]
     targets = [_staged(tensor, op.name) for tensor in written]
-    if dispatch.listeners and dispatch.active_listeners():
+    if listeners and active_listeners():
         return _run_as_op(op, tuple(staged), tuple(targets), written, group, details, async_op, finish)
     request = op.begin(
         group,

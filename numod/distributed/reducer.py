@@ -137,7 +137,7 @@ class Reducer:
     def _begin(self, current: _Pass) -> None:
         """The first gradient of a backward pass has arrived."""
         current.began = True
-        engine.running.walks[-1].at_end.append(self._finish)
+        engine.running.passes[-1].at_end.append(self._finish)
         with no_grad():
             for index in sorted(current.unused):
                 number = self.home[index]

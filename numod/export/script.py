@@ -12,7 +12,7 @@ from types import FunctionType
 from typing import Any, TypeVar
 
 from ..autograd import is_grad_enabled
-from ..core import apply as dispatch
+from ..core.listeners import listeners
 from ..core.tensor import Tensor
 from ..nn import Module
 from ..serialization import CheckpointError, load_metadata
@@ -129,9 +129,7 @@ def _scripted_function(function: FunctionType) -> FunctionType:
 
     @functools.wraps(function)
     def scripted(*args: Any, **kwargs: Any) -> Any:
-        if (
-            scripted._scripted_with is None and not dispatch.listeners
-        ):  # a compiled function must not write this attribute
+        if scripted._scripted_with is None and not listeners:  # a compiled function must not write this attribute
             scripted._scripted_with = _copied(args, kwargs)
         return function(*args, **kwargs)
 

@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from ..core import Tensor, cat, stack
-from ..core.apply import listeners, state
+from ..core.apply import state
+from ..core.listeners import listeners
 from ..core.extensions import extensions
 from .examples import Batch, DataDependentError, CreatedMemory, active, numbers_require_grad, rewind, undo, vmap_running
 from .trees import leaves, map_leaves

@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, Self, Unpack, overload
 
-from ..autograd import engine, tape
+from ..autograd import backward_pass, tape
 from ..core import overrides
 from ..core.apply import state
 from ..core.tensor import Tensor
@@ -159,7 +159,7 @@ class Compiled:
 
     def _call(self, *args: Any, **kwargs: Any) -> Any:
         """Run a call that the fast path does not take."""
-        if recording() or tape.packing is not None or state.checkpointing or engine.watch is not None:
+        if recording() or tape.packing is not None or state.checkpointing or backward_pass.watch is not None:
             # part of a larger program; or saved tensors are passed to hooks, dropped, or checked for anomalies
             return self.function(*args, **kwargs)
         if self._is_outdated():

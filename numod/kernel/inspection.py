@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 
-from ..device import compiler
+from ..device import code_library
 from ..device.division import MARK
 from . import build
 from .build import Kernel
@@ -104,7 +104,7 @@ def machine_code(kernel: Kernel, lines: bool = False) -> MachineCode | None:
         return None
     with build.unforked:
         library = kernel.translate(lines).library
-        parts = compiler.parts(library)
+        parts = code_library.parts(library)
         files = [ObjectFileRef.from_data(part.object_file()[0]) for part in parts]
         text, llvm = (
             _own_functions(library.get_asm_str(), kernel.name),

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from .. import notebook
 from ..core import Tensor, changes
-from ..core.apply import notify_dropped, with_gradients
+from ..core.listeners import notify_dropped, with_gradients
 from ..errors import warn_caller
 from ..graph.compile import compile_in_place
 from . import calling, registry, state

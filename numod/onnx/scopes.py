@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ..core import apply as dispatch
+from ..core.listeners import active_listeners
 from ..graph.capture.recorder import Recorder
 from ..nn import Module
 from ..nn.hooks import register_module_forward_hook, register_module_forward_pre_hook
@@ -45,7 +45,7 @@ class Scopes:
                 handle.remove()
 
     def _enter(self, module: Module, inputs: Any) -> None:
-        recorder = next((listener for listener in dispatch.active_listeners() if isinstance(listener, Recorder)), None)
+        recorder = next((listener for listener in active_listeners() if isinstance(listener, Recorder)), None)
         if recorder is None:
             return
         if recorder is not self.recorder:
@@ -54,7 +54,7 @@ class Scopes:
         self._note(self._open[-1])
 
     def _leave(self, module: Module, inputs: Any, output: Any) -> None:
-        if self.recorder is not None and self.recorder in dispatch.active_listeners() and self._open:
+        if self.recorder is not None and self.recorder in active_listeners() and self._open:
             self._open.pop()
             self._note(self._open[-1] if self._open else "")
 

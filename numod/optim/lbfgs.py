@@ -10,7 +10,7 @@ from typing import Any
 
 from ..autograd import enable_grad, no_grad
 from ..core import functions as f
-from ..core.apply import with_gradients
+from ..core.listeners import with_gradients
 from ..core.tensor import Tensor
 from .optimizer import Optimizer, non_negative
 

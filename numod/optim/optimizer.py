@@ -11,7 +11,8 @@ from typing import Any
 
 from ..autograd import enable_grad
 from ..core import changes
-from ..core.apply import apply_updates, listeners, notify_dropped, with_gradients
+from ..core.listeners import listeners, notify_dropped, with_gradients
+from ..core.updates import apply_updates
 from ..core.tensor import Tensor
 from ..core.create.values import tensor
 from ..ops.update import Update

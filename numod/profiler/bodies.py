@@ -7,7 +7,7 @@ from functools import partial
 from inspect import isgeneratorfunction
 
 from ..autograd.tape import Node
-from ..core import apply as dispatch
+from ..core import apply as dispatch, updates
 from ..core.tensor import Tensor
 from ..graph.compile import Compiled
 from ..graph.ir.program import Program
@@ -167,11 +167,11 @@ def function_applied(*arguments: object) -> object:
     return result
 
 
-BARE = ((dispatch.apply, _apply), (dispatch.apply_into, _apply_into), (dispatch.apply_updates, _apply_updates))
+BARE = ((dispatch.apply, _apply), (dispatch.apply_into, _apply_into), (updates.apply_updates, _apply_updates))
 DETAILED = (
     (dispatch.apply, _apply_described),
     (dispatch.apply_into, _apply_into_described),
-    (dispatch.apply_updates, _apply_updates_described),
+    (updates.apply_updates, _apply_updates_described),
 )
 
 

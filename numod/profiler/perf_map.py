@@ -7,7 +7,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable
 
-from ..device import compiler
+from ..device import code_library
 from ..device.division import MARK
 from ..kernel import build
 
@@ -47,7 +47,7 @@ def functions(kernels: Iterable[build.Kernel]) -> list[tuple[int, int, str]]:
 def _named_addresses(kernel: build.Kernel) -> list[tuple[int, str]]:
     symbols = [(symbol, f"numod::{kernel.name}{_role(symbol, kernel.name)}") for symbol in kernel.symbols]
     addresses = [
-        (compiler.address(symbol_), name)
+        (code_library.address(symbol_), name)
         for symbol_, name in [*symbols, *((symbol_, f"numod::{_plain(symbol_)}") for symbol_ in kernel.shared)]
     ]
     return [(address, name) for address, name in addresses if address]

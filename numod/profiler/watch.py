@@ -109,7 +109,7 @@ class Watch:
         exchange.replace(extensions, "record", lambda plain: around_record(plain, note))
         exchange.replace(extensions, "attach", lambda plain: around_attach(plain, note))
         exchange.replace(functions, "_recorded", lambda plain: around_recorded(plain, note))
-        exchange.replace(engine, "_walk", lambda plain: watched(plain, "backward", "backward"))
+        exchange.replace(engine, "_start_pass", lambda plain: watched(plain, "backward", "backward"))
         for kind in _with_own(Node, "backward"):
             exchange.replace(kind, "backward", lambda plain: around_node(plain, note, self.clock))
         for name in ("step", "zero_grad"):

@@ -171,7 +171,7 @@ class _Segment:
 
     def refill(self) -> None:
         """Run the call again, and restore the saved tensors of all nodes that still exist."""
-        if self._reentrant and (walks := engine.running.walks) and walks[-1].path is not None:
+        if self._reentrant and (passes := engine.running.passes) and passes[-1].path is not None:
             raise RuntimeError(
                 "When use_reentrant=True, numod.utils.checkpoint is incompatible with .grad() or passing an `inputs` "
                 "parameter to .backward(). "

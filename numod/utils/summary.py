@@ -12,7 +12,7 @@ from typing import Any
 from .. import notebook
 from ..autograd import no_grad
 from ..core import Tensor
-from ..core.apply import listeners
+from ..core.listeners import listeners
 from ..core.create.random import rand
 from ..nn import Module
 from ..ops import cost

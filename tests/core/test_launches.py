@@ -3,7 +3,7 @@
 import pytest
 
 import numod
-from numod.core import apply as dispatch
+from numod.core.listeners import listeners
 
 x, y = numod.rand(4), numod.rand(4)
 CALLS = {
@@ -17,9 +17,9 @@ CALLS = {
 def test_calls_run_no_more_ops_than_they_need(name):
     expected, call = CALLS[name]
     ran = []
-    dispatch.listeners.append(listener := lambda op, *_: ran.append(op.name))
+    listeners.append(listener := lambda op, *_: ran.append(op.name))
     try:
         call()
     finally:
-        dispatch.listeners.remove(listener)
+        listeners.remove(listener)
     assert len(ran) == expected, ran

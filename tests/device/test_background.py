@@ -12,7 +12,7 @@ import threading
 import numpy as np
 import pytest
 
-from numod.device import background, compiler, cpu
+from numod.device import background, code_library, cpu
 from numod.kernel import build
 
 TEXT = """
@@ -95,7 +95,7 @@ def test_only_tasks_take_no_lock_of_llvmlite_and_only_meanwhile(monkeypatch: pyt
             pass
 
     monkeypatch.setenv("NUMOD_CACHE_DIR", "")
-    emit, counts = compiler.emit, []
+    emit, counts = code_library.emit, []
 
     def watched(library: object) -> bytes:
         lock = getattr(ffi.lib, background.UNLOCKED[1])._lock
@@ -113,7 +113,7 @@ def test_only_tasks_take_no_lock_of_llvmlite_and_only_meanwhile(monkeypatch: pyt
         counts.append(seen)  # tasks run at the same time
         return emit(library)
 
-    monkeypatch.setattr(compiler, "emit", watched)
+    monkeypatch.setattr(code_library, "emit", watched)
     built(3)
     assert counts and all(each == [0, 1] for each in counts)
     assert all(getattr(ffi.lib, name)._lock is ffi.lib._lock for name in background.UNLOCKED)
@@ -154,7 +154,7 @@ def test_an_error_of_llvm_leaves_the_compiler_usable(monkeypatch: pytest.MonkeyP
         raise RuntimeError("no machine code")
 
     with monkeypatch.context() as patch:
-        patch.setattr(compiler, "emit", fail)
+        patch.setattr(code_library, "emit", fail)
         with pytest.raises(RuntimeError, match="no machine code"):
             built(4, "doubled_after_all")  # a function that no other kernel has had compiled
     out = np.empty(1)

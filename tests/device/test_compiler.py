@@ -1,12 +1,10 @@
-"""What two kernels share is compiled once, and a compilation leaves Numba and the collector of garbage as they were."""
+"""Functions that kernels share are compiled once, and the compiler leaves the user's own use of Numba alone."""
 
 from __future__ import annotations
 
-import gc
 import os
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -80,64 +78,6 @@ assert njit(lambda n: np.arange(n)[::-1].copy())(3).tolist() == [2, 1, 0]
     subprocess.run([sys.executable, "-c", script], check=True, env={**os.environ, "NUMOD_CACHE_DIR": ""})
 
 
-@pytest.mark.parametrize("cuda", [False, True])
-def test_numba_and_the_collector_are_as_before(cuda: bool) -> None:
-    if cuda:
-        pytest.importorskip("numba_cuda", reason="needs the extra: pip install -e '.[cuda]'")
-    usual = [compiler.own_attribute(owner, name) for owner, name, _ in compiler._replacements(cuda)]
-    assert gc.isenabled()
-    with compiler.quickly(cuda):
-        assert not gc.isenabled()
-        assert all(
-            compiler.own_attribute(owner, name) is function for owner, name, function in compiler._replacements(cuda)
-        )
-    assert gc.isenabled()
-    assert [compiler.own_attribute(owner, name) for owner, name, _ in compiler._replacements(cuda)] == usual
-
-
-def test_what_stands_in_for_numba_answers_as_it_does() -> None:
-    from numba.core import compiler as of_numba
-    from numba.core import ir
-
-    flags = of_numba.Flags()
-    flags.release_gil, flags.fastmath = True, {"contract"}
-    assert compiler._values(flags) == flags.values()
-    place = ir.Loc("file", 1)
-    x, y = (ir.Var(ir.Scope(None, place), name, place) for name in "xy")
-    call = ir.Expr.call(x, [y, x], {"named": y}, place)
-    for each in (ir.Assign(call, y, place), ir.SetItem(x, y, x, place), ir.Return(x, place), ir.Jump(1, place)):
-        usual = each._rec_list_vars(vars(each))
-        assert compiler._variables(ir)(each, vars(each)) == usual
-
-
-def test_questions_about_types_and_functions_have_the_usual_answers() -> None:
-    from llvmlite import ir as llvm
-    from numba.core import base, registry
-
-    context, asked = registry.cpu_target.target_context, []
-    sized = compiler._known_sizes(lambda self, kind: (asked.append(kind), kind.get_abi_size(self.target_data))[1])
-    kinds = [
-        llvm.IntType(64),
-        llvm.LiteralStructType([llvm.IntType(8), llvm.FloatType()]),
-        llvm.ArrayType(llvm.DoubleType(), 3),
-    ]
-    assert [sized(context, each) for each in kinds * 2] == [8, 8, 24] * 2 and asked == kinds
-    inside = 1
-    functions = [
-        lambda x, loc: x,
-        lambda x, *, loc=None: x,
-        lambda x: (loc := x) and loc,
-        lambda loc_of: inside + loc_of,
-        compiler.quickly,
-        len,
-    ]
-    assert (
-        [compiler._reads_loc(base._has_loc)(function) for function in functions]
-        == [base._has_loc(function) for function in functions]
-        == [True, True, False, False, False, False]
-    )
-
-
 def test_kernels_and_their_parts_share_helpers() -> None:
     text = "@device_function\ndef of_both(x):\n    return x + 1\n"
     loop = (
@@ -161,26 +101,6 @@ def test_kernels_and_their_parts_share_helpers() -> None:
     assert x.tolist() == [2, 1, 1] and made.count("of_both") <= 1
 
 
-def test_variables_are_accessed_where_the_kernel_does_and_an_error_names_its_line(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Numba would also load a variable before each store, and clear it at the end of its life."""
-    text = "def kernel(x):\n    total = 0\n    for i in range(x.size):\n        total += i\n    x[0] = total\n"
-    modules: list[str] = []
-    add = compiler.library_class().add_ir_module
-
-    def keep(library: object, module: object) -> None:
-        modules.append(str(module))
-        add(library, module)
-
-    monkeypatch.setattr(compiler.library_class(), "add_ir_module", keep)
-    cpu.translate(build.function(cpu, "kernel", text), "int64[]", frozenset())
-    lines = [line for module in modules for line in module.splitlines() if 'load i64, i64* %"total' in line]
-    assert len(lines) == 2  # where it is increased, and where it is read
-    with pytest.raises(Exception, match=r"During: typing of intrinsic-call at <numod kernel> \(2\)"):
-        cpu.translate(build.function(cpu, "kernel", "def kernel(x):\n    x[0] = x + 'a'\n"), "int64[]", frozenset())
-
-
 def test_texts_end_where_functions_do() -> None:
     def several(
         x: object,
@@ -193,24 +113,6 @@ def test_texts_end_where_functions_do() -> None:
 
     assert specialize._source_of(several).rstrip().endswith("]")
     assert specialize._source_of(several).startswith("def several(\n")
-
-
-def test_elements_of_flat_arrays_are_those_that_numba_reads_and_writes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NUMOD_CACHE_DIR", "")
-    text = "def kernel(x, n, out):\n    out[n] = x[n]\n    out[0] = x[uint32(1)] + x[-3]\n    out[1] = n\n"
-    x, out = np.array([1.5, 2.5, -0.0], np.float32), np.full(3, 7.0)
-    build.build(cpu, "elements", text, "float32[], int64, float64[]").launch(x, -1, out)
-    assert out.tolist() == [4.0, -1.0, 0.0] and np.signbit(out[2])
-
-
-def test_functions_that_numba_learns_of_meanwhile_are_found() -> None:
-    registry, met = type("Registry", (), {"functions": []}), []
-    context = SimpleNamespace(_registries={registry: SimpleNamespace(registry_items=("functions",))})
-    refresh = compiler._when_registered(lambda self: met.append(len(registry.functions)), lambda self: met.append(None))
-    for more in ([], [], [1], []):
-        registry.functions += more
-        refresh(context)
-    assert met == [0, None, 1, None]
 
 
 DEEP = """

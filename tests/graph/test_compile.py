@@ -43,7 +43,7 @@ GLOBAL = {"factor": 0}
 def test_reading_a_value_names_the_line(name: str) -> None:
     with pytest.raises(RuntimeError, match=r"test_compile.py:\d+"):
         compile(READS[name])(X.clone())
-    assert not numod.core.apply.listeners
+    assert not numod.core.listeners.listeners
 
 
 class Steered(nn.Module):
@@ -140,7 +140,7 @@ def test_what_cannot_be_recorded_runs_eagerly_with_one_warning(kind: str) -> Non
     ) as told:
         *found, compiled = run(lambda model: compile(model, fullgraph=False))
     *expected, _ = run(lambda model: model)
-    assert len(told) == 1 and equal(found, expected) and not numod.core.apply.listeners
+    assert len(told) == 1 and equal(found, expected) and not numod.core.listeners.listeners
     assert (
         "runs eagerly" in compiled.explain()
         and str(told[0].message).split(": ", 2)[2].split(" (fullgraph")[0] in compiled.explain()
@@ -163,7 +163,7 @@ def test_nothing_is_recorded_after_an_error_and_the_function_still_works() -> No
                 compiled(X, fail)
         else:
             assert equal(compiled(X, fail), function(X, fail))
-    assert not numod.core.apply.listeners
+    assert not numod.core.listeners.listeners
 
 
 def test_structures_of_arguments_and_results() -> None:

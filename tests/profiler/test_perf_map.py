@@ -15,7 +15,7 @@ import pytest
 
 import numod
 import numod.nn.functional as F
-from numod.device import compiler, cpu
+from numod.device import code_library, cpu
 from numod.kernel import build
 from numod.kernel.divide import divided
 from numod.profiler import JitDump, perf_map, write_perf_map
@@ -48,7 +48,7 @@ def test_functions_that_kernels_share_go_by_their_own_names() -> None:
     found = []
     for product in (packing, *sharing[-8:]):  # of any test that ran before as well
         names = {address: name for address, _, name in perf_map.functions([product])}
-        shared = [names[compiler.address(each)] for each in product.shared]
+        shared = [names[code_library.address(each)] for each in product.shared]
         assert not any(product.name in each for each in shared)
         found += shared
     assert "numod::pack_columns" in found
@@ -106,4 +106,4 @@ def test_a_jitdump_holds_the_code_of_kernels_old_and_new(tmp_path: Path) -> None
     code, address = named[f"numod::{exp.name}"]
     assert ctypes.string_at(address, len(code)) == code
     (own,) = (symbol for symbol in exp.symbols if exp.name in symbol and "cpython" not in symbol)
-    assert address == compiler.address(own) and f"numod::{exp.name} (wrapper)" in named
+    assert address == code_library.address(own) and f"numod::{exp.name} (wrapper)" in named

@@ -8,7 +8,7 @@ from profiled import find, training_step
 import numod
 from numod import nn
 from numod.autograd import engine
-from numod.core import apply as dispatch
+from numod.core import apply as dispatch, updates
 from numod.core.extensions import extensions
 from numod.kernel import bind
 from numod.ops.op import Op
@@ -17,7 +17,7 @@ from numod.profiler import profile, record_function
 
 def test_off_is_as_if_it_had_never_been_on() -> None:
     before = (
-        dispatch.apply.__code__, dispatch.apply_into.__code__, dispatch.apply_updates.__code__, engine._walk,
+        dispatch.apply.__code__, dispatch.apply_into.__code__, updates.apply_updates.__code__, engine._start_pass,
         nn.Module.__call__, bind._built, numod.Tensor.item.__code__, Op.plan.__code__, extensions.record,
     )  # fmt: skip
     step = training_step()
@@ -30,8 +30,8 @@ def test_off_is_as_if_it_had_never_been_on() -> None:
     assert (
         dispatch.apply.__code__,
         dispatch.apply_into.__code__,
-        dispatch.apply_updates.__code__,
-        engine._walk,
+        updates.apply_updates.__code__,
+        engine._start_pass,
         nn.Module.__call__,
         bind._built,
         numod.Tensor.item.__code__,

@@ -21,7 +21,7 @@ from ...device.device import Device
 from ...device.layout import layout
 from ...device.storage import ForeignStorage
 from ...dtypes import dtype as DType
-from ..apply import notify_created
+from ..listeners import notify_created
 from ..tensor import Tensor, wrap
 
 _CPU, _CUDA = 1, 2

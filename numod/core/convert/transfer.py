@@ -17,7 +17,8 @@ from ...ops import table
 from ...ops.op import Op
 from ...ops.view import View
 from .. import changes
-from ..apply import apply, active_listeners, listeners, state
+from ..apply import apply, state
+from ..listeners import active_listeners, listeners
 from ..create.creation import empty
 from ..extensions import extensions
 from ..tensor import Tensor, fields_of, own_attributes, wrap

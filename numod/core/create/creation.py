@@ -20,7 +20,8 @@ from ...formats import layout as Layout, memory_format as MemoryFormat, preserve
 from ...ops import table as t
 from ...ops.linalg.tril_triu import band
 from .. import overrides
-from ..apply import apply, as_tensor_of, state, notify_created
+from ..apply import apply, as_tensor_of, state
+from ..listeners import notify_created
 from ..arguments import wrong_argument
 from ..resolve import flat, resolved, whole
 from ..tensor import Tensor, wrap

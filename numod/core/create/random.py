@@ -18,7 +18,8 @@ from ...dtypes import dtype as DType
 from ...errors import plain
 from ...ops import sampling, table as t
 from ...ops.pointwise import broadcast_shapes
-from ..apply import apply, apply_into, active_listeners, listeners
+from ..apply import apply, apply_into
+from ..listeners import active_listeners, listeners
 from ..math.complexes import view_as_complex
 from .creation import _shape, constant, default_device, empty_like, factory
 from ..math.elementwise import to, write_result

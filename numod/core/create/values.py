@@ -13,7 +13,8 @@ from ...device.device import Device, default_device
 from ...device.layout import layout
 from ...device.storage import ForeignStorage
 from ...dtypes import dtype as DType
-from ..apply import as_tensor_of, listeners, notify_created
+from ..apply import as_tensor_of
+from ..listeners import listeners, notify_created
 from ..tensor import Tensor, wrap
 
 _CPU = Device("cpu")

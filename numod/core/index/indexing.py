@@ -16,7 +16,8 @@ from ...device import Layout
 from ...ops.index import indexing as ix
 from ...ops.reduce import reduction as r
 from ...ops import table as t, view as v
-from ..apply import apply, as_tensor_of, active_listeners, listeners, observed, notify_copied
+from ..apply import apply, as_tensor_of, observed
+from ..listeners import active_listeners, listeners, notify_copied
 from ..create.creation import constant
 from ..math.elementwise import contiguous, copy_
 from ..math.in_place import memory_of

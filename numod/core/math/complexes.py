@@ -8,8 +8,8 @@ from collections.abc import Callable
 from ...device.layout import layout
 from ...device.storage import read_as
 from ...ops import complexes as c, table as t
-from .. import apply as dispatch
-from ..apply import state, notify_copied
+from ..apply import state
+from ..listeners import active_listeners, listeners, notify_copied
 from .elementwise import copy_
 from ..linalg.products import dot
 from ..shape.shapes import stack, transpose
@@ -116,9 +116,7 @@ def _copied(
 
 def _recording() -> bool:
     """Whether a program is being recorded: it has no memory of two dtypes, so views are copies there."""
-    return bool(dispatch.listeners) and any(
-        hasattr(active_listener, "view_copied") for active_listener in dispatch.active_listeners()
-    )
+    return bool(listeners) and any(hasattr(active_listener, "view_copied") for active_listener in active_listeners())
 
 
 def _read(op: c.ViewAsDtype, input: Tensor) -> Tensor:
@@ -131,7 +129,7 @@ def _read(op: c.ViewAsDtype, input: Tensor) -> Tensor:
     result._unrecorded = not state.grad_enabled
     if state.grad_enabled and input.requires_grad:
         extensions.record(op, (input,), [input._layout], (), result)
-    for listener in dispatch.active_listeners() if dispatch.listeners else ():
+    for listener in active_listeners() if listeners else ():
         listener(op, (input,), (), (result,), False)
     return result
 

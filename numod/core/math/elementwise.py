@@ -18,7 +18,8 @@ from ...ops import complexes, table as t
 from ...ops.reduce import reduction as r
 from ...ops.op import Op
 from ...ops.pointwise import Pointwise, broadcast_shapes
-from ..apply import apply, apply_into, lies_dense, state
+from ..apply import apply, apply_into, state
+from ..listeners import lies_dense
 from ..create.creation import zeros
 from ..shape.formats import follows, in_format
 from ..tensor import Tensor

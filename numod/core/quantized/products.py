@@ -10,7 +10,8 @@ from ... import dtypes
 from ...ops import quantize as rows
 from ...ops.matmul.int8 import byte_product
 from ...ops.pointwise import Pointwise
-from ..apply import apply, listeners
+from ..apply import apply
+from ..listeners import listeners
 from ..tensor import Tensor, fields_of
 from .schemes import per_tensor_affine
 from .tensor import QuantizedTensor, Quantizer, wrap_integers

@@ -13,7 +13,8 @@ from ...formats import (
     preserve_format,
 )
 from ...ops import table as t, view as v
-from ..apply import apply, lies_dense
+from ..apply import apply
+from ..listeners import lies_dense
 from ..tensor import Tensor
 
 _RANKS = {channels_last: 4, channels_last_3d: 5}

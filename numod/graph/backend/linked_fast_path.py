@@ -11,6 +11,7 @@ from types import CodeType
 from typing import Any
 
 from ...core import apply as dispatch
+from ...core.listeners import listeners
 from ...core import changes
 from ...core.create.random import Draw
 from ...core.tensor import DataVersionCounter, Tensor
@@ -52,7 +53,7 @@ class FastPath(ResultLines):
         self.space: dict[str, Any] = {
             "slow": fallback,  # the profiler recognises a fast path by this name
             "state": dispatch.state,
-            "listeners": dispatch.listeners,
+            "listeners": listeners,
             "changes": changes,
             "snapshot": snapshot,
             **SPACE,

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ...autograd.tape import hook_on
-from ...core import apply as dispatch
+from ...core.listeners import listeners
 from ...core import changes
 from ...core.tensor import Tensor
 from ...device import Storage
@@ -97,14 +97,14 @@ class RecordedCall(Environment):
     def listening(self) -> Iterator[None]:
         """Record what runs in this context."""
         recorder = self.recorder
-        dispatch.listeners.append(recorder)
+        listeners.append(recorder)
         changes.watchers.append(recorder.assigned)
         LinAlgError.listeners.append(recorder.fail)
         try:
             yield
         finally:
             LinAlgError.listeners.remove(recorder.fail)
-            dispatch.listeners.remove(recorder)
+            listeners.remove(recorder)
             changes.watchers.remove(recorder.assigned)
 
     @contextmanager

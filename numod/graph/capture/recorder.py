@@ -15,7 +15,7 @@ from weakref import WeakSet
 import numpy as np
 
 from ... import errors
-from ...core import apply as dispatch
+from ...core.listeners import active_listeners, listeners
 from ...core.convert.transfer import Move
 from ...core.create.random import Draw
 from ...core.tensor import Tensor
@@ -301,9 +301,9 @@ def _draw_key(offset: Draw) -> tuple:
 
 def recording() -> Recorder | None:
     """The recorder of this thread."""
-    if not dispatch.listeners:
+    if not listeners:
         return None
-    return next((listener for listener in dispatch.active_listeners() if isinstance(listener, Recorder)), None)
+    return next((listener for listener in active_listeners() if isinstance(listener, Recorder)), None)
 
 
 def line() -> str:

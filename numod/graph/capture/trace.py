@@ -6,7 +6,7 @@ from collections.abc import Callable
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
-from ...core import apply as dispatch
+from ...core.listeners import listeners
 from ...core.tensor import Tensor
 from ...ops import view
 from ..ir.program import Program, Step, Value
@@ -25,11 +25,11 @@ def trace(function: Callable, *inputs: Tensor) -> Program:
     created in the recorded step (run a step before), and inputs whose `requires_grad` is set inside.
     """
     recorder = Recorder(inputs)
-    dispatch.listeners.append(recorder)
+    listeners.append(recorder)
     try:
         outputs = function(*inputs)
     finally:
-        dispatch.listeners.remove(recorder)
+        listeners.remove(recorder)
     if recorder.decisions.made_state:
         raise RuntimeError(
             "trace: the optimizer created its state in the recorded step, so each run would create it again; run one "

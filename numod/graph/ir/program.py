@@ -16,6 +16,7 @@ from ...core import apply as dispatch
 from ...core.create.creation import empty
 from ...core.create.random import Draw
 from ...core.tensor import Tensor
+from ...core.updates import apply_updates
 from ...core.convert.transfer import Move
 from ...device import Layout
 from ...device.layout import same
@@ -109,7 +110,7 @@ def _run(step: Step | Check, values: dict[Value, Tensor], layouts: dict[Value, L
             ]
             inputs, numbers = inputs[: len(inputs) - len(update_numbers)], lambda: tuple(update_numbers)
         size = len(inputs) // max(count, 1)
-        dispatch.apply_updates(step.op, [inputs[k * size : (k + 1) * size] for k in range(count)], numbers)
+        apply_updates(step.op, [inputs[k * size : (k + 1) * size] for k in range(count)], numbers)
     elif step.op is EMPTY:
         layout = layouts[step.results[0]]
         values[step.results[0]] = empty(layout.shape, dtype=layout.dtype, device=layout.device)

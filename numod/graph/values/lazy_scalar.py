@@ -25,7 +25,8 @@ import numpy as np
 from ... import dtypes, errors
 from ...core.index import indexing
 from ...core import operators
-from ...core.apply import apply, active_listeners
+from ...core.apply import apply
+from ...core.listeners import active_listeners
 from ...core.tensor import Tensor
 from ...core.convert.transfer import peek
 from ...ops.pointwise import Pointwise

@@ -121,25 +121,9 @@ def store_transposed(tile, tile_at, plane_count, n, out, base, step, lanes):
 
 @shared_scalar
 def filter_row(
-    x,
-    x_at,
-    x_row,
-    x_column,
-    x_next,
-    w,
-    w_at,
-    w_row,
-    w_column,
-    w_tap,
-    rows,
-    tap_table,
-    base,
-    n,
-    apart,
-    out,
-    out_at,
+    x, x_at, x_row, x_column, x_next, w, w_at, w_row, w_column, w_tap, rows, tap_table, base, n, apart, out, out_at,
     lanes,
-):
+):  # fmt: skip
     """Filter one row of a tile buffer: each of n outputs is the sum over `rows` and over the columns in the tap
     table.
     """
@@ -155,60 +139,21 @@ def filter_row(
             )
             if run >= 4:
                 depthwise_fma4(
-                    x,
-                    source,
-                    x_row,
-                    x_column,
-                    x_next,
-                    w,
-                    weight,
-                    w_row,
-                    w_column,
-                    rows,
-                    taps,
-                    out,
-                    target,
-                    apart * lanes,
-                    0,
-                )
+                    x, source, x_row, x_column, x_next, w, weight, w_row, w_column, rows, taps, out, target,
+                    apart * lanes, 0,
+                )  # fmt: skip
                 column += 4 * apart
             elif run >= 2:
                 depthwise_fma2(
-                    x,
-                    source,
-                    x_row,
-                    x_column,
-                    x_next,
-                    w,
-                    weight,
-                    w_row,
-                    w_column,
-                    rows,
-                    taps,
-                    out,
-                    target,
-                    apart * lanes,
-                    0,
-                )
+                    x, source, x_row, x_column, x_next, w, weight, w_row, w_column, rows, taps, out, target,
+                    apart * lanes, 0,
+                )  # fmt: skip
                 column += 2 * apart
             else:
                 depthwise_fma1(
-                    x,
-                    source,
-                    x_row,
-                    x_column,
-                    x_next,
-                    w,
-                    weight,
-                    w_row,
-                    w_column,
-                    rows,
-                    taps,
-                    out,
-                    target,
-                    apart * lanes,
-                    0,
-                )
+                    x, source, x_row, x_column, x_next, w, weight, w_row, w_column, rows, taps, out, target,
+                    apart * lanes, 0,
+                )  # fmt: skip
                 column += apart
 
 
@@ -282,37 +227,11 @@ def add_weight_gradient(g, g_at, x, x_at, first, sums, sums_at, lines, conv: Pla
                 sum_at = sums_at + (b * conv.kernel_w + k) * lanes
                 if begin_w < stop:
                     depthwise_fma1(
-                        x,
-                        x_begin + begin_w * x_column + k * apart,
-                        x_row,
-                        x_column,
-                        apart,
-                        g,
-                        g_begin + begin_w * lanes,
-                        g_row,
-                        lanes,
-                        rows,
-                        stop - begin_w,
-                        sums,
-                        sum_at,
-                        lanes,
-                        1,
-                    )
+                        x, x_begin + begin_w * x_column + k * apart, x_row, x_column, apart, g,
+                        g_begin + begin_w * lanes, g_row, lanes, rows, stop - begin_w, sums, sum_at, lanes, 1,
+                    )  # fmt: skip
                 if low < high and high < end_w:
                     depthwise_fma1(
-                        x,
-                        x_begin + high * x_column + k * apart,
-                        x_row,
-                        x_column,
-                        apart,
-                        g,
-                        g_begin + high * lanes,
-                        g_row,
-                        lanes,
-                        rows,
-                        end_w - high,
-                        sums,
-                        sum_at,
-                        lanes,
-                        1,
-                    )
+                        x, x_begin + high * x_column + k * apart, x_row, x_column, apart, g, g_begin + high * lanes,
+                        g_row, lanes, rows, end_w - high, sums, sum_at, lanes, 1,
+                    )  # fmt: skip

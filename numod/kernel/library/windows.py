@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..language import uintp
-from ..scalar import scalar, shared_scalar
+from ..scalar import inlined_scalar, scalar, shared_scalar
 from .division import quotient
 
 
@@ -66,6 +66,12 @@ def window_stop(o, n, out, stride, pad, step, kernel):
     return min(last, n)
 
 
+@inlined_scalar
+def window_bounds(o, n, out, stride, pad, step, kernel):
+    """The first element of window `o` inside the input, and one past the last."""
+    return window_start(o, n, out, stride, pad, step), window_stop(o, n, out, stride, pad, step, kernel)
+
+
 @scalar
 def first_window(k, n, out, stride, pad, step, kernel):
     """The first window that can contain element k."""
@@ -92,29 +98,29 @@ def fill_windows(table, pool: Windows, counts_borders):
     """
     for o in range(pool.out_h + pool.out_d):
         if o < pool.out_h:
-            at, n, out, stride, pad, step, kernel = (
-                o,
-                pool.height,
-                pool.out_h,
-                pool.stride_h,
-                pool.pad_h,
-                pool.step_h,
-                pool.kernel_h,
-            )
+            at, n, out, kernel = o, pool.height, pool.out_h, pool.kernel_h
+            stride, pad, step = pool.stride_h, pool.pad_h, pool.step_h
         else:
-            at, n, out, stride, pad, step, kernel = (
-                o - pool.out_h,
-                pool.depth,
-                pool.out_d,
-                pool.stride_d,
-                pool.pad_d,
-                pool.step_d,
-                pool.kernel_d,
-            )
-        first = window_start(at, n, out, stride, pad, step)
-        count = max(0, (window_stop(at, n, out, stride, pad, step, kernel) - first + step - 1) // step)
+            at, n, out, kernel = o - pool.out_h, pool.depth, pool.out_d, pool.kernel_d
+            stride, pad, step = pool.stride_d, pool.pad_d, pool.step_d
+        first, stop = window_bounds(at, n, out, stride, pad, step, kernel)
+        count = max(0, (stop - first + step - 1) // step)
         table[uintp(3 * o)], table[uintp(3 * o + 1)] = first, count
         table[uintp(3 * o + 2)] = window_size(at, n, stride, pad, kernel, count, counts_borders)
+
+
+@inlined_scalar
+def lines_of_worker(worker, workers, pool: Pooling):
+    """The first output row of a worker, and one past the last."""
+    lines = pool.planes * pool.out_d * pool.out_h
+    return worker * lines // workers, (worker + 1) * lines // workers
+
+
+@inlined_scalar
+def line_position(line, pool: Pooling):
+    """(oh, od) of an output row, and the offset of its plane in the input."""
+    plane = line // (pool.out_h * pool.out_d)
+    return line % pool.out_h, line // pool.out_h % pool.out_d, plane * pool.depth * pool.height * pool.width
 
 
 @scalar

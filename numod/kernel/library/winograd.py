@@ -38,25 +38,9 @@ def transform_kernels(weight, base, row_step, depth_step, depth, taps, at, step,
 
 @shared_scalar
 def transform_input(
-    x,
-    base,
-    image_step,
-    first,
-    row_count,
-    high,
-    wide,
-    height,
-    width,
-    pad_h,
-    pad_w,
-    padded_lines,
-    lines_at,
-    line,
-    tiles,
-    at,
-    step,
-    lanes,
-):
+    x, base, image_step, first, row_count, high, wide, height, width, pad_h, pad_w, padded_lines, lines_at, line, tiles,
+    at, step, lanes,
+):  # fmt: skip
     """tiles (16, row_count * wide) = the transformed tiles of one channel, `row_count` rows of them from row
     `first` on. `padded_lines` is scratch memory for lines with padding.
     """
@@ -68,14 +52,9 @@ def transform_input(
             h = 2 * top - pad_h + j
             end = pad_w + width if (h >= 0) & (h < height) else 0
             copy_line(
-                x,
-                base + row // high * image_step + h * width - pad_w,
-                pad_w,
-                end,
-                padded_lines,
-                lines_at + j * line,
+                x, base + row // high * image_step + h * width - pad_w, pad_w, end, padded_lines, lines_at + j * line,
                 line,
-            )
+            )  # fmt: skip
         for i in range(count):
             for t in range(0, wide, lanes):
                 transform_lines(
@@ -86,26 +65,9 @@ def transform_input(
 
 @shared_scalar
 def transform_channels(
-    x,
-    base,
-    image_step,
-    first,
-    row_count,
-    high,
-    wide,
-    border,
-    height,
-    width,
-    pad_h,
-    pad_w,
-    padded_lines,
-    lines_at,
-    tiles,
-    at,
-    tile_step,
-    step,
-    lanes,
-):
+    x, base, image_step, first, row_count, high, wide, border, height, width, pad_h, pad_w, padded_lines, lines_at,
+    tiles, at, tile_step, step, lanes,
+):  # fmt: skip
     """tiles (16, row_count * wide, lanes) = the transformed tiles of as many planes as a vector has lanes,
     tile_step and `step` apart. If `border` is 0 they are tiles of 2 x 2 output gradients.
     """
@@ -120,15 +82,9 @@ def transform_channels(
                 padded_lines[uintp(line_at + k)] = 0
             if inside:
                 load_transposed(
-                    x,
-                    base + row // high * image_step + h * width,
-                    height * width,
-                    lanes,
-                    width,
-                    padded_lines,
-                    line_at + pad_w * lanes,
-                    lanes,
-                )
+                    x, base + row // high * image_step + h * width, height * width, lanes, width, padded_lines,
+                    line_at + pad_w * lanes, lanes,
+                )  # fmt: skip
                 for k in range((pad_w + width) * lanes, line):
                     padded_lines[uintp(line_at + k)] = 0
         for i in range(count):
@@ -142,26 +98,9 @@ def transform_channels(
 
 @shared_scalar
 def multiply_tiles(
-    taps,
-    taps_at,
-    taps_step,
-    flipped,
-    tiles,
-    tiles_at,
-    tiles_step,
-    columns,
-    products,
-    products_at,
-    step,
-    features,
-    depth,
-    accumulate,
-    depth_at_once,
-    column_count,
-    rows,
-    lanes,
-    size,
-):
+    taps, taps_at, taps_step, flipped, tiles, tiles_at, tiles_step, columns, products, products_at, step, features,
+    depth, accumulate, depth_at_once, column_count, rows, lanes, size,
+):  # fmt: skip
     """products (16, features, columns) = or, with `accumulate`, += taps (16, depth, features) @ tiles (16, depth,
     columns), for column_count columns.
 
@@ -200,29 +139,9 @@ def multiply_tiles(
 
 @scalar
 def transform_products(
-    products,
-    products_at,
-    step,
-    out,
-    target,
-    top,
-    count,
-    wide,
-    out_h,
-    out_w,
-    x,
-    source,
-    weight,
-    kernel,
-    depth_step,
-    flipped,
-    depth,
-    height,
-    width,
-    pad_h,
-    pad_w,
-    lanes,
-):
+    products, products_at, step, out, target, top, count, wide, out_h, out_w, x, source, weight, kernel, depth_step,
+    flipped, depth, height, width, pad_h, pad_w, lanes,
+):  # fmt: skip
     """Write the rows of an output plane (at `target`) from `count` rows of tiles, from row `top` on.
 
     Rows that are not finite are computed again by the definition.
@@ -234,33 +153,15 @@ def transform_products(
         oh, not_finite = 2 * (top + i), 0
         for t in range(0, wide, lanes):
             not_finite |= combine_lines(
-                products,
-                products_at + i * wide + t,
-                step,
-                out,
-                target + oh * out_w + 2 * t,
-                out_w,
-                out_w - 2 * t,
+                products, products_at + i * wide + t, step, out, target + oh * out_w + 2 * t, out_w, out_w - 2 * t,
                 out_h - oh,
-            )
+            )  # fmt: skip
         if not_finite:
             for line in range(oh, min(oh + 2, out_h)):
                 convolve_row_directly(
-                    x,
-                    source,
-                    weight,
-                    kernel,
-                    depth_step,
-                    flipped,
-                    depth,
-                    out,
-                    target + line * out_w,
-                    line - pad_h,
-                    out_w,
-                    height,
-                    width,
-                    pad_w,
-                )
+                    x, source, weight, kernel, depth_step, flipped, depth, out, target + line * out_w, line - pad_h,
+                    out_w, height, width, pad_w,
+                )  # fmt: skip
 
 
 @scalar

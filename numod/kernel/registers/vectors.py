@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ...device import compiler, target
+from ...device import code_library, target
 
 
 @dataclass(frozen=True)
@@ -498,7 +498,7 @@ def _call(context: object, w: Writer, symbol: str, arguments: list, emit: Callab
         value = emit(writer, *function.args)
         writer.builder.ret_void() if result == "void" else writer.builder.ret(value)
 
-    context.add_linking_libs((compiler.shared_instructions(symbol, write),))
+    context.add_linking_libs((code_library.shared_instructions(symbol, write),))
     module = w.builder.module
     return w.builder.call(module.globals.get(symbol) or w.ir.Function(module, function_type, symbol), arguments)
 

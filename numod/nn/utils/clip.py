@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from ...autograd import no_grad
 from ...core import Tensor, stack, tensor
-from ...core.apply import with_gradients
+from ...core.listeners import with_gradients
 
 __all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ... import dtypes
 from ...core import Tensor, arange, cat, functions as f, tensor
-from ...core.apply import listeners
+from ...core.listeners import listeners
 from ...graph.values.lazy_scalar import LazyScalar
 from ...graph.capture.recorder import recording
 

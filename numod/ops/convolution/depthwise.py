@@ -44,23 +44,9 @@ class PlanePlan(NamedTuple):
 
 
 def depthwise_kernel(
-    x,
-    weight,
-    out,
-    tile,
-    result_tile,
-    weights,
-    tap_table,
-    plan: PlanePlan,
-    back,
-    tap_h,
-    tap_w,
-    lead_h,
-    lead_w,
-    conv: Geometry,
-    *,
-    LANES,
-):
+    x, weight, out, tile, result_tile, weights, tap_table, plan: PlanePlan, back, tap_h, tap_w, lead_h, lead_w,
+    conv: Geometry, *, LANES,
+):  # fmt: skip
     """out = the convolution of x or, if `back`, the gradient of the input.
 
     Taps that are used together are tap_h and tap_w apart, and read elements lead_h and lead_w apart.
@@ -94,47 +80,22 @@ def depthwise_kernel(
                     top, bottom = min(top, begin, end), max(bottom, begin + 1, end + 1)
             if top < bottom:
                 load_transposed(
-                    x,
-                    (plane * conv.height + top) * conv.width,
-                    conv.height * conv.width,
-                    plane_count,
-                    (bottom - top) * conv.width,
-                    tile,
-                    tile_at,
-                    LANES,
-                )
+                    x, (plane * conv.height + top) * conv.width, conv.height * conv.width, plane_count,
+                    (bottom - top) * conv.width, tile, tile_at, LANES,
+                )  # fmt: skip
             for line in range(lines):
                 entry = 4 * (first + line)
                 filter_row(
-                    tile,
-                    tile_at + (tap_table[uintp(entry + 2)] - top) * conv.width * LANES,
-                    lead_h * conv.width * LANES,
-                    lead_w * LANES,
-                    (1 if back else conv.stride_w) * LANES,
-                    weights,
-                    weights_at + tap_table[uintp(entry + 1)] * conv.kernel_w * LANES,
-                    tap_h * conv.kernel_w * LANES,
-                    tap_w * LANES,
-                    LANES,
-                    tap_table[uintp(entry)],
-                    tap_table,
-                    4 * conv.out_h,
-                    conv.out_w,
-                    apart,
-                    result_tile,
-                    result_at + line * conv.out_w * LANES,
-                    LANES,
-                )
+                    tile, tile_at + (tap_table[uintp(entry + 2)] - top) * conv.width * LANES,
+                    lead_h * conv.width * LANES, lead_w * LANES, (1 if back else conv.stride_w) * LANES, weights,
+                    weights_at + tap_table[uintp(entry + 1)] * conv.kernel_w * LANES, tap_h * conv.kernel_w * LANES,
+                    tap_w * LANES, LANES, tap_table[uintp(entry)], tap_table, 4 * conv.out_h, conv.out_w, apart,
+                    result_tile, result_at + line * conv.out_w * LANES, LANES,
+                )  # fmt: skip
             store_transposed(
-                result_tile,
-                result_at,
-                plane_count,
-                lines * conv.out_w,
-                out,
-                (plane * conv.out_h + first) * conv.out_w,
-                conv.out_h * conv.out_w,
-                LANES,
-            )
+                result_tile, result_at, plane_count, lines * conv.out_w, out, (plane * conv.out_h + first) * conv.out_w,
+                conv.out_h * conv.out_w, LANES,
+            )  # fmt: skip
             for output_plane in range(plane, plane + plane_count):
                 EPILOGUE(
                     output_plane // conv.groups,
@@ -171,38 +132,16 @@ def depthwise_weight_kernel(g, x, out, tile, g_tile, sums, plan: PlanePlan, conv
                 )
                 if top < bottom:
                     load_transposed(
-                        x,
-                        (plane * conv.height + top) * conv.width,
-                        conv.height * conv.width,
-                        plane_count,
-                        (bottom - top) * conv.width,
-                        tile,
-                        tile_at,
-                        LANES,
-                    )
+                        x, (plane * conv.height + top) * conv.width, conv.height * conv.width, plane_count,
+                        (bottom - top) * conv.width, tile, tile_at, LANES,
+                    )  # fmt: skip
                     load_transposed(
-                        g,
-                        (plane * conv.out_h + first) * conv.out_w,
-                        conv.out_h * conv.out_w,
-                        plane_count,
-                        lines * conv.out_w,
-                        g_tile,
-                        g_at,
-                        LANES,
-                    )
+                        g, (plane * conv.out_h + first) * conv.out_w, conv.out_h * conv.out_w, plane_count,
+                        lines * conv.out_w, g_tile, g_at, LANES,
+                    )  # fmt: skip
                     add_weight_gradient(
-                        g_tile,
-                        g_at,
-                        tile,
-                        tile_at,
-                        first,
-                        sums,
-                        sums_at,
-                        lines,
-                        conv,
-                        top,
-                        LANES,
-                    )
+                        g_tile, g_at, tile, tile_at, first, sums, sums_at, lines, conv, top, LANES,
+                    )  # fmt: skip
             for lane in range(plane_count):
                 for tap in range(taps):
                     out[uintp((channel + lane) * taps + tap)] = sums[uintp(sums_at + tap * LANES + lane)]

@@ -20,10 +20,7 @@ from ...device import Layout, threads
 from ...kernel import bind, build, specialize
 from ...kernel.language import int64, parallel_range, uintp
 from ...kernel.library.direct import Geometry
-from ...kernel.library.grid import (
-    multiply_grid,
-    multiply_grid_rows,
-)
+from ...kernel.library.grid_products import multiply_grid, multiply_grid_rows
 from ...kernel.registers import tiles
 from ..matmul.epilogue import Epilogue
 from .direct import geometry, launcher

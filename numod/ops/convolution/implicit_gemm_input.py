@@ -4,35 +4,17 @@ from __future__ import annotations
 
 from math import isfinite
 
-
 from ...kernel.language import int64, parallel_range, uintp
 from ...kernel.library.direct import Geometry, convolve_plane_back
-from ...kernel.library.grid import (
-    fill_columns,
-    pack_taps,
-    copy_to_grid,
-)
+from ...kernel.library.grid import copy_to_grid, fill_columns, pack_taps
+from .implicit_gemm_grid import block_of
 from .implicit_gemm_plan import GridPlan
 
 
 def input_grid(
-    g,
-    weight,
-    out,
-    panels,
-    grid,
-    tile,
-    table,
-    columns,
-    order,
-    plan: GridPlan,
-    conv: Geometry,
-    *,
-    multiply,
-    TILE_ROWS,
-    LANES,
-    PACKED,
-):
+    g, weight, out, panels, grid, tile, table, columns, order, plan: GridPlan, conv: Geometry, *, multiply, TILE_ROWS,
+    LANES, PACKED,
+):  # fmt: skip
     """out = the gradient of the input. Its elements are divided into phases by the stride, with different taps."""
     taps = conv.kernel_d * conv.kernel_h * conv.kernel_w
     padded_rows = -(-conv.channels // TILE_ROWS) * TILE_ROWS
@@ -76,78 +58,35 @@ def input_grid(
         for part in parallel_range(conv.groups * blocks_of_group):
             group, first_row = int64(part) // blocks_of_group, int64(part) % blocks_of_group * PACKED * TILE_ROWS
             pack_taps(
-                weight,
-                (group * conv.features * conv.channels + first_row) * taps,
-                conv.features,
-                conv.channels,
-                taps,
-                panels,
-                (group * padded_rows + first_row) * conv.features * taps,
-                min(PACKED * TILE_ROWS, padded_rows - first_row),
-                TILE_ROWS,
-                conv.channels - first_row,
-                order,
-                phases,
-            )
+                weight, (group * conv.features * conv.channels + first_row) * taps, conv.features, conv.channels, taps,
+                panels, (group * padded_rows + first_row) * conv.features * taps,
+                min(PACKED * TILE_ROWS, padded_rows - first_row), TILE_ROWS, conv.channels - first_row, order, phases,
+            )  # fmt: skip
     if plan.shares > 1:  # as in forward_grid
         for feature in parallel_range(conv.features):
             output_feature = int64(feature)
             copy_to_grid(
-                g,
-                output_feature * conv.out_d * conv.out_h * conv.out_w,
-                conv.features * conv.out_d * conv.out_h * conv.out_w,
-                grid,
-                output_feature * plan.variants * plane,
-                conv.images,
-                1,
-                conv.out_d,
-                conv.out_h,
-                conv.out_w,
-                1,
-                1,
-                1,
-                plan.low_d,
-                plan.low_h,
-                columns,
-                plan.variants,
-                plan,
-                conv,
-            )
+                g, output_feature * conv.out_d * conv.out_h * conv.out_w,
+                conv.features * conv.out_d * conv.out_h * conv.out_w, grid, output_feature * plan.variants * plane,
+                conv.images, 1, conv.out_d, conv.out_h, conv.out_w, 1, 1, 1, plan.low_d, plan.low_h, columns,
+                plan.variants, plan, conv,
+            )  # fmt: skip
     for worker in parallel_range(plan.workers):
         grid_at, tile_at = (
             int64(worker) * plan.size if plan.shares == 1 else 0,
             int64(worker) * (tile.size // plan.workers),
         )
         for task in range(worker * plan.tasks // plan.workers, (worker + 1) * plan.tasks // plan.workers):
-            share, block = task % plan.shares, task // plan.shares
-            first, group, image = (
-                block % plan.blocks * plan.rows,
-                block // plan.blocks % conv.groups,
-                block // (plan.blocks * conv.groups) * plan.stack,
-            )
+            share = task % plan.shares
+            first, group, image = block_of(task // plan.shares, plan, conv)
             count = min(plan.stack, conv.images - image)
             if plan.shares == 1:
                 copy_to_grid(
-                    g,
-                    (image * conv.groups + group) * conv.features * conv.out_d * conv.out_h * conv.out_w,
-                    conv.groups * conv.features * conv.out_d * conv.out_h * conv.out_w,
-                    grid,
-                    grid_at,
-                    count,
-                    conv.features,
-                    conv.out_d,
-                    conv.out_h,
-                    conv.out_w,
-                    1,
-                    1,
-                    1,
-                    plan.low_d,
-                    plan.low_h + first,
-                    columns,
-                    plan.variants,
-                    plan,
-                    conv,
-                )
+                    g, (image * conv.groups + group) * conv.features * conv.out_d * conv.out_h * conv.out_w,
+                    conv.groups * conv.features * conv.out_d * conv.out_h * conv.out_w, grid, grid_at, count,
+                    conv.features, conv.out_d, conv.out_h, conv.out_w, 1, 1, 1, plan.low_d, plan.low_h + first, columns,
+                    plan.variants, plan, conv,
+                )  # fmt: skip
             first_row = share * padded_rows // TILE_ROWS // plan.shares * TILE_ROWS
             row_count = (
                 min(conv.channels, (share + 1) * padded_rows // TILE_ROWS // plan.shares * TILE_ROWS) - first_row
@@ -159,19 +98,9 @@ def input_grid(
             for row in range(first_row, first_row + row_count, packed):
                 if plan.shares > 1:
                     pack_taps(
-                        weight,
-                        row * taps,
-                        conv.features,
-                        conv.channels,
-                        taps,
-                        panels,
-                        panel,
-                        TILE_ROWS,
-                        TILE_ROWS,
-                        conv.channels - row,
-                        order,
-                        phases,
-                    )
+                        weight, row * taps, conv.features, conv.channels, taps, panels, panel, TILE_ROWS, TILE_ROWS,
+                        conv.channels - row, order, phases,
+                    )  # fmt: skip
                 for phase in range(phases):
                     r_d, r_h, r_w = (
                         phase // (conv.stride_h * conv.stride_w),
@@ -191,32 +120,14 @@ def input_grid(
                     ) * conv.width + r_w
                     if lines > 0 and slabs > 0 and phase_width > 0:
                         multiply(
-                            panels,
-                            panel + TILE_ROWS * conv.features * begin,
-                            conv.features * taps,
-                            min(packed, first_row + row_count - row),
-                            conv.features * tap_count,
-                            grid,
-                            grid_at,
-                            table,
-                            conv.features * begin,
-                            out,
-                            target,
+                            panels, panel + TILE_ROWS * conv.features * begin, conv.features * taps,
+                            min(packed, first_row + row_count - row), conv.features * tap_count, grid, grid_at, table,
+                            conv.features * begin, out, target,
                             conv.groups * conv.channels * conv.depth * conv.height * conv.width,
-                            conv.depth * conv.height * conv.width,
-                            conv.stride_d * conv.height * conv.width,
-                            conv.stride_h * conv.width,
-                            conv.stride_w,
-                            count,
-                            slabs,
-                            lines,
-                            phase_width,
-                            plan,
-                            tile,
-                            tile_at,
-                            TILE_ROWS,
-                            LANES,
-                        )
+                            conv.depth * conv.height * conv.width, conv.stride_d * conv.height * conv.width,
+                            conv.stride_h * conv.width, conv.stride_w, count, slabs, lines, phase_width, plan, tile,
+                            tile_at, TILE_ROWS, LANES,
+                        )  # fmt: skip
     # as in forward_grid; every phase has taps of its own
     for plane in parallel_range(conv.images * conv.groups * conv.channels):
         whole = True

@@ -4,20 +4,37 @@ from __future__ import annotations
 
 from math import isfinite
 
-
 from ...kernel.language import int64, parallel_range, uintp
 from ...kernel.library.direct import Geometry, correlate_tap
-from ...kernel.library.grid import (
-    fill_columns,
-    fill_taps,
-    grid_reach,
-    copy_to_grid,
-    copy_outputs_to_grid,
-    transpose_outputs,
-    transpose_sums,
-)
+from ...kernel.library.grid import grid_reach
+from ...kernel.library.grid_products import copy_outputs_to_grid, transpose_outputs, transpose_sums
 from ...kernel.registers.primitives import spread1, spread2, spread3
+from ...kernel.specialize import template
+from .implicit_gemm_grid import block_of, copy_block, copy_channel, fill_tables
 from .implicit_gemm_plan import GridPlan
+
+
+@template
+def multiply_panel(
+    grid, grid_at, transposed, transposed_at, panel, table, tap, sums, sums_at, padded_features, end, accumulates,
+    panel_width, lanes,
+):  # fmt: skip
+    """sums (a tile's taps, panel_width) = (or += if `accumulates`) rows of the grid @ a panel of transposed outputs."""
+    if panel_width > 2 * lanes:
+        spread3(
+            grid, grid_at, 0, 1, transposed, transposed_at, panel, table, tap, sums, sums_at, padded_features, end,
+            accumulates,
+        )  # fmt: skip
+    elif panel_width > lanes:
+        spread2(
+            grid, grid_at, 0, 1, transposed, transposed_at, panel, table, tap, sums, sums_at, padded_features, end,
+            accumulates,
+        )  # fmt: skip
+    else:
+        spread1(
+            grid, grid_at, 0, 1, transposed, transposed_at, panel, table, tap, sums, sums_at, padded_features, end,
+            accumulates,
+        )  # fmt: skip
 
 
 def weight_grid(g, x, out, transposed, sums, grid, table, columns, plan: GridPlan, conv: Geometry, *, TILE_ROWS, LANES):
@@ -27,21 +44,7 @@ def weight_grid(g, x, out, transposed, sums, grid, table, columns, plan: GridPla
     taps = conv.channels * conv.kernel_d * conv.kernel_h * conv.kernel_w
     padded_taps, padded_features = -(-taps // TILE_ROWS) * TILE_ROWS, -(-conv.features // LANES) * LANES
     panel = 2 * LANES if padded_features // LANES % 3 == 1 else 3 * LANES  # a last panel of one vector would be slow
-    fill_columns(
-        columns,
-        conv.kernel_w,
-        conv.pad_w,
-        conv.step_w,
-        conv.stride_w,
-        conv.stride_w,
-        plan.low_w,
-        plan.variants,
-        plan.apart,
-        plan.grid_d * plan.grid_h * plan.stack * plan.grid_w,
-    )
-    fill_taps(
-        table, conv.channels, conv, conv.stride_d, conv.stride_h, plan.low_d, plan.low_h, columns, plan.variants, plan
-    )
+    fill_tables(table, columns, plan, conv)
     for tap in range(taps, padded_taps):
         table[tap] = 0
     for worker in parallel_range(plan.workers):
@@ -50,107 +53,25 @@ def weight_grid(g, x, out, transposed, sums, grid, table, columns, plan: GridPla
         for k in range(conv.groups * padded_taps * padded_features):
             sums[uintp(sums_at + k)] = 0
         for task in range(worker * plan.tasks // plan.workers, (worker + 1) * plan.tasks // plan.workers):
-            first = task % plan.blocks * plan.rows
-            group = task // plan.blocks % conv.groups
-            image = task // (plan.blocks * conv.groups) * plan.stack
+            first, group, image = block_of(task, plan, conv)
             count = min(plan.stack, conv.images - image)
             lines = min(plan.rows, conv.out_h - first)
             end = grid_reach(count, plan, conv.out_d, lines, conv.out_w)
-            copy_to_grid(
-                x,
-                (image * conv.groups + group) * conv.channels * conv.depth * conv.height * conv.width,
-                conv.groups * conv.channels * conv.depth * conv.height * conv.width,
-                grid,
-                grid_at,
-                count,
-                conv.channels,
-                conv.depth,
-                conv.height,
-                conv.width,
-                conv.stride_d,
-                conv.stride_h,
-                conv.stride_w,
-                plan.low_d,
-                plan.low_h + first,
-                columns,
-                plan.variants,
-                plan,
-                conv,
-            )
+            copy_block(x, image, group, first, count, grid, grid_at, columns, plan, conv)
             transpose_outputs(
-                g,
-                (image * conv.groups + group) * conv.features * conv.out_d * conv.out_h * conv.out_w,
+                g, (image * conv.groups + group) * conv.features * conv.out_d * conv.out_h * conv.out_w,
                 conv.groups * conv.features * conv.out_d * conv.out_h * conv.out_w,
-                conv.out_d * conv.out_h * conv.out_w,
-                conv.features,
-                transposed,
-                transposed_at,
-                first,
-                count,
-                conv.out_d,
-                lines,
-                conv.out_h,
-                conv.out_w,
-                plan,
-                end,
-                panel,
-                LANES,
-            )
+                conv.out_d * conv.out_h * conv.out_w, conv.features, transposed, transposed_at, first, count,
+                conv.out_d, lines, conv.out_h, conv.out_w, plan, end, panel, LANES,
+            )  # fmt: skip
             for feature in range(0, padded_features, panel):
                 panel_width = min(panel, padded_features - feature)
                 for tap in range(0, padded_taps, TILE_ROWS):
                     target = sums_at + (group * padded_taps + tap) * padded_features + feature
-                    if panel_width > 2 * LANES:
-                        spread3(
-                            grid,
-                            grid_at,
-                            0,
-                            1,
-                            transposed,
-                            transposed_at + feature * end,
-                            panel,
-                            table,
-                            tap,
-                            sums,
-                            target,
-                            padded_features,
-                            end,
-                            1,
-                        )
-                    elif panel_width > LANES:
-                        spread2(
-                            grid,
-                            grid_at,
-                            0,
-                            1,
-                            transposed,
-                            transposed_at + feature * end,
-                            panel,
-                            table,
-                            tap,
-                            sums,
-                            target,
-                            padded_features,
-                            end,
-                            1,
-                        )
-                    else:
-                        spread1(
-                            grid,
-                            grid_at,
-                            0,
-                            1,
-                            transposed,
-                            transposed_at + feature * end,
-                            panel,
-                            table,
-                            tap,
-                            sums,
-                            target,
-                            padded_features,
-                            end,
-                            1,
-                        )
+                    multiply_panel(
+                        grid, grid_at, transposed, transposed_at + feature * end, panel, table, tap, sums, target,
+                        padded_features, end, 1, panel_width, LANES,
+                    )  # fmt: skip
     for part in parallel_range(conv.groups * padded_taps // TILE_ROWS):
         group, tap = int64(part) * TILE_ROWS // padded_taps, int64(part) * TILE_ROWS % padded_taps
         for feature in range(conv.features):
@@ -172,68 +93,19 @@ def weight_whole(
     taps = conv.channels * conv.kernel_d * conv.kernel_h * conv.kernel_w
     padded_features = -(-conv.features // LANES) * LANES
     panel = 2 * LANES if padded_features // LANES % 3 == 1 else 3 * LANES
-    fill_columns(
-        columns,
-        conv.kernel_w,
-        conv.pad_w,
-        conv.step_w,
-        conv.stride_w,
-        conv.stride_w,
-        plan.low_w,
-        plan.variants,
-        plan.apart,
-        plan.grid_d * plan.grid_h * plan.stack * plan.grid_w,
-    )
-    fill_taps(
-        table, conv.channels, conv, conv.stride_d, conv.stride_h, plan.low_d, plan.low_h, columns, plan.variants, plan
-    )
+    fill_tables(table, columns, plan, conv)
     for tap in range(taps, table.size):
         table[tap] = 0
     end = grid_reach(conv.images, plan, conv.out_d, conv.out_h, conv.out_w)
     for channel in parallel_range(conv.channels):
-        c = int64(channel)
-        copy_to_grid(
-            x,
-            c * conv.depth * conv.height * conv.width,
-            conv.channels * conv.depth * conv.height * conv.width,
-            grid,
-            c * conv.stride_d * conv.stride_h * plan.variants * plan.grid_d * plan.grid_h * plan.stack * plan.grid_w,
-            conv.images,
-            1,
-            conv.depth,
-            conv.height,
-            conv.width,
-            conv.stride_d,
-            conv.stride_h,
-            conv.stride_w,
-            plan.low_d,
-            plan.low_h,
-            columns,
-            plan.variants,
-            plan,
-            conv,
-        )
+        copy_channel(x, int64(channel), grid, columns, plan, conv)
     for part in parallel_range((conv.features + panel - 1) // panel):
         feature = int64(part) * panel
         transpose_outputs(
-            g,
-            feature * conv.out_d * conv.out_h * conv.out_w,
-            conv.features * conv.out_d * conv.out_h * conv.out_w,
-            conv.out_d * conv.out_h * conv.out_w,
-            min(panel, conv.features - feature),
-            transposed,
-            feature * end,
-            0,
-            conv.images,
-            conv.out_d,
-            conv.out_h,
-            conv.out_h,
-            conv.out_w,
-            plan,
-            end,
-            panel,
-            LANES,
-        )
+            g, feature * conv.out_d * conv.out_h * conv.out_w, conv.features * conv.out_d * conv.out_h * conv.out_w,
+            conv.out_d * conv.out_h * conv.out_w, min(panel, conv.features - feature), transposed, feature * end, 0,
+            conv.images, conv.out_d, conv.out_h, conv.out_h, conv.out_w, plan, end, panel, LANES,
+        )  # fmt: skip
     for worker in parallel_range(plan.workers):
         sums_at = int64(worker) * plan.rows * padded_features
         for block in range(worker * plan.tasks // plan.workers, (worker + 1) * plan.tasks // plan.workers):
@@ -242,57 +114,10 @@ def weight_whole(
                 panel_width = min(panel, padded_features - feature)
                 for tap in range(0, tap_count, TILE_ROWS):
                     target = sums_at + tap * padded_features + feature
-                    if panel_width > 2 * LANES:
-                        spread3(
-                            grid,
-                            0,
-                            0,
-                            1,
-                            transposed,
-                            feature * end,
-                            panel,
-                            table,
-                            first + tap,
-                            sums,
-                            target,
-                            padded_features,
-                            end,
-                            0,
-                        )
-                    elif panel_width > LANES:
-                        spread2(
-                            grid,
-                            0,
-                            0,
-                            1,
-                            transposed,
-                            feature * end,
-                            panel,
-                            table,
-                            first + tap,
-                            sums,
-                            target,
-                            padded_features,
-                            end,
-                            0,
-                        )
-                    else:
-                        spread1(
-                            grid,
-                            0,
-                            0,
-                            1,
-                            transposed,
-                            feature * end,
-                            panel,
-                            table,
-                            first + tap,
-                            sums,
-                            target,
-                            padded_features,
-                            end,
-                            0,
-                        )
+                    multiply_panel(
+                        grid, 0, transposed, feature * end, panel, table, first + tap, sums, target, padded_features,
+                        end, 0, panel_width, LANES,
+                    )  # fmt: skip
             finite = True
             for tap in range(tap_count):
                 for feature in range(conv.features):
@@ -310,21 +135,7 @@ def weight_lines(g, x, out, g_grid, grid, table, columns, plan: GridPlan, conv: 
     channels.
     """
     taps = conv.channels * conv.kernel_d * conv.kernel_h * conv.kernel_w
-    fill_columns(
-        columns,
-        conv.kernel_w,
-        conv.pad_w,
-        conv.step_w,
-        conv.stride_w,
-        conv.stride_w,
-        plan.low_w,
-        plan.variants,
-        plan.apart,
-        plan.grid_d * plan.grid_h * plan.stack * plan.grid_w,
-    )
-    fill_taps(
-        table, conv.channels, conv, conv.stride_d, conv.stride_h, plan.low_d, plan.low_h, columns, plan.variants, plan
-    )
+    fill_tables(table, columns, plan, conv)
     for worker in parallel_range(plan.workers):
         grid_at, g_at = int64(worker) * plan.size, int64(worker) * (g_grid.size // plan.workers)
         for group in range(worker * conv.groups // plan.workers, (worker + 1) * conv.groups // plan.workers):
@@ -336,46 +147,15 @@ def weight_lines(g, x, out, g_grid, grid, table, columns, plan: GridPlan, conv: 
                 count = min(plan.stack, conv.images - image)
                 lines = min(plan.rows, conv.out_h - first)
                 end = grid_reach(count, plan, conv.out_d, lines, conv.out_w)
-                copy_to_grid(
-                    x,
-                    (image * conv.groups + group) * conv.channels * conv.depth * conv.height * conv.width,
-                    conv.groups * conv.channels * conv.depth * conv.height * conv.width,
-                    grid,
-                    grid_at,
-                    count,
-                    conv.channels,
-                    conv.depth,
-                    conv.height,
-                    conv.width,
-                    conv.stride_d,
-                    conv.stride_h,
-                    conv.stride_w,
-                    plan.low_d,
-                    plan.low_h + first,
-                    columns,
-                    plan.variants,
-                    plan,
-                    conv,
-                )
+                copy_block(x, image, group, first, count, grid, grid_at, columns, plan, conv)
                 for feature in range(conv.features):
                     base = (
                         ((image * conv.groups + group) * conv.features + feature) * conv.out_d * conv.out_h * conv.out_w
                     )
                     copy_outputs_to_grid(
-                        g,
-                        base,
-                        conv.groups * conv.features * conv.out_d * conv.out_h * conv.out_w,
-                        g_grid,
-                        g_at,
-                        first,
-                        count,
-                        conv.out_d,
-                        lines,
-                        conv.out_h,
-                        conv.out_w,
-                        plan,
-                        end,
-                    )
+                        g, base, conv.groups * conv.features * conv.out_d * conv.out_h * conv.out_w, g_grid, g_at,
+                        first, count, conv.out_d, lines, conv.out_h, conv.out_w, plan, end,
+                    )  # fmt: skip
                     for tap in range(0, taps, 3):  # three at a time, to read g once
                         second, third = min(tap + 1, taps - 1), min(tap + 2, taps - 1)
                         s0, s1, s2 = grid_at + table[tap], grid_at + table[second], grid_at + table[third]

@@ -82,61 +82,25 @@ class ChunkPlan(NamedTuple):
 
 
 def winograd_kernel(
-    x,
-    weight,
-    out,
-    taps,
-    tiles,
-    products,
-    padded_lines,
-    plan: TilePlan,
-    conv: Geometry,
-    *,
-    FEATURES,
-    DEPTH,
-    TILE_ROWS,
-    LANES,
-    SIZE,
-):
+    x, weight, out, taps, tiles, products, padded_lines, plan: TilePlan, conv: Geometry, *, FEATURES, DEPTH, TILE_ROWS,
+    LANES, SIZE,
+):  # fmt: skip
     """out = the inverse transform of the 16 products of transformed tiles of x and transformed kernels."""
     apart = (plan.shares > 1) & (plan.is_transformed == 0)  # workers transform kernels when they need them
     if (plan.shares == 1) & (plan.is_transformed == 0):
         for part in parallel_range(conv.features // FEATURES):
             transform_kernels(
-                weight,
-                int64(part) * FEATURES * plan.row_step,
-                plan.row_step,
-                plan.depth_step,
-                conv.channels,
-                taps,
-                int64(part) * 16 * plan.taps_step,
-                plan.taps_step,
-                FEATURES,
-                LANES,
-            )
+                weight, int64(part) * FEATURES * plan.row_step, plan.row_step, plan.depth_step, conv.channels, taps,
+                int64(part) * 16 * plan.taps_step, plan.taps_step, FEATURES, LANES,
+            )  # fmt: skip
     if plan.shares > 1:  # all tiles are one task, and features are divided among workers
         for worker in parallel_range(plan.workers):
             for c in range(worker * conv.channels // plan.workers, (worker + 1) * conv.channels // plan.workers):
                 transform_input(
-                    x,
-                    c * conv.height * conv.width,
-                    conv.channels * conv.height * conv.width,
-                    0,
-                    plan.rows,
-                    plan.high,
-                    plan.wide,
-                    conv.height,
-                    conv.width,
-                    conv.pad_h,
-                    conv.pad_w,
-                    padded_lines,
-                    int64(worker) * plan.lines_size,
-                    plan.line_size,
-                    tiles,
-                    c * plan.columns,
-                    plan.tiles_step,
-                    LANES,
-                )
+                    x, c * conv.height * conv.width, conv.channels * conv.height * conv.width, 0, plan.rows, plan.high,
+                    plan.wide, conv.height, conv.width, conv.pad_h, conv.pad_w, padded_lines,
+                    int64(worker) * plan.lines_size, plan.line_size, tiles, c * plan.columns, plan.tiles_step, LANES,
+                )  # fmt: skip
     for worker in parallel_range(plan.workers):
         tiles_at, products_at = (
             int64(worker) * 16 * plan.tiles_step if plan.shares == 1 else 0,
@@ -148,25 +112,11 @@ def winograd_kernel(
             if plan.shares == 1:
                 for c in range(conv.channels):
                     transform_input(
-                        x,
-                        c * conv.height * conv.width,
-                        conv.channels * conv.height * conv.width,
-                        first,
-                        row_count,
-                        plan.high,
-                        plan.wide,
-                        conv.height,
-                        conv.width,
-                        conv.pad_h,
-                        conv.pad_w,
-                        padded_lines,
-                        int64(worker) * plan.lines_size,
-                        plan.line_size,
-                        tiles,
-                        tiles_at + c * plan.columns,
-                        plan.tiles_step,
-                        LANES,
-                    )
+                        x, c * conv.height * conv.width, conv.channels * conv.height * conv.width, first, row_count,
+                        plan.high, plan.wide, conv.height, conv.width, conv.pad_h, conv.pad_w, padded_lines,
+                        int64(worker) * plan.lines_size, plan.line_size, tiles, tiles_at + c * plan.columns,
+                        plan.tiles_step, LANES,
+                    )  # fmt: skip
             for block in range(
                 share * (conv.features // FEATURES) // plan.shares,
                 (share + 1) * (conv.features // FEATURES) // plan.shares,
@@ -175,38 +125,14 @@ def winograd_kernel(
                 panel = (int64(worker) if apart else block) * 16 * plan.taps_step
                 if apart:
                     transform_kernels(
-                        weight,
-                        feature * plan.row_step,
-                        plan.row_step,
-                        plan.depth_step,
-                        conv.channels,
-                        taps,
-                        panel,
-                        plan.taps_step,
-                        FEATURES,
-                        LANES,
-                    )
+                        weight, feature * plan.row_step, plan.row_step, plan.depth_step, conv.channels, taps, panel,
+                        plan.taps_step, FEATURES, LANES,
+                    )  # fmt: skip
                 multiply_tiles(
-                    taps,
-                    panel,
-                    plan.taps_step,
-                    plan.flipped,
-                    tiles,
-                    tiles_at,
-                    plan.tiles_step,
-                    plan.columns,
-                    products,
-                    products_at,
-                    plan.step,
-                    FEATURES,
-                    conv.channels,
-                    0,
-                    DEPTH,
-                    row_count * plan.wide,
-                    TILE_ROWS,
-                    LANES,
+                    taps, panel, plan.taps_step, plan.flipped, tiles, tiles_at, plan.tiles_step, plan.columns, products,
+                    products_at, plan.step, FEATURES, conv.channels, 0, DEPTH, row_count * plan.wide, TILE_ROWS, LANES,
                     SIZE,
-                )
+                )  # fmt: skip
                 for plane in range(FEATURES * ((first + row_count - 1) // plan.high - first // plan.high + 1)):
                     image, f = first // plan.high + plane // FEATURES, feature + plane % FEATURES
                     top = max(first - image * plan.high, 0)
@@ -215,48 +141,18 @@ def winograd_kernel(
                     transform_products(
                         products,
                         products_at + plane % FEATURES * plan.columns + (image * plan.high + top - first) * plan.wide,
-                        plan.step,
-                        out,
-                        line_at,
-                        top,
-                        count,
-                        plan.wide,
-                        conv.out_h,
-                        conv.out_w,
-                        x,
-                        image * conv.channels * conv.height * conv.width,
-                        weight,
-                        f * plan.row_step,
-                        plan.depth_step,
-                        plan.flipped,
-                        conv.channels,
-                        conv.height,
-                        conv.width,
-                        conv.pad_h,
-                        conv.pad_w,
-                        LANES,
-                    )
+                        plan.step, out, line_at, top, count, plan.wide, conv.out_h, conv.out_w, x,
+                        image * conv.channels * conv.height * conv.width, weight, f * plan.row_step, plan.depth_step,
+                        plan.flipped, conv.channels, conv.height, conv.width, conv.pad_h, conv.pad_w, LANES,
+                    )  # fmt: skip
                     low, end = 2 * top * conv.out_w, min(conv.out_h, 2 * (top + count)) * conv.out_w
                     EPILOGUE(image, f, line_at, low, end)
 
 
 def winograd_weight_kernel(
-    g,
-    x,
-    out,
-    taps,
-    tiles,
-    products,
-    padded_lines,
-    plan: ChunkPlan,
-    conv: Geometry,
-    *,
-    FEATURES,
-    DEPTH,
-    TILE_ROWS,
-    LANES,
-    SIZE,
-):
+    g, x, out, taps, tiles, products, padded_lines, plan: ChunkPlan, conv: Geometry, *, FEATURES, DEPTH, TILE_ROWS,
+    LANES, SIZE,
+):  # fmt: skip
     """out = the weight's gradient: the inverse transform (3 x 3) of the 16 products of transformed tiles of g (2 x 2)
     and x, summed over chunks of rows of tiles.
 
@@ -274,49 +170,19 @@ def winograd_weight_kernel(
                     channel, feature = part * LANES, part * LANES - conv.channels
                     if feature < 0:
                         transform_channels(
-                            x,
-                            channel * conv.height * conv.width,
-                            conv.channels * conv.height * conv.width,
-                            first,
-                            row_count,
-                            plan.high,
-                            plan.wide,
-                            2,
-                            conv.height,
-                            conv.width,
-                            conv.pad_h,
-                            conv.pad_w,
-                            padded_lines,
-                            scratch_at,
-                            tiles,
-                            (chunk - start) * 16 * plan.tiles_step + channel,
-                            plan.columns,
-                            plan.tiles_step,
-                            LANES,
-                        )
+                            x, channel * conv.height * conv.width, conv.channels * conv.height * conv.width, first,
+                            row_count, plan.high, plan.wide, 2, conv.height, conv.width, conv.pad_h, conv.pad_w,
+                            padded_lines, scratch_at, tiles, (chunk - start) * 16 * plan.tiles_step + channel,
+                            plan.columns, plan.tiles_step, LANES,
+                        )  # fmt: skip
                     else:
                         transform_channels(
-                            g,
-                            feature * conv.out_h * conv.out_w,
-                            conv.features * conv.out_h * conv.out_w,
-                            first,
-                            row_count,
-                            plan.high,
-                            plan.wide,
-                            0,
-                            conv.out_h,
-                            conv.out_w,
-                            0,
-                            0,
-                            padded_lines,
-                            scratch_at,
+                            g, feature * conv.out_h * conv.out_w, conv.features * conv.out_h * conv.out_w, first,
+                            row_count, plan.high, plan.wide, 0, conv.out_h, conv.out_w, 0, 0, padded_lines, scratch_at,
                             taps,
                             ((chunk - start) * conv.features + feature) // FEATURES * 16 * plan.taps_step
-                            + feature % FEATURES,
-                            FEATURES,
-                            plan.taps_step,
-                            LANES,
-                        )
+                            + feature % FEATURES, FEATURES, plan.taps_step, LANES,
+                        )  # fmt: skip
         for worker in parallel_range(plan.workers):
             for chunk in range(start, end):
                 row_count = min(plan.rows, conv.images * plan.high - chunk * plan.rows)
@@ -329,26 +195,10 @@ def winograd_weight_kernel(
                         ((chunk - start) * (conv.features // FEATURES) + block) * 16 * plan.taps_step,
                     )
                     multiply_tiles(
-                        taps,
-                        panel,
-                        plan.taps_step,
-                        0,
-                        tiles,
-                        (chunk - start) * 16 * plan.tiles_step,
-                        plan.tiles_step,
-                        plan.columns,
-                        products,
-                        scratch_at,
-                        plan.step,
-                        FEATURES,
-                        row_count * plan.wide,
-                        chunk,
-                        DEPTH,
-                        conv.channels,
-                        TILE_ROWS,
-                        LANES,
-                        SIZE,
-                    )
+                        taps, panel, plan.taps_step, 0, tiles, (chunk - start) * 16 * plan.tiles_step, plan.tiles_step,
+                        plan.columns, products, scratch_at, plan.step, FEATURES, row_count * plan.wide, chunk, DEPTH,
+                        conv.channels, TILE_ROWS, LANES, SIZE,
+                    )  # fmt: skip
                     for row in range(FEATURES if chunk == plan.chunks - 1 else 0):
                         for channel in range(0, conv.channels, LANES):
                             element = ((block * FEATURES + row) * conv.channels + channel) * 9
@@ -384,17 +234,9 @@ def transform_weight(weight, taps, blocks, channels, taps_step, *, FEATURES, LAN
     """taps (blocks of features, 16, channels, features of a block) = the transformed kernels of a weight."""
     for block in parallel_range(blocks):
         transform_kernels(
-            weight,
-            int64(block) * FEATURES * channels * 9,
-            channels * 9,
-            9,
-            channels,
-            taps,
-            int64(block) * 16 * taps_step,
-            taps_step,
-            FEATURES,
-            LANES,
-        )
+            weight, int64(block) * FEATURES * channels * 9, channels * 9, 9, channels, taps,
+            int64(block) * 16 * taps_step, taps_step, FEATURES, LANES,
+        )  # fmt: skip
 
 
 def weight_transformer(weight: Layout) -> tuple[Callable, tuple, int]:

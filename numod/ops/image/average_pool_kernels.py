@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from ...kernel.language import float64, int64, parallel_range, real, uintp
 from ...kernel.library.division import quotient
 from ...kernel.library.rows import row_sum
@@ -11,10 +10,11 @@ from ...kernel.library.windows import (
     fill_windows,
     first_window,
     last_window,
+    line_position,
+    lines_of_worker,
     next_line,
+    window_bounds,
     window_size,
-    window_start,
-    window_stop,
 )
 from ...kernel.registers.primitives import fold_rows_sum
 
@@ -31,24 +31,15 @@ def average_kernel(x, out, counts_borders, divisor, pool: Pooling, *, LINES):
         plane = quotient(slab, pool.out_d)
         oh, od = row - slab * pool.out_h, slab - plane * pool.out_d
         plane *= pool.depth * pool.height * pool.width
-        d_first, d_last = (
-            window_start(od, pool.depth, pool.out_d, pool.stride_d, pool.pad_d, 1),
-            window_stop(od, pool.depth, pool.out_d, pool.stride_d, pool.pad_d, 1, pool.kernel_d),
-        )
-        h_first, h_last = (
-            window_start(oh, pool.height, pool.out_h, pool.stride_h, pool.pad_h, 1),
-            window_stop(oh, pool.height, pool.out_h, pool.stride_h, pool.pad_h, 1, pool.kernel_h),
-        )
+        d_first, d_last = window_bounds(od, pool.depth, pool.out_d, pool.stride_d, pool.pad_d, 1, pool.kernel_d)
+        h_first, h_last = window_bounds(oh, pool.height, pool.out_h, pool.stride_h, pool.pad_h, 1, pool.kernel_h)
         sizes = window_size(od, pool.depth, pool.stride_d, pool.pad_d, pool.kernel_d, d_last - d_first, counts_borders)
         sizes *= window_size(
             oh, pool.height, pool.stride_h, pool.pad_h, pool.kernel_h, h_last - h_first, counts_borders
         )
         for window in range(begin, begin + (pool.out_w if LINES else 1)):
             ow = window - row * pool.out_w
-            w_first, w_last = (
-                window_start(ow, pool.width, pool.out_w, pool.stride_w, pool.pad_w, 1),
-                window_stop(ow, pool.width, pool.out_w, pool.stride_w, pool.pad_w, 1, pool.kernel_w),
-            )
+            w_first, w_last = window_bounds(ow, pool.width, pool.out_w, pool.stride_w, pool.pad_w, 1, pool.kernel_w)
             total = x.dtype.type(0)
             for d in range(d_first, d_last):
                 for h in range(h_first, h_last):
@@ -66,28 +57,14 @@ def average_kernel(x, out, counts_borders, divisor, pool: Pooling, *, LINES):
 
 
 def average_pool_rows(
-    x,
-    out,
-    folded,
-    table,
-    sizes,
-    workers,
-    row_size,
-    margin,
-    counts_borders,
-    divisor,
-    pool: Pooling,
-    *,
-    fold_windows_of_row,
-    BLOCK,
-    REGULAR,
-):
+    x, out, folded, table, sizes, workers, row_size, margin, counts_borders, divisor, pool: Pooling, *,
+    fold_windows_of_row, BLOCK, REGULAR,
+):  # fmt: skip
     """Average pooling of floats by rows (see `max_pool_rows`). sizes (out_w) = the columns counted in each window."""
     fill_windows(table, pool, counts_borders)
     for ow in range(pool.out_w):
-        inside = window_stop(ow, pool.width, pool.out_w, pool.stride_w, pool.pad_w, 1, pool.kernel_w) - window_start(
-            ow, pool.width, pool.out_w, pool.stride_w, pool.pad_w, 1
-        )
+        start, stop = window_bounds(ow, pool.width, pool.out_w, pool.stride_w, pool.pad_w, 1, pool.kernel_w)
+        inside = stop - start
         sizes[uintp(ow)] = (
             divisor
             if divisor != 0
@@ -97,33 +74,17 @@ def average_pool_rows(
         folded_at = int64(worker) * BLOCK * row_size
         for k in range(BLOCK * row_size):
             folded[uintp(folded_at + k)] = 0
-        begin, end = (
-            worker * pool.planes * pool.out_d * pool.out_h // workers,
-            (worker + 1) * pool.planes * pool.out_d * pool.out_h // workers,
-        )
-        oh, od, plane_at = (
-            begin % pool.out_h,
-            begin // pool.out_h % pool.out_d,
-            begin // (pool.out_h * pool.out_d) * pool.depth * pool.height * pool.width,
-        )
+        begin, end = lines_of_worker(worker, workers, pool)
+        oh, od, plane_at = line_position(begin, pool)
         for first in range(begin, end, BLOCK):
             down_h, down_d = oh, od
             for line in range(first, min(first + BLOCK, end)):
                 h, d = 3 * oh, 3 * (pool.out_h + od)
                 fold_rows_sum(
-                    x,
-                    plane_at,
-                    (table[d] * pool.height + table[h]) * pool.width,
-                    table[d + 1],
-                    pool.height * pool.width,
-                    table[h + 1],
-                    pool.width,
-                    pool.width,
-                    folded,
-                    folded_at + (line - first) * row_size + margin,
-                    table,
-                    0,
-                )
+                    x, plane_at, (table[d] * pool.height + table[h]) * pool.width, table[d + 1],
+                    pool.height * pool.width, table[h + 1], pool.width, pool.width, folded,
+                    folded_at + (line - first) * row_size + margin, table, 0,
+                )  # fmt: skip
                 oh, od, plane_at = next_line(
                     oh, od, plane_at, pool.out_h, pool.out_d, pool.depth * pool.height * pool.width
                 )
@@ -132,26 +93,14 @@ def average_pool_rows(
                 down_h, down_d, _ = next_line(down_h, down_d, 0, pool.out_h, pool.out_d, 0)
                 window_at = folded_at + (line - first) * row_size + margin
                 for o in range(1 if REGULAR else pool.out_w):
+                    if REGULAR:
+                        start, stop = -pool.pad_w, pool.kernel_w - pool.pad_w
+                    else:
+                        start, stop = window_bounds(o, pool.width, pool.out_w, 0, 0, 1, 0)
                     fold_windows_of_row(
-                        folded,
-                        window_at + (-pool.pad_w if REGULAR else window_start(o, pool.width, pool.out_w, 0, 0, 1)),
-                        table,
-                        0,
-                        1,
-                        pool.kernel_w
-                        if REGULAR
-                        else window_stop(o, pool.width, pool.out_w, 0, 0, 1, 0)
-                        - window_start(o, pool.width, pool.out_w, 0, 0, 1),
-                        out,
-                        line * pool.out_w + o,
-                        table,
-                        0,
-                        pool.out_w if REGULAR else 1,
-                        sizes,
-                        o,
-                        real(rows),
-                        pool.stride_w,
-                    )
+                        folded, window_at + start, table, 0, 1, stop - start, out, line * pool.out_w + o, table, 0,
+                        pool.out_w if REGULAR else 1, sizes, o, real(rows), pool.stride_w,
+                    )  # fmt: skip
 
 
 def average_planes(x, out, counts_borders, divisor, pool: Pooling):
@@ -177,14 +126,10 @@ def average_gradient_kernel(g, out, counts_borders, divisor, pool: Pooling):
         for k in range(pool.depth * pool.height * pool.width):
             out[uintp(plane + k)] = 0
         for od in range(pool.out_d):
-            d_first, d_last = (
-                window_start(od, pool.depth, pool.out_d, pool.stride_d, pool.pad_d, 1),
-                window_stop(od, pool.depth, pool.out_d, pool.stride_d, pool.pad_d, 1, pool.kernel_d),
-            )
+            d_first, d_last = window_bounds(od, pool.depth, pool.out_d, pool.stride_d, pool.pad_d, 1, pool.kernel_d)
             for oh in range(pool.out_h):
-                h_first, h_last = (
-                    window_start(oh, pool.height, pool.out_h, pool.stride_h, pool.pad_h, 1),
-                    window_stop(oh, pool.height, pool.out_h, pool.stride_h, pool.pad_h, 1, pool.kernel_h),
+                h_first, h_last = window_bounds(
+                    oh, pool.height, pool.out_h, pool.stride_h, pool.pad_h, 1, pool.kernel_h
                 )
                 sizes = window_size(
                     od, pool.depth, pool.stride_d, pool.pad_d, pool.kernel_d, d_last - d_first, counts_borders
@@ -193,9 +138,8 @@ def average_gradient_kernel(g, out, counts_borders, divisor, pool: Pooling):
                     oh, pool.height, pool.stride_h, pool.pad_h, pool.kernel_h, h_last - h_first, counts_borders
                 )
                 for ow in range(pool.out_w):
-                    w_first, w_last = (
-                        window_start(ow, pool.width, pool.out_w, pool.stride_w, pool.pad_w, 1),
-                        window_stop(ow, pool.width, pool.out_w, pool.stride_w, pool.pad_w, 1, pool.kernel_w),
+                    w_first, w_last = window_bounds(
+                        ow, pool.width, pool.out_w, pool.stride_w, pool.pad_w, 1, pool.kernel_w
                     )
                     size = (
                         divisor
@@ -226,25 +170,22 @@ def average_gradient_elements(g, out, counts_borders, divisor, pool: Pooling):
             first_window(d, pool.depth, pool.out_d, pool.stride_d, pool.pad_d, 1, pool.kernel_d),
             last_window(d, pool.depth, pool.out_d, pool.stride_d, pool.pad_d),
         ):
-            inside = window_stop(
-                od, pool.depth, pool.out_d, pool.stride_d, pool.pad_d, 1, pool.kernel_d
-            ) - window_start(od, pool.depth, pool.out_d, pool.stride_d, pool.pad_d, 1)
+            start, stop = window_bounds(od, pool.depth, pool.out_d, pool.stride_d, pool.pad_d, 1, pool.kernel_d)
+            inside = stop - start
             size_d = window_size(od, pool.depth, pool.stride_d, pool.pad_d, pool.kernel_d, inside, counts_borders)
             for oh in range(
                 first_window(h, pool.height, pool.out_h, pool.stride_h, pool.pad_h, 1, pool.kernel_h),
                 last_window(h, pool.height, pool.out_h, pool.stride_h, pool.pad_h),
             ):
-                inside = window_stop(
-                    oh, pool.height, pool.out_h, pool.stride_h, pool.pad_h, 1, pool.kernel_h
-                ) - window_start(oh, pool.height, pool.out_h, pool.stride_h, pool.pad_h, 1)
+                start, stop = window_bounds(oh, pool.height, pool.out_h, pool.stride_h, pool.pad_h, 1, pool.kernel_h)
+                inside = stop - start
                 size_h = window_size(oh, pool.height, pool.stride_h, pool.pad_h, pool.kernel_h, inside, counts_borders)
                 for ow in range(
                     first_window(w, pool.width, pool.out_w, pool.stride_w, pool.pad_w, 1, pool.kernel_w),
                     last_window(w, pool.width, pool.out_w, pool.stride_w, pool.pad_w),
                 ):
-                    inside = window_stop(
-                        ow, pool.width, pool.out_w, pool.stride_w, pool.pad_w, 1, pool.kernel_w
-                    ) - window_start(ow, pool.width, pool.out_w, pool.stride_w, pool.pad_w, 1)
+                    start, stop = window_bounds(ow, pool.width, pool.out_w, pool.stride_w, pool.pad_w, 1, pool.kernel_w)
+                    inside = stop - start
                     size = (
                         divisor
                         if divisor != 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from ...kernel.language import int64, local_array, parallel_range, uintp
 from ...kernel.library.division import quotient
 from ...kernel.library.cuda_block import store_4
@@ -11,9 +10,10 @@ from ...kernel.library.windows import (
     fill_windows,
     first_window,
     last_window,
+    line_position,
+    lines_of_worker,
     next_line,
-    window_start,
-    window_stop,
+    window_bounds,
 )
 from ...kernel.registers.primitives import fold_rows_argmax, fold_rows_max
 
@@ -29,19 +29,16 @@ def max_pool_kernel(x, out, indices, pool: Pooling, *, LINES):
         plane = quotient(slab, pool.out_d)
         oh, od = row - slab * pool.out_h, slab - plane * pool.out_d
         plane *= pool.depth * pool.height * pool.width
-        d_first, d_last = (
-            window_start(od, pool.depth, pool.out_d, pool.stride_d, pool.pad_d, pool.step_d),
-            window_stop(od, pool.depth, pool.out_d, pool.stride_d, pool.pad_d, pool.step_d, pool.kernel_d),
+        d_first, d_last = window_bounds(
+            od, pool.depth, pool.out_d, pool.stride_d, pool.pad_d, pool.step_d, pool.kernel_d
         )
-        h_first, h_last = (
-            window_start(oh, pool.height, pool.out_h, pool.stride_h, pool.pad_h, pool.step_h),
-            window_stop(oh, pool.height, pool.out_h, pool.stride_h, pool.pad_h, pool.step_h, pool.kernel_h),
+        h_first, h_last = window_bounds(
+            oh, pool.height, pool.out_h, pool.stride_h, pool.pad_h, pool.step_h, pool.kernel_h
         )
         for window in range(begin, begin + (pool.out_w if LINES else 1)):
             ow = window - row * pool.out_w
-            w_first, w_last = (
-                window_start(ow, pool.width, pool.out_w, pool.stride_w, pool.pad_w, pool.step_w),
-                window_stop(ow, pool.width, pool.out_w, pool.stride_w, pool.pad_w, pool.step_w, pool.kernel_w),
+            w_first, w_last = window_bounds(
+                ow, pool.width, pool.out_w, pool.stride_w, pool.pad_w, pool.step_w, pool.kernel_w
             )
             best_at = (d_first * pool.height + h_first) * pool.width + w_first
             best = x[uintp(plane + best_at)]
@@ -72,76 +69,36 @@ def max_pool_rows(
         folded_at = int64(worker) * BLOCK * row_size
         for k in range(BLOCK * row_size):
             folded[uintp(folded_at + k)] = -1e400
-        begin, end = (
-            worker * pool.planes * pool.out_d * pool.out_h // workers,
-            (worker + 1) * pool.planes * pool.out_d * pool.out_h // workers,
-        )
-        oh, od, plane_at = (
-            begin % pool.out_h,
-            begin // pool.out_h % pool.out_d,
-            begin // (pool.out_h * pool.out_d) * pool.depth * pool.height * pool.width,
-        )
+        begin, end = lines_of_worker(worker, workers, pool)
+        oh, od, plane_at = line_position(begin, pool)
         for first in range(begin, end, BLOCK):
             for line in range(first, min(first + BLOCK, end)):
                 h, d = 3 * oh, 3 * (pool.out_h + od)
                 fold_rows_max(
-                    x,
-                    plane_at,
-                    (table[d] * pool.height + table[h]) * pool.width,
-                    table[d + 1],
-                    pool.step_d * pool.height * pool.width,
-                    table[h + 1],
-                    pool.step_h * pool.width,
-                    pool.width,
-                    folded,
-                    folded_at + (line - first) * row_size + margin,
-                    table,
-                    0,
-                )
+                    x, plane_at, (table[d] * pool.height + table[h]) * pool.width, table[d + 1],
+                    pool.step_d * pool.height * pool.width, table[h + 1], pool.step_h * pool.width, pool.width, folded,
+                    folded_at + (line - first) * row_size + margin, table, 0,
+                )  # fmt: skip
                 oh, od, plane_at = next_line(
                     oh, od, plane_at, pool.out_h, pool.out_d, pool.depth * pool.height * pool.width
                 )
             for line in range(first, min(first + BLOCK, end)):
                 window_at = folded_at + (line - first) * row_size + margin
                 for o in range(1 if REGULAR else pool.out_w):
+                    if REGULAR:
+                        start, stop = -pool.pad_w, pool.kernel_w - pool.pad_w
+                    else:
+                        start, stop = window_bounds(o, pool.width, pool.out_w, 0, 0, 1, 0)
                     fold_windows_of_row(
-                        folded,
-                        window_at + (-pool.pad_w if REGULAR else window_start(o, pool.width, pool.out_w, 0, 0, 1)),
-                        table,
-                        0,
-                        pool.step_w,
-                        pool.kernel_w
-                        if REGULAR
-                        else window_stop(o, pool.width, pool.out_w, 0, 0, 1, 0)
-                        - window_start(o, pool.width, pool.out_w, 0, 0, 1),
-                        out,
-                        line * pool.out_w + o,
-                        table,
-                        0,
-                        pool.out_w if REGULAR else 1,
-                        x,
-                        0,
-                        1.0,
-                        pool.stride_w,
-                    )
+                        folded, window_at + start, table, 0, pool.step_w, stop - start, out, line * pool.out_w + o,
+                        table, 0, pool.out_w if REGULAR else 1, x, 0, 1.0, pool.stride_w,
+                    )  # fmt: skip
 
 
 def max_pool_rows_with_indices(
-    x,
-    out,
-    indices,
-    folded,
-    folded_indices,
-    table,
-    workers,
-    row_size,
-    margin,
-    pool: Pooling,
-    *,
-    fold_windows_of_row,
-    BLOCK,
-    REGULAR,
-):
+    x, out, indices, folded, folded_indices, table, workers, row_size, margin, pool: Pooling, *, fold_windows_of_row,
+    BLOCK, REGULAR,
+):  # fmt: skip
     """`max_pool_rows` with indices."""
     fill_windows(table, pool, 0)
     for worker in parallel_range(workers):
@@ -149,62 +106,31 @@ def max_pool_rows_with_indices(
         for k in range(BLOCK * row_size):
             folded[uintp(folded_at + k)] = -1e400
             folded_indices[uintp(folded_at + k)] = -1
-        begin, end = (
-            worker * pool.planes * pool.out_d * pool.out_h // workers,
-            (worker + 1) * pool.planes * pool.out_d * pool.out_h // workers,
-        )
-        oh, od, plane_at = (
-            begin % pool.out_h,
-            begin // pool.out_h % pool.out_d,
-            begin // (pool.out_h * pool.out_d) * pool.depth * pool.height * pool.width,
-        )
+        begin, end = lines_of_worker(worker, workers, pool)
+        oh, od, plane_at = line_position(begin, pool)
         for first in range(begin, end, BLOCK):
             for line in range(first, min(first + BLOCK, end)):
                 h, d, target = 3 * oh, 3 * (pool.out_h + od), folded_at + (line - first) * row_size + margin
                 fold_rows_argmax(
-                    x,
-                    plane_at,
-                    (table[d] * pool.height + table[h]) * pool.width,
-                    table[d + 1],
-                    pool.step_d * pool.height * pool.width,
-                    table[h + 1],
-                    pool.step_h * pool.width,
-                    pool.width,
-                    folded,
-                    target,
-                    folded_indices,
-                    target,
-                )
+                    x, plane_at, (table[d] * pool.height + table[h]) * pool.width, table[d + 1],
+                    pool.step_d * pool.height * pool.width, table[h + 1], pool.step_h * pool.width, pool.width, folded,
+                    target, folded_indices, target,
+                )  # fmt: skip
                 oh, od, plane_at = next_line(
                     oh, od, plane_at, pool.out_h, pool.out_d, pool.depth * pool.height * pool.width
                 )
             for line in range(first, min(first + BLOCK, end)):
                 window_at = folded_at + (line - first) * row_size + margin
                 for o in range(1 if REGULAR else pool.out_w):
-                    first_window_at, out_at = (
-                        window_at + (-pool.pad_w if REGULAR else window_start(o, pool.width, pool.out_w, 0, 0, 1)),
-                        line * pool.out_w + o,
-                    )
+                    if REGULAR:
+                        start, stop = -pool.pad_w, pool.kernel_w - pool.pad_w
+                    else:
+                        start, stop = window_bounds(o, pool.width, pool.out_w, 0, 0, 1, 0)
+                    first_window_at, out_at = window_at + start, line * pool.out_w + o
                     fold_windows_of_row(
-                        folded,
-                        first_window_at,
-                        folded_indices,
-                        first_window_at,
-                        pool.step_w,
-                        pool.kernel_w
-                        if REGULAR
-                        else window_stop(o, pool.width, pool.out_w, 0, 0, 1, 0)
-                        - window_start(o, pool.width, pool.out_w, 0, 0, 1),
-                        out,
-                        out_at,
-                        indices,
-                        out_at,
-                        pool.out_w if REGULAR else 1,
-                        x,
-                        0,
-                        1.0,
-                        pool.stride_w,
-                    )
+                        folded, first_window_at, folded_indices, first_window_at, pool.step_w, stop - start, out,
+                        out_at, indices, out_at, pool.out_w if REGULAR else 1, x, 0, 1.0, pool.stride_w,
+                    )  # fmt: skip
 
 
 def place_gradient_kernel(g, indices, out, pool: Pooling):

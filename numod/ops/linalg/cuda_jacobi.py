@@ -267,24 +267,9 @@ def svd_kernel(
         rotations, sweep = real(1.0), 0
         while (rotations != 0.0) & (sweep < 60):
             rotations = orthogonalise(
-                w,
-                v,
-                matrix,
-                count,
-                length,
-                0,
-                1,
-                (count + 1) // 2,
-                True,
-                vectors != 0,
-                tolerance,
-                p_norms,
-                q_norms,
-                products,
-                thread,
-                LANES,
-                GROUPS,
-            )
+                w, v, matrix, count, length, 0, 1, (count + 1) // 2, True, vectors != 0, tolerance, p_norms, q_norms,
+                products, thread, LANES, GROUPS,
+            )  # fmt: skip
             rotations, sweep = block_sum(rotations, p_norms, thread, THREADS), sweep + 1
         for k in range(count):
             total = real(0.0)
@@ -366,24 +351,9 @@ def jacobi_kernel(
     for task in range(int64(cuda.blockIdx.x), tasks, int64(cuda.gridDim.x)):
         first_run, second_run = opponents(turn, int64(task) % pairs, 2 * pairs)
         block_rotations = orthogonalise(
-            w,
-            v,
-            int64(task) // pairs,
-            count,
-            length,
-            first_run,
-            second_run,
-            WIDTH,
-            turn == 0,
-            vectors != 0,
-            tolerance,
-            p_norms,
-            q_norms,
-            products,
-            thread,
-            LANES,
-            GROUPS,
-        )
+            w, v, int64(task) // pairs, count, length, first_run, second_run, WIDTH, turn == 0, vectors != 0, tolerance,
+            p_norms, q_norms, products, thread, LANES, GROUPS,
+        )  # fmt: skip
         block_rotations = block_sum(block_rotations, p_norms, thread, THREADS)
         if thread == 0:
             rotations[uintp(task)] = int32(block_rotations) + (rotations[uintp(task)] if turn > 0 else int32(0))

@@ -112,25 +112,9 @@ def gradient_sums_block(g, x, mean, chunk_sums, images, channels, n, chunk, chun
 
 
 def gradient_block(
-    g,
-    x,
-    weight,
-    mean,
-    var,
-    out,
-    d_weight,
-    d_bias,
-    chunk_sums,
-    images,
-    channels,
-    n,
-    scaled,
-    chunk,
-    chunks,
-    eps,
-    *,
+    g, x, weight, mean, var, out, d_weight, d_bias, chunk_sums, images, channels, n, scaled, chunk, chunks, eps, *,
     THREADS,
-):
+):  # fmt: skip
     """`normalization.channel_norm_gradient_kernel`, from the chunk_sums of `gradient_sums_block`."""
     thread, count = int64(cuda.threadIdx.x), images * n
     step, offset_step, wrap = THREADS // n * channels * n + THREADS % n, THREADS % n, (channels - 1) * n

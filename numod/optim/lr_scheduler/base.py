@@ -9,7 +9,8 @@ from functools import partial, wraps
 from typing import Any
 from weakref import ref
 
-from ...core.apply import listeners, step_schedule
+from ...core.listeners import listeners
+from ...core.updates import step_schedule
 from ...core.tensor import Tensor
 from ...errors import warn_caller
 from ..optimizer import Optimizer

@@ -117,7 +117,7 @@ def test_the_text_names_every_step() -> None:
 
 
 def test_recording_stops_after_an_error() -> None:
-    from numod.core.apply import listeners
+    from numod.core.listeners import listeners
 
     with pytest.raises(ZeroDivisionError):
         trace(lambda x: 1 // 0, numod.ones(1))
@@ -128,6 +128,6 @@ def test_the_recorder_handles_every_event_of_the_dispatch() -> None:
     """Events are looked up by name, so that a misspelled one would be ignored."""
     core = Path(numod.__file__).parent / "core"
     text = "".join(path.read_text() for path in core.rglob("*.py"))
-    events = {*re.findall(r'_notify\("(\w+)"', text), *re.findall(r'(?:get|has)attr\(\w*listener, "(\w+)"', text)}
+    events = {*re.findall(r'\bnotify\("(\w+)"', text), *re.findall(r'(?:get|has)attr\(\w*listener, "(\w+)"', text)}
     assert {"created", "branched", "observe", "view_copied"} <= events
     assert events - {"thread"} <= vars(Recorder).keys()

@@ -373,7 +373,7 @@ def test_a_float_argument_that_is_looked_at_is_its_value(name: str) -> None:
     for k in range(6):
         expected, actual = (run(variant, numod.ones(2) * k, 0.25 + k / 2) for variant in (eager, compiled))
         assert equal(expected, actual)
-    assert not numod.core.apply.listeners
+    assert not numod.core.listeners.listeners
 
 
 def test_a_float_argument_beside_counts_kept_tensors_and_checks() -> None:
