@@ -66,7 +66,8 @@ def _is_number(value: object) -> bool:
 def strict_of(function: Callable, numbers: type | None = None) -> dict[str, tuple[int, tuple[type, ...]]]:
     """The int and bool parameters of a function, as {name: (position, types)}.
 
-    With `numbers` also the float ones, which are real numbers (float) or may be complex ones (complex). Keyword-only parameters have NO_POSITION. Dimensions and indices are left out: they are checked once per layout.
+    With `numbers` also the float ones, which are real numbers (float) or may be complex ones (complex). Keyword-only
+    parameters have NO_POSITION. Dimensions and indices are left out: they are checked once per layout.
     """
     types = {None: _STRICT, float: _WITH_REAL_NUMBERS, complex: _WITH_NUMBERS}[numbers]
     code = function.__code__

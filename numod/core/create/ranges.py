@@ -95,11 +95,8 @@ def range(
 def _bounds(bounds: tuple, kwargs: dict) -> tuple:
     names = ("end",) if len(bounds) == 1 else ("start", "end", "step")
     bounds = (
-        tuple(
-            plain_number("arange", name, bound) if isinstance(bound, Tensor) else bound
-            for name, bound in zip(names, bounds)
-        )
-        + bounds[3:]
+        *[plain_number("arange", *pair) if isinstance(pair[1], Tensor) else pair[1] for pair in zip(names, bounds)],
+        *bounds[3:],
     )
     if len(bounds) == 1 and "end" not in kwargs:
         bounds = (0, *bounds)

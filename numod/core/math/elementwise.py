@@ -86,9 +86,7 @@ def in_older_order(name: str, factor: object, tensors: tuple, count: int = 1) ->
             f"{1 + len(tensors)}; name the factor"
         )
     keyword = "value" if count > 1 else "alpha"
-    warn_caller_once(
-        f"This overload of {name} is deprecated: pass the factor by name, {name}(..., {keyword}={factor})."
-    )
+    warn_caller_once(f"This overload of {name} is deprecated: name the factor, {name}(..., {keyword}={factor}).")
     return *tensors, factor
 
 
