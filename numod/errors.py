@@ -38,7 +38,8 @@ def plain_sizes(name: str, value: object, optional: bool = False) -> int | tuple
         return value
     if value.__class__ is not bool and isinstance(value, WHOLE):
         return operator.index(value)
-    if isinstance(value, str) or not hasattr(value, "__len__"):
+    # sets and dicts have no order of sizes
+    if isinstance(value, str) or hasattr(value, "keys") or not hasattr(value, "__getitem__"):
         raise TypeError(f"argument '{name}' must be int or tuple of ints, not {type(value).__name__}")
     sizes = list(value)
     for k, size in enumerate(sizes):

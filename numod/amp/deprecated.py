@@ -8,10 +8,11 @@ from ..dtypes import dtype as DType
 from ..errors import warn_caller
 
 
-def _warn_of(device_type: str, name: str) -> None:
+def warn_of(device_type: str, name: str, arguments: str | None = None) -> None:
+    """PyTorch's warning of a name that belongs to one device type; `arguments`: those of its successor."""
     warn_caller(
         f"`numod.{device_type}.amp.{name}(args...)` is deprecated. Please use "
-        f"`numod.amp.{name}('{device_type}', args...)` instead.",
+        f"`numod.amp.{name}({arguments or f'{device_type!r}, args...'})` instead.",
         FutureWarning,
     )
 
@@ -21,7 +22,7 @@ def of_device(device_type: str, usual: DType) -> tuple[type, type]:
 
     class autocast(_Autocast):
         def __init__(self, enabled: bool = True, dtype: DType = usual, cache_enabled: bool = True) -> None:
-            _warn_of(device_type, "autocast")
+            warn_of(device_type, "autocast")
             super().__init__(device_type, dtype, enabled, cache_enabled)
 
     class GradScaler(_Scaler):
@@ -33,7 +34,7 @@ def of_device(device_type: str, usual: DType) -> tuple[type, type]:
             growth_interval: int = 2000,
             enabled: bool = True,
         ) -> None:
-            _warn_of(device_type, "GradScaler")
+            warn_of(device_type, "GradScaler")
             super().__init__(device_type, init_scale, growth_factor, backoff_factor, growth_interval, enabled)
 
     for class_ in (autocast, GradScaler):

@@ -11,6 +11,7 @@ from contextvars import copy_context
 from ..core.apply import apply, state
 from ..core.extensions import extensions
 from ..core.tensor import Tensor
+from ..errors import warn_caller
 from ..ops import table
 from .backward_pass import BackwardPass, GradientEdge, batched_as, target_of
 
@@ -90,6 +91,12 @@ def grad(
         (tensor(6.),)
     """
     outputs, inputs = _tuple(outputs), _tuple(inputs)
+    if not only_inputs:
+        warn_caller(
+            "only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient for "
+            "other parts of the graph, please use numod.autograd.backward.",
+            FutureWarning,
+        )
     if not inputs:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     if is_grads_batched:

@@ -8,7 +8,8 @@ from ..core.math.complexes import view_as_complex, view_as_real
 from ..core.create.creation import ones_like
 from ..core.create.random import Generator, rand
 from ..core.tensor import Tensor
-from ..dtypes import float64
+from ..dtypes import complex128, float64
+from ..errors import warn_caller
 from .engine import grad
 from .modes import enable_grad
 
@@ -63,6 +64,7 @@ def gradcheck(
             "gradcheck expects at least one input tensor to require gradient, but none of the inputs have "
             "requires_grad=True."
         )
+    _warn_of_low_precision(inputs, checked)
     recorded = any(tensor.requires_grad for tensor in _tensors(func(*inputs)))
 
     def chosen(results: tuple[Tensor, ...]) -> list[Tensor]:
@@ -86,6 +88,15 @@ def gradcheck(
             raise
         return False
     return True
+
+
+def _warn_of_low_precision(inputs: tuple, checked: list[int]) -> None:
+    for position in checked:
+        if inputs[position].dtype not in (float64, complex128):
+            warn_caller(
+                f"Input #{position} requires gradient and is not a double precision floating point or complex. This "
+                "check will likely fail if all the inputs are not of double precision floating point or complex."
+            )
 
 
 def _differences(outputs: Callable, point: Tensor, direction: list[float], eps: float) -> list[list[float]]:

@@ -35,9 +35,12 @@ _COUNTED = ("index", "length")
 _OPTIONS = ("reduction", "mode")  # strings that functions check themselves, with a ValueError
 _STRICT = {"int": (int,), "bool": (bool,)}
 _NONE = type(None)
-_WITH_NUMBERS = {
+_WITH_REAL_NUMBERS = {
     **_STRICT, "float": (float, int), "float | None": (float, int, _NONE), "int | None": (int, _NONE),
     "complex | None": (complex, float, int, _NONE),
+}  # fmt: skip
+_WITH_NUMBERS = {
+    **_WITH_REAL_NUMBERS, "float": (float, int, complex), "float | None": (float, int, complex, _NONE)
 }  # fmt: skip
 _WORDS = {
     "float": "Number",
@@ -60,12 +63,13 @@ def _is_number(value: object) -> bool:
     return value.ndim == 0 if isinstance(value, Tensor) else isinstance(value, Number)
 
 
-def strict_of(function: Callable, numbers: bool = False) -> dict[str, tuple[int, tuple[type, ...]]]:
-    """The int and bool parameters of a function, with `numbers` also the float ones, as {name: (position, types)}.
+def strict_of(function: Callable, numbers: type | None = None) -> dict[str, tuple[int, tuple[type, ...]]]:
+    """The int and bool parameters of a function, as {name: (position, types)}.
 
-    Keyword-only parameters have NO_POSITION. Dimensions and indices are left out: they are checked once per layout.
+    With `numbers` also the float ones, which are real numbers (float) or may be complex ones (complex). Keyword-only
+    parameters have NO_POSITION. Dimensions and indices are left out: they are checked once per layout.
     """
-    types = _WITH_NUMBERS if numbers else _STRICT
+    types = {None: _STRICT, float: _WITH_REAL_NUMBERS, complex: _WITH_NUMBERS}[numbers]
     code = function.__code__
     positions = {name: k for k, name in enumerate(code.co_varnames[: code.co_argcount])}
     kinds = {name: types[kind] for name, kind in function.__annotations__.items() if kind in types and name != "return"}
@@ -76,7 +80,7 @@ def strict_of(function: Callable, numbers: bool = False) -> dict[str, tuple[int,
 def plain_arguments(
     name: str, strict: dict[str, tuple[int, tuple[type, ...]]], arguments: tuple, kwargs: dict
 ) -> tuple[tuple, dict]:
-    """The arguments with NumPy numbers and one-element tensors converted to Python numbers.
+    """The arguments with NumPy numbers and zero-dimensional tensors converted to Python numbers.
 
     Raises TypeError for a float or bool passed as an int, for other values passed as a bool, as in `x.sum(0, 1)`, and
     for a tensor that requires a gradient passed as a number.
@@ -88,25 +92,32 @@ def plain_arguments(
             value = container[k]
             if value.__class__ not in types and not hasattr(type(value), "__number__"):
                 container[k] = (
-                    _plain_number(name, key, value) if float in types else _plain_int(name, key, value, types)
+                    plain_number(name, key, value, complex in types)
+                    if float in types
+                    else _plain_int(name, key, value, types)
                 )
     return tuple(positional), kwargs
 
 
 def _plain_int(name: str, key: str, value: object, types: tuple[type, ...]) -> int:
-    if bool in types or not is_whole(value.reshape(()) if isinstance(value, Tensor) and value.numel() == 1 else value):
-        raise TypeError(f"{name}(): argument '{key}' must be {types[0].__name__}, not {type(value).__name__}")
+    if bool in types or not is_whole(value):
+        raise TypeError(f"{name}(): argument '{key}' must be {types[0].__name__}, not {_type_name(value)}")
     return index(value)
 
 
-def _plain_number(name: str, key: str, value: object) -> object:
+def _type_name(value: object) -> str:
+    """A type's name, with `numpy.` where it is a NumPy number: `numpy.bool` is no `bool`."""
+    return f"numpy.{type(value).__name__}" if isinstance(value, generic) else type(value).__name__
+
+
+def plain_number(name: str, key: str, value: object, or_complex: bool = True) -> object:
     """A Python number for a tensor without dimensions, a NumPy number or a bool. What is no number stays for the
     function's own check."""
     if isinstance(value, Tensor):
         if value.requires_grad or value.ndim:
             raise TypeError(f"{name}(): argument '{key}' must be float, not Tensor")
         return value.item()
-    if isinstance(value, complex):
+    if isinstance(value, complex) and not or_complex:
         raise TypeError(f"{name}(): argument '{key}' must be float, not complex")
     if isinstance(value, bool):
         return int(value)
@@ -173,4 +184,4 @@ def _received(parts: list[str], value: object) -> str:
             if not is_whole(item) and (item is not None or "Size" not in parts)
         )
         return f"but found element of type {type(element).__name__} at pos {k}"
-    return f"not {type(value).__name__}"
+    return f"not {_type_name(value)}"

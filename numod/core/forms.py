@@ -96,12 +96,13 @@ def in_place(row: object) -> Callable:
 
 
 def checked(
-    name: str, function: Callable, of_tensor: bool = False, truths: Collection[str] = (), numbers: bool = False
+    name: str, function: Callable, of_tensor: bool = False, truths: Collection[str] = (), numbers: type | None = complex
 ) -> Callable:
     """The public function, with NumPy's names (`axis` for dim, `keepdims` for keepdim) and PyTorch's type errors.
 
     `of_tensor`: whether the first argument must be a tensor. `truths`: flags that may be any object, whose truth value
-    is used. `numbers`: whether floats must be numbers, not tensors with gradients.
+    is used. `numbers`: what floats must be, and not tensors with gradients: real numbers (float), any numbers
+    (complex), or anything (None).
     """
     axes = "dim" in function.__annotations__
     strict = {
@@ -111,7 +112,7 @@ def checked(
     }
     types_of = {key: types for key, (_, types) in strict.items()}
     # a wrapped loss takes None for PyTorch's deprecated `size_average` and `reduce`, at positions of its own
-    takes_none = inspect.unwrap(function) is not function
+    takes_none = inspect.unwrap(function) is not function and "reduction" in function.__annotations__
     (first, first_types), *other_positions = sorted(
         [value for value in strict.values() if value[0] < NO_POSITION], key=lambda value: value[0]
     ) or [(NO_POSITION, ())]
@@ -159,12 +160,13 @@ def checked(
     return wrapper
 
 
-def with_out(function: Callable) -> Callable:
+def with_out(function: Callable, exact: bool = False) -> Callable:
     """The function with an argument `out`: a tensor, or a tuple with one for each result, to write the results to.
 
-    Its dtype is the default of an argument `dtype`.
+    Its dtype is the default of an argument `dtype`. `exact`: whether it must have the result's dtype, as it must for
+    the functions of EXACT.
     """
-    exact = function.__name__ in EXACT
+    exact = exact or function.__name__ in EXACT
     has_dtype = (
         not exact and "dtype" in function.__annotations__ and "dtype" in (inspect.unwrap(function).__kwdefaults__ or ())
     )
@@ -233,4 +235,4 @@ def view_copy(name: str, view: Callable) -> Callable:
 
     function.__name__ = function.__qualname__ = f"{name}_copy"
     function.__doc__ = row_texts.copy_text(name, inspect.getdoc(view))
-    return with_out(function)
+    return with_out(function, exact=True)

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from numpy import ndarray
 
 from .. import dtypes, notebook
-from ..errors import warn_caller_once
 from ..ops import table as t
 from . import functions as f, overrides
 from .convert import transfer
@@ -178,12 +177,13 @@ def _index(self: Tensor) -> int:
 
 
 def _float(self: Tensor) -> float:
-    if self.requires_grad:
-        warn_caller_once(
-            "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\nConsider using "
-            "tensor.detach() first."
-        )
+    values.warn_of_gradient(self)
     return float(_only(self, "float"))
+
+
+def _complex(self: Tensor) -> complex:
+    values.warn_of_gradient(self)
+    return complex(_only(self, "complex"))
 
 
 def _iterate(self: Tensor) -> object:
@@ -196,5 +196,5 @@ Tensor.__contains__ = _contains
 Tensor.__reversed__ = lambda self: f.flip(self, 0) if self.ndim else self
 Tensor.__bool__, Tensor.__index__, Tensor.__iter__ = _truth, _index, _iterate
 Tensor.__int__, Tensor.__float__ = lambda self: int(_only(self, "int")), _float
-Tensor.__complex__ = lambda self: complex(_only(self, "complex"))
+Tensor.__complex__ = _complex
 Tensor.__setattr__ = object.__setattr__

@@ -221,6 +221,12 @@ class _BackwardWatcher:
             )
         passed_on = tuple(self.grad_output[position] for position in self.output_positions)
         if not self.input_positions:  # no gradient will reach the inputs, so the module's backward ends here
+            if self.hooks:
+                warnings.warn(
+                    "Full backward hook is firing when gradients are computed with respect to module outputs since no "
+                    "inputs require gradients.",
+                    stacklevel=5,
+                )
             self.run_hooks((None,) * len(self.inputs), replaceable=False)
         return passed_on
 

@@ -170,6 +170,7 @@ class SWALR(LRScheduler):
         return (1 - math.cos(math.pi * done)) / 2 if self._anneal_strategy == "cos" else done
 
     def get_lr(self) -> list[float]:
+        self._warn_outside_step()
         step = self._step_count - 1
         if self.anneal_epochs == 0:
             step = max(1, step)

@@ -104,3 +104,9 @@ def test_data_is_shared_and_without_history():
 def test_numbers_cannot_be_read_through_numpy_with_a_gradient():
     with pytest.raises(RuntimeError, match="requires grad"):
         leaf(1.0).numpy()
+
+
+def test_an_ignored_flag_of_grad_is_deprecated():
+    x = numod.ones(1, requires_grad=True)
+    with pytest.warns(FutureWarning, match="only_inputs argument is deprecated and is ignored now"):
+        assert numod.autograd.grad(x * 2, x, only_inputs=False)[0].tolist() == [2]

@@ -541,3 +541,9 @@ def test_gradients_of_real_inputs_are_real():
         Turned.apply(leaf(1.0)).backward()
     with pytest.raises(RuntimeError, match="required to have the same dtype"):
         (leaf(1.0) * 2).backward(numod.tensor(1j))
+
+
+def test_gradcheck_warns_of_low_precision():
+    x = numod.ones(1, requires_grad=True)
+    with pytest.warns(UserWarning, match="Input #0 requires gradient and is not a double precision floating point"):
+        assert numod.autograd.gradcheck(lambda x: x * 2, x, eps=1e-2, atol=1e-2)

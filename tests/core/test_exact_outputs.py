@@ -56,3 +56,32 @@ def test_a_hash_is_written_as_int64() -> None:
     assert numod.equal(numod.hash_tensor(A, out=out), numod.hash_tensor(A))
     with pytest.raises(RuntimeError, match="Expected out tensor to have dtype Long"):
         numod.hash_tensor(A, out=numod.empty(()))
+
+
+def test_an_input_is_not_resized_to_hold_the_result() -> None:
+    for compare in (numod.add, numod.lt):
+        out = numod.ones(())
+        with pytest.raises(RuntimeError, match=r"output with shape \[\] doesn't match the broadcast shape \[2, 3\]"):
+            compare(out, A, out=out)
+
+
+def test_a_part_of_the_input_is_refused_as_output() -> None:
+    x = numod.arange(6.0)
+    for source, out in ((x[:-1], x[1:]), (x[:4].view(2, 2), x[:4].view(2, 2).T)):
+        with pytest.raises(RuntimeError, match="input tensor and the written-to tensor refer to a single memory"):
+            numod.neg(source, out=out)
+    assert numod.neg(x[:3], out=x[3:]).tolist() == [0, -1, -2]
+    assert numod.neg(x[::2], out=x[1::2]).tolist() == [0, -2, 1]
+    assert numod.neg(x, out=x).tolist() == [0, 0, -2, 2, 1, -1]
+
+
+def test_copies_of_views_are_written_to_their_own_dtype() -> None:
+    assert numod.equal(numod.t_copy(A, out=numod.empty(0)), A.T)
+    with pytest.raises(RuntimeError, match="Expected out tensor to have dtype Float, but got Double"):
+        numod.t_copy(A, out=numod.empty(0, dtype=numod.float64))
+
+
+def test_functions_of_the_table_that_had_no_out() -> None:
+    out = numod.empty(0, dtype=numod.int64)
+    assert numod.nonzero_static(A[0], size=2, out=out) is out and out.tolist() == [[0], [1]]
+    numod.testing.assert_close(numod.nuclear_norm(numod.eye(3), True), numod.tensor([[3.0]]))

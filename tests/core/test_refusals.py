@@ -10,6 +10,7 @@ from numod.ops.index.indexing import index_select
 MASK = torch.tensor([True, False])
 X = torch.zeros(20, 10, 5)
 HUGE = 1 << 62
+LEARNED = torch.ones((), requires_grad=True)
 CASES = [
     (RuntimeError, "mismatch in length of strides and shape: 1 and 2", lambda: X.as_strided((2, 2), (1,))),
     (RuntimeError, "negative dimension -2", lambda: X.as_strided((-2,), (1,))),
@@ -89,6 +90,21 @@ CASES = [
     ),
     (TypeError, r"add\(\): argument 'alpha' must be Number, not Tensor", lambda: torch.add(X, X, alpha=X)),
     (TypeError, "must be ints", lambda: X.as_strided((2,), (1,), torch.tensor(1.5))),
+    (TypeError, "argument 'size' must be tuple of ints, not set", lambda: X.as_strided({1}, (1,))),
+    (TypeError, r"add\(\): argument 'alpha' must be float, not Tensor", lambda: torch.add(X, X, alpha=LEARNED)),
+    (TypeError, "argument 'atol' must be float, not Tensor", lambda: torch.allclose(X, X, atol=LEARNED)),
+    (TypeError, "argument 'max' must be float, not Tensor", lambda: torch.histc(X, max=LEARNED)),
+    (TypeError, "argument 'fill_value' must be float, not Tensor", lambda: torch.full((2,), LEARNED)),
+    (TypeError, "argument 'end' must be float, not Tensor", lambda: torch.arange(LEARNED)),
+    (TypeError, "argument 'bins' .* must be int, not Tensor", lambda: torch.histc(X, torch.tensor([1]))),
+    (TypeError, "argument 'periodic' .* must be bool, not NoneType", lambda: torch.hann_window(4, None)),
+    (TypeError, "argument 'ceil_mode' .* must be bool, not NoneType", lambda: F.avg_pool2d(X, 2, 2, 0, None)),
+    (TypeError, "argument 'keepdim' .* must be bool, not numpy.bool", lambda: torch.sum(X, 0, np.True_)),
+    (TypeError, "steps must be an int", lambda: torch.linspace(0, 1, True)),
+    (TypeError, "an int of sections or a tuple of ints, got True", lambda: torch.hsplit(X, True)),
+    (TypeError, "argument 'dim' .* must be int, not NoneType", lambda: F.cosine_similarity(X, X, None)),
+    (TypeError, "must be tuple of Tensors, not Tensor", lambda: X.clone().index_put_(torch.tensor([0]), X)),
+    (TypeError, "must be int or tuple of ints, not set", lambda: F.max_pool2d(X, {2})),
     (
         RuntimeError,
         "all elements of target should be between 0 and 1",

@@ -297,3 +297,12 @@ def test_rates_are_asked_for_within_a_step():
     schedule = numod.optim.lr_scheduler.StepLR(numod.optim.SGD([numod.ones(1, requires_grad=True)], 1.0), 2)
     with pytest.warns(UserWarning, match="please use `get_last_lr"):
         schedule.get_lr()
+    sgd = lambda: numod.optim.SGD([numod.ones(1, requires_grad=True)], 1.0)  # noqa: E731
+    for schedule in (
+        numod.optim.lr_scheduler.CosineAnnealingWarmRestarts(sgd(), 2),
+        numod.optim.swa_utils.SWALR(sgd(), 0.5),
+    ):
+        schedule.optimizer.step()
+        schedule.step()
+        with pytest.warns(UserWarning, match="please use `get_last_lr"):
+            schedule.get_lr()

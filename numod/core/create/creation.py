@@ -16,13 +16,14 @@ from ...device import Storage
 from ...device.device import Device, default_device
 from ...device.layout import layout, ordered_strides
 from ...dtypes import dtype as DType
+from ...errors import warn_caller
 from ...formats import layout as Layout, memory_format as MemoryFormat, preserve_format, strided
 from ...ops import table as t
 from ...ops.linalg.tril_triu import band
 from .. import overrides
 from ..apply import apply, as_tensor_of, state
 from ..listeners import notify_created
-from ..arguments import wrong_argument
+from ..arguments import plain_number, wrong_argument
 from ..resolve import flat, resolved, whole
 from ..tensor import Tensor, wrap
 from .values import of_number, tensor
@@ -67,6 +68,12 @@ def factory(function: Callable) -> Callable:
                     f"dtype {kwargs['dtype'].short} does not match dtype of out parameter ({out.dtype.short})"
                 )
             result = function(*arguments, **{**kwargs, "dtype": out.dtype, "device": out.device})
+            if function.__name__ == "arange" and out.numel() not in (0, result.numel()):
+                warn_caller(
+                    f"The number of elements in the out tensor of shape {list(out.shape)} is {out.numel()} which does "
+                    f"not match the computed number of elements {result.numel()}. Note that this may occur as a result "
+                    f"of rounding error. The out tensor will be resized to a tensor of shape ({result.numel()},)."
+                )
             if out.shape != result.shape and out.numel() != result.numel():
                 out.resize_(result.shape)
             # it keeps the shape of `out`
@@ -207,7 +214,8 @@ def full(
     """
     if (number := of_number(fill_value, dtype, device)) is not None:
         return number.expand(_shape((size,), "full")).clone().requires_grad_(requires_grad)
-    fill_value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
+    if isinstance(fill_value, Tensor):
+        fill_value = plain_number("full", "fill_value", fill_value)
     kind = _dtype(dtype or dtypes.of_scalar(fill_value))
     return constant(t.fill, (dtypes.fitting(fill_value, kind),), _shape((size,), "full"), kind, device, requires_grad)
 
@@ -298,7 +306,8 @@ def full_like(
     """
     if as_tensor_of(fill_value) is not None:
         return empty_like(input, dtype=dtype, device=device).fill_(fill_value).requires_grad_(requires_grad)
-    fill_value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
+    if isinstance(fill_value, Tensor):
+        fill_value = plain_number("full_like", "fill_value", fill_value)
     return _filled_like(input, dtypes.fitting(fill_value, _dtype(dtype or input.dtype)), dtype, device, requires_grad)
 
 

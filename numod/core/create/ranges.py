@@ -12,6 +12,7 @@ from ...device.device import Device
 from ...dtypes import dtype as DType
 from ...ops import table as t
 from .creation import constant, factory
+from ..arguments import is_whole, plain_number
 from ..resolve import resolved
 from ..tensor import Tensor
 
@@ -92,7 +93,11 @@ def range(
 
 
 def _bounds(bounds: tuple, kwargs: dict) -> tuple:
-    bounds = tuple(bound.item() if isinstance(bound, Tensor) else bound for bound in bounds)
+    names = ("end",) if len(bounds) == 1 else ("start", "end", "step")
+    bounds = (
+        *[plain_number("arange", *pair) if isinstance(pair[1], Tensor) else pair[1] for pair in zip(names, bounds)],
+        *bounds[3:],
+    )
     if len(bounds) == 1 and "end" not in kwargs:
         bounds = (0, *bounds)
     values = {**dict(zip(("start", "end", "step"), bounds)), **kwargs}
@@ -105,7 +110,7 @@ def _bounds(bounds: tuple, kwargs: dict) -> tuple:
 
 
 def _count(name: str, start: float, end: float, steps: int) -> int:
-    if isinstance(steps, float):
+    if not is_whole(steps):
         types = ", ".join(type(value).__name__ for value in (start, end, steps))
         raise TypeError(f"{name}() received an invalid combination of arguments - got ({types}); steps must be an int")
     if steps < 0:

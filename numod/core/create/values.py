@@ -13,6 +13,7 @@ from ...device.device import Device, default_device
 from ...device.layout import layout
 from ...device.storage import ForeignStorage
 from ...dtypes import dtype as DType
+from ...errors import warn_caller_once
 from ..apply import as_tensor_of
 from ..listeners import listeners, notify_created
 from ..tensor import Tensor, wrap
@@ -233,12 +234,22 @@ def _without_tensors(data: object, kinds: set[type | DType | np.dtype], depth: i
     array = data.detach().cpu().to(data.dtype.compute).numpy()
     if depth > 0:
         return array
+    warn_of_gradient(data)
     if array.size != 1:
         raise ValueError(
             f"only one element tensors can be converted to Python scalars: got one of shape {array.shape} in a "
             "sequence; use stack or cat"
         )
     return array.reshape(())
+
+
+def warn_of_gradient(self: Tensor) -> None:
+    """PyTorch's warning where a number is taken from a tensor, which loses its gradient."""
+    if self.requires_grad:
+        warn_caller_once(
+            "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\nConsider using "
+            "tensor.detach() first."
+        )
 
 
 def _kind_of(type_: type | DType | np.dtype) -> DType:

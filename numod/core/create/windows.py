@@ -11,6 +11,7 @@ from math import pi
 from ... import dtypes
 from ...dtypes import dtype as DType
 from ...ops import special as s, table as t
+from ..arguments import is_whole
 from .creation import factory, full, ones
 from .ranges import arange
 from ..tensor import Tensor
@@ -22,6 +23,10 @@ def _window(
     name: str, size: int, periodic: bool, shape: Callable, dtype: DType | None, device: object, requires_grad: bool
 ) -> Tensor:
     """`size` samples of shape(x) for x from 0 to 1; a periodic window drops the last of size + 1 samples."""
+    if not isinstance(periodic, bool):
+        raise TypeError(f"{name}(): argument 'periodic' (position 2) must be bool, not {type(periodic).__name__}")
+    if not is_whole(size):
+        raise TypeError(f"{name}(): argument 'window_length' (position 1) must be int, not {type(size).__name__}")
     if size < 0:
         raise RuntimeError(f"{name} requires non-negative window_length, got window_length={size}")
     dtype = dtype or dtypes.get_default_dtype()

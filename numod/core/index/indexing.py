@@ -497,6 +497,10 @@ def index_put_(self: Tensor, indices: tuple, values: Tensor, accumulate: bool = 
         >>> torch.zeros(3).index_put_((torch.tensor([0, 2]),), torch.tensor([1.0, 2.0]))
         tensor([1., 0., 2.])
     """
+    if not isinstance(indices, (tuple, list)):
+        raise TypeError(
+            f"index_put_(): argument 'indices' (position 2) must be tuple of Tensors, not {type(indices).__name__}"
+        )
     view, tensors = _basic(self, tuple(indices))
     if values.dtype is not self.dtype:
         if values.numel() > 1 or accumulate or not _has_mask(tuple(indices)):

@@ -43,7 +43,7 @@ COPYING = "put"
 IN_PLACE = "scatter_reduce index_reduce"
 OUT = (
     "slice_scatter take take_along_dim gather index_select masked_select nonzero scatter scatter_add scatter_reduce "
-    "index_add index_copy index_reduce roll"
+    "index_add index_copy index_reduce roll nonzero_static"
 )
 
 
@@ -349,7 +349,8 @@ def index_put(input: Tensor, indices: tuple, values: Tensor, accumulate: bool = 
         >>> torch.index_put(torch.zeros(3), (torch.tensor([0, 2]),), torch.tensor([1.0, 2.0]))
         tensor([1., 0., 2.])
     """
-    return index_put_(copy_among(input.clone(), (*indices, values)), indices, values, accumulate)
+    tensors = (*indices, values) if isinstance(indices, (tuple, list)) else ()  # `index_put_` refuses the others
+    return index_put_(copy_among(input.clone(), tensors), indices, values, accumulate)
 
 
 def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:

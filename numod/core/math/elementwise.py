@@ -12,7 +12,7 @@ from ... import dtypes
 from ...device import Layout
 from ...device.device import Device
 from ...dtypes import dtype as DType
-from ...errors import every_dim
+from ...errors import every_dim, warn_caller_once
 from ...formats import contiguous_format, memory_format as MemoryFormat, preserve_format
 from ...ops import complexes, table as t
 from ...ops.reduce import reduction as r
@@ -86,6 +86,8 @@ def in_older_order(name: str, factor: object, tensors: tuple, count: int = 1) ->
             f"{name}() takes {count} positional argument{'s'[: count - 1]} besides the tensor, got "
             f"{1 + len(tensors)}; name the factor"
         )
+    keyword = "value" if count > 1 else "alpha"
+    warn_caller_once(f"This overload of {name} is deprecated: name the factor, {name}(..., {keyword}={factor}).")
     return *tensors, factor
 
 
@@ -374,14 +376,16 @@ def write_out(op: object, inputs: tuple, out: Tensor | None) -> Tensor:
             f"{op.name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
             "arguments requires grad."
         )
+    _expect_no_partial_overlap(out, tensors)
     shape = _written_shape(op, tuple([tensor._layout for tensor in tensors]), out.dtype)
     # bounds that are tensors are other functions in PyTorch
     exact = op.name in EXACT and not (len(tensors) > 1 and op.name.startswith("clamp"))
     if shape is None or (exact and (op.result == "bool" or any([tensor.dtype is not out.dtype for tensor in tensors]))):
-        return write_result(
-            op.name, op(*inputs), out, exact and not any([tensor.dtype.is_complex for tensor in tensors])
-        )
+        result = op(*inputs)
+        _expect_no_input(out, result.shape, tensors)
+        return write_result(op.name, result, out, exact and not any([tensor.dtype.is_complex for tensor in tensors]))
     if out._layout.shape != shape:
+        _expect_no_input(out, shape, tensors)
         _fit(out, shape)
     apply_into(op, inputs, (out,))
     return out
@@ -398,6 +402,7 @@ EXACT = frozenset(
     diag narrow_copy inv inverse cholesky det solve svdvals eigvals eigvalsh cross any all any_ all_ quantile
     nanquantile bucketize searchsorted isin histc renorm scatter scatter_add scatter_reduce index_add index_copy
     index_reduce softmax log_softmax msort logcumsumexp multinomial float_power polar complex fft rfft hash_tensor
+    nonzero_static ormqr slice_scatter solve_triangular
 """.split()
 )
 
@@ -467,6 +472,37 @@ def expect_cast(source: DType, target: DType) -> None:
     """Raise RuntimeError where results of a dtype must not be written into another."""
     if not dtypes.can_cast(source, target):
         raise RuntimeError(f"result type {source.short} can't be cast to the desired output type {target.short}")
+
+
+def _expect_no_partial_overlap(out: Tensor, inputs: list[Tensor]) -> None:
+    """Raise RuntimeError where `out` shares a part of an input's memory, unless it is the input itself.
+
+    Sharing is decided by the first and last element; tensors with gaps, such as every second column, are not compared.
+    """
+    target = out._layout
+    for input in inputs:
+        source = input._layout
+        if (
+            input._storage is out._storage
+            and input._offset < out._offset + target.extent
+            and out._offset < input._offset + source.extent
+            and source.packed
+            and target.packed
+            and (input._offset != out._offset or source.strides != target.strides)
+        ):
+            raise RuntimeError(
+                "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
+                "memory location. Please clone() the tensor before performing the operation."
+            )
+
+
+def _expect_no_input(out: Tensor, shape: tuple[int, ...], inputs: list[Tensor]) -> None:
+    """Raise RuntimeError where `out` would be resized, but is an input."""
+    if out.shape != shape and any([input is out for input in inputs]):
+        raise RuntimeError(
+            f"output with shape {list(out.shape)} doesn't match the broadcast shape {list(shape)}: an input cannot be "
+            "resized to hold the result"
+        )
 
 
 def _fit(out: Tensor, shape: tuple[int, ...]) -> None:

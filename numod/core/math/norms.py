@@ -131,14 +131,16 @@ def old_norm(
     return nuclear_norm(input if dtype is None else input.to(dtype), (-2, -1) if dim is None else dim, keepdim)
 
 
-def nuclear_norm(input: Tensor, dim: Sequence[int] = (-2, -1), keepdim: bool = False) -> Tensor:
-    """The sum of singular values of matrices.
+def nuclear_norm(input: Tensor, dim: Sequence[int] | bool = (-2, -1), keepdim: bool = False) -> Tensor:
+    """The sum of singular values of matrices: nuclear_norm(input, dim, keepdim) or nuclear_norm(input, keepdim).
 
     Example:
 
         >>> torch.nuclear_norm(torch.tensor([[3.0, 0.0], [0.0, 4.0]]))
         tensor(7.)
     """
+    if isinstance(dim, bool):
+        dim, keepdim = (-2, -1), dim
     return matrix_norm(input, "nuc", dim, keepdim)
 
 

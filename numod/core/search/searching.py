@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from numpy import generic
+
 from ... import dtypes
 from ...errors import normalize_dims
 from ...ops.index import indexing as ix
@@ -118,7 +120,7 @@ def isin(
     """
     arguments = elements, test_elements
     if not any(isinstance(argument, Tensor) for argument in arguments) or not all(
-        isinstance(argument, (Tensor, int, float)) for argument in arguments
+        isinstance(argument, (Tensor, int, float, generic)) and not isinstance(argument, bool) for argument in arguments
     ):
         raise TypeError(
             f"isin() takes tensors or numbers, one of them a tensor; got {type(elements).__name__} and "

@@ -15,6 +15,7 @@ from ...errors import WHOLE, normalize_dim, plain
 from ...ops.pointwise import broadcast_shapes as _broadcast
 from ...ops.table import row_major
 from ..apply import apply
+from ..arguments import is_whole
 from ..create.creation import zeros
 from ..index.selection import flip, read
 from ..resolve import refuse_floats
@@ -232,7 +233,9 @@ def _split_along(
             f"torch.{name} requires a tensor with at least {least} dimension, but got a tensor with {input.ndim} "
             "dimensions!"
         )
-    if isinstance(cuts, WHOLE) and (cuts == 0 or input.shape[dim] % cuts):
+    if not is_whole(cuts) and not (isinstance(cuts, (tuple, list)) and all(map(is_whole, cuts))):
+        raise TypeError(f"{name}(): expected an int of sections or a tuple of ints, got {cuts!r}")
+    if is_whole(cuts) and (cuts == 0 or input.shape[dim] % cuts):
         raise RuntimeError(
             f"torch.{name} attempted to split along dimension {dim}, but the size of "
             f"the dimension {input.shape[dim]} is not divisible by the split_size {cuts}!"

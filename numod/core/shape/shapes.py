@@ -6,16 +6,18 @@ import warnings
 from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
+from operator import index
 
 from ... import dtypes
 from ...device import Layout
 from ...device.layout import ordered_strides
 from ...dtypes import dtype as DType
-from ...errors import WHOLE, normalize_dim, normalize_dims, plain
+from ...errors import WHOLE, normalize_dim, normalize_dims, plain, warn_caller_once
 from ...ops.index import concat, pad as ops_pad
 from ...ops.reduce import reduction as r
 from ...ops import table as t, view as v
 from ..apply import apply, state
+from ..arguments import is_whole
 from ..resolve import flat, refuse_floats, resolved, whole, whole_number
 from ..tensor import Tensor
 
@@ -424,7 +426,12 @@ def as_strided(input: Tensor, size: Sequence[int], stride: Sequence[int], storag
                 [3, 4]])
     """
     offset = input._offset if storage_offset is None else storage_offset
+    for name, numbers in (("size", size), ("stride", stride)):
+        if not isinstance(numbers, (tuple, list)):
+            raise TypeError(f"as_strided(): argument '{name}' must be tuple of ints, not {type(numbers).__name__}")
     size, stride = tuple(size), tuple(stride)
+    if isinstance(offset, Tensor) and is_whole(offset):
+        offset = index(offset)
     if len(size) != len(stride):
         raise RuntimeError(f"mismatch in length of strides and shape: {len(stride)} and {len(size)}")
     if not all(
@@ -748,6 +755,8 @@ def _transposed(self: Tensor) -> Tensor:
     """The last two dimensions swapped; a view. Raises RuntimeError for a vector."""
     if self.ndim == 1:
         raise RuntimeError("tensor.mT is only supported on matrices or batches of matrices. Got 1-D tensor.")
+    if not self.ndim:
+        warn_caller_once("Tensor.mT is deprecated on 0-D tensors. This function is the identity in these cases.")
     return transpose(self, -2, -1) if self.ndim else transpose(self, 0, 0)
 
 

@@ -34,6 +34,9 @@ for _name, _function in list(globals().items()):
     if isinstance(_function, _FunctionType) and not _name.startswith("_") and _name != "linear":
         _in_python = _name in _IN_PYTHON
         globals()[_name] = _checked(
-            _name, _function, truths=[*_TRUTHS, "full", "swap"] if _in_python else _TRUTHS, numbers=not _in_python
+            _name,
+            _function,
+            truths=[*_TRUTHS, "full", "swap"] if _in_python else _TRUTHS,
+            numbers=None if _in_python else float,
         )
         globals()[_name].__module__, globals()[_name].__qualname__ = __name__, _name  # where pickle finds it

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ... import dtypes
 from ...core import functions as f
 from ...core.tensor import Tensor
+from ...errors import normalize_dim
 from ...ops import table as t
 
 __all__ = ["cosine_similarity", "normalize", "pairwise_distance", "pdist"]
@@ -36,6 +37,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
         raise RuntimeError(f"cosine_similarity: eps must be non-negative, got: {eps}")
     dtype = dtypes.promote_types(x1.dtype, x2.dtype)
     x1, x2 = f.broadcast_tensors(x1.to(dtype), x2.to(dtype))
+    dim = normalize_dim(dim, x1.ndim)
     # the product of the norms might underflow or overflow
     return f.sum(normalize(x1, 2.0, dim, eps) * normalize(x2, 2.0, dim, eps), dim)
 

@@ -108,18 +108,19 @@ class LRScheduler:
     def _update_lr(self, epoch: int | None = None) -> None:
         """Set the rates of the next epoch, or of `epoch`, without counting a step."""
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
-        self._get_lr_called_within_step = True
-        try:
-            rates = (
-                self._get_closed_form_lr()
-                if epoch is not None and hasattr(self, "_get_closed_form_lr")
-                else self.get_lr()
-            )
-        finally:
-            self._get_lr_called_within_step = False
+        is_closed = epoch is not None and hasattr(self, "_get_closed_form_lr")
+        rates = self._get_closed_form_lr() if is_closed else self._next_rates()
         for group, rate in zip(self.optimizer.param_groups, rates):
             set_rate(group, rate)
         self._last_lr = rates_of(self.optimizer)
+
+    def _next_rates(self) -> list[float]:
+        """`get_lr()` as a step calls it, without the warning of direct calls."""
+        self._get_lr_called_within_step = True
+        try:
+            return self.get_lr()
+        finally:
+            self._get_lr_called_within_step = False
 
     def _warn_of_order(self) -> None:
         if not hasattr(self.optimizer.step, "_counts"):

@@ -37,6 +37,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
+        self._warn_outside_step()
         return [
             self.eta_min + (base - self.eta_min) * (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2
             for base in self.base_lrs
@@ -57,7 +58,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
                 raise ValueError(f"Expected non-negative epoch, but got {epoch}")
             self._set_cycle(epoch)
         self.last_epoch = math.floor(epoch)
-        for group, rate in zip(self.optimizer.param_groups, self.get_lr()):
+        for group, rate in zip(self.optimizer.param_groups, self._next_rates()):
             set_rate(group, rate)
         self._last_lr = rates_of(self.optimizer)
 

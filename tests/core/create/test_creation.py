@@ -455,3 +455,17 @@ def test_numbers_that_integers_do_not_hold(number, kind):
 def test_integers_below_zero_are_taken_modulo_the_range_of_bytes():
     assert numod.tensor([-1, 2], dtype=numod.uint8).tolist() == [255, 2]
     assert numod.tensor(np.array([300, -1]), dtype=numod.uint8).tolist() == [44, 255]
+
+
+def test_numbers_taken_from_tensors_lose_their_gradient():
+    x = numod.ones((), requires_grad=True)
+    for take in (lambda: numod.tensor([[x, 2.0]]), lambda: complex(x)):
+        numod.set_warn_always(True)
+        with pytest.warns(UserWarning, match="requires_grad=True to a scalar"):
+            take()
+        numod.set_warn_always(False)
+
+
+def test_a_range_that_does_not_fit_its_output():
+    with pytest.warns(UserWarning, match="does not match the computed number of elements 3"):
+        assert numod.arange(3, out=numod.ones(2)).tolist() == [0, 1, 2]
