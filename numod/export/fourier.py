@@ -22,9 +22,7 @@ from ..graph.ir.alias_analysis import copied
 from ..graph.ir.program import Program, Step, Value
 from ..ops.fft.cuda_stages import scale_of
 from ..ops.fft.fft import Transform, complex_transform, from_half, half_spectrum
-from ..serialization.program import described
 from .program import ExportedProgram
-from .sizes import Dynamic, Template
 
 _LARGEST = 512  # largest size of a transform computed as one product
 
@@ -35,12 +33,7 @@ def prepared(exported: ExportedProgram) -> ExportedProgram:
     if program is exported.program:
         return exported
     made, dynamic = copy.copy(exported), exported.dynamic
-    made.program = program
-    if dynamic is not None:
-        points = dynamic.few_points()
-        described_programs = [described(with_products(dynamic.program(point))) for point in points]
-        template = Template([*dynamic.symbols], points).of([fields for fields, _ in described_programs])
-        made.dynamic = Dynamic(dynamic.symbols, dynamic.shapes, template, described_programs[0][1])
+    made.program, made.dynamic = program, dynamic and dynamic.mapped(with_products)
     return made
 
 

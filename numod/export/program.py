@@ -6,6 +6,7 @@ import json
 import os
 import tempfile
 from collections.abc import Sequence
+from functools import partial
 from threading import Lock
 from typing import Any
 
@@ -15,6 +16,7 @@ from ..graph.ir.alias_analysis import copied
 from ..graph.ir.program import Program, Value
 from ..graph.backend.executable import Executable
 from ..graph.backend.section import Form
+from ..graph.passes.freezing import with_constants
 from ..nn import Module, Parameter
 from ..serialization.program import read_program, save_program
 from . import state_file
@@ -89,19 +91,32 @@ class ExportedProgram:
         return ExportedModule(self)
 
     def frozen(self, preserved: Sequence[str] = ()) -> ExportedProgram:
-        """The program with copies of its parameters and buffers as constants, except for the `preserved` names."""
-        program = copied(self.program, self.program.steps)
+        """The program with copies of its parameters and buffers as constants, except for the `preserved` names.
+
+        All that depends on constants only is computed, and batch norms are part of the layers before them.
+        """
         copies: dict[int, Tensor] = {}
+        names = {value: name for value, name in self.names.items() if name in preserved}
+        program = copied(self.program, self.program.steps)
         program.held = {
-            value: tensor if self.names.get(value) in preserved else _with_copied_memory(tensor, copies)
+            value: tensor if value in names else _with_copied_memory(tensor, copies)
             for value, tensor in self.program.held.items()
         }
-        dynamic = self.dynamic
-        if dynamic is not None:
-            tensors = {name: _with_copied_memory(tensor, copies) for name, tensor in dynamic.tensors.items()}
-            dynamic = Dynamic(dynamic.symbols, dynamic.shapes, dynamic.template, tensors)
-        names = {value: name for value, name in self.names.items() if name in preserved}
         parameters = [name for name in self.parameter_names if name in preserved]
+        dynamic = self.dynamic
+        if dynamic is None:
+            program = with_constants(program, names)
+        else:
+            kept = {id(self.program.held[value]._storage) for value in names}
+            tensors = {
+                name: tensor if id(tensor._storage) in kept else _with_copied_memory(tensor, copies)
+                for name, tensor in dynamic.tensors.items()
+            }
+            dynamic = Dynamic(dynamic.symbols, dynamic.shapes, dynamic.template, tensors)
+            dynamic = dynamic.mapped(
+                partial(with_constants, variable={*names} | dynamic.values_by_size()), dynamic.general_points()
+            )
+            program = dynamic.program(tuple([symbol.size for symbol in dynamic.symbols]))
         return ExportedProgram(
             program, self.spec, self.input_names, names, parameters, self.examples, self.title, self.state, dynamic
         )

@@ -18,7 +18,7 @@ from ..core.create.random import Draw
 from ..core.math.elementwise import allclose
 from ..core.tensor import Tensor
 from ..graph.capture.recorder import of_package
-from ..graph.ir.program import Program, Step
+from ..graph.ir.program import Program, Step, Value
 from ..graph.values.pytree import replace
 from ..ops.attention.attention import for_all_sizes
 from ..serialization.program import described, program_of
@@ -117,6 +117,31 @@ class Dynamic:
         return [
             *product(*[sorted({*range(s.low, min(s.low + 4, high + 1)), high}) for s, high in zip(self.symbols, highs)])
         ]
+
+    def mapped(self, transform: Callable[[Program], Program], points: Sequence[tuple[int, ...]] = ()) -> Dynamic:
+        """The program for all sizes that `transform` makes of this one. Raises Violation if it depends on the size."""
+        points = points or self.few_points()
+        parts = [described(transform(self.program(point))) for point in points]
+        template = Template([*self.symbols], points).of([fields for fields, _ in parts])
+        return Dynamic(self.symbols, self.shapes, template, parts[0][1])
+
+    def general_points(self) -> list[tuple[int, ...]]:
+        """Sizes, possibly beyond the ranges, that suffice to fit polynomials; none is 1, which passes treat apart."""
+        count = 4 if len(self.symbols) == 1 else 3
+        return [*product(*[range(max(symbol.low, 2), max(symbol.low, 2) + count) for symbol in self.symbols])]
+
+    def values_by_size(self) -> set[Value]:
+        """The results of steps that differ between sizes, in their numbers or layouts."""
+        first, *others = [self.program(point) for point in self.general_points()]
+        return {
+            result
+            for number, step in enumerate(first.steps)
+            if isinstance(step, Step)
+            for result in step.results
+            for other in others
+            if first.layouts[result] is not other.layouts[result]
+            or (step.inputs, step.attributes) != (other.steps[number].inputs, other.steps[number].attributes)
+        }
 
     def shapes_of_outputs(self) -> list[list[Terms]]:
         """Each output's sizes as polynomials of the symbols. Raises Violation if a size is not a polynomial."""

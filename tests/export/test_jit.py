@@ -114,3 +114,61 @@ def test_freezing_makes_weights_constants(tmp_path: Path) -> None:
     assert torch.allclose(frozen(x), want) and "dropout" not in frozen.code
     torch.jit.save(frozen, tmp_path / "frozen.pt")
     assert torch.allclose(torch.jit.load(tmp_path / "frozen.pt")(x), want)
+
+
+class Normed(nn.Module):
+    """Batch norms after each kind of layer, a scale, and a weight that is computed from others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Conv2d(1, 4, 3, bias=False), nn.BatchNorm2d(4), nn.ReLU(),
+            nn.Conv2d(4, 4, 3, groups=2), nn.BatchNorm2d(4, affine=False),
+            nn.ConvTranspose2d(4, 6, 2, groups=2), nn.BatchNorm2d(6), nn.Flatten(),
+            nn.Linear(54, 8), nn.BatchNorm1d(8), nn.utils.parametrizations.weight_norm(nn.Linear(8, 3)),
+        )  # fmt: skip
+        self.scale = nn.Parameter(torch.rand(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layers(x) * self.scale
+
+
+def normed() -> Normed:
+    torch.manual_seed(0)
+    net = Normed().eval()
+    for name, buffer in net.named_buffers():
+        if "running" in name:
+            buffer.copy_(torch.rand(buffer.shape) + 0.5)
+    return net
+
+
+def test_freezing_folds_batch_norms_and_computes_constants() -> None:
+    net, x = normed(), torch.randn(2, 1, 6, 6)
+    frozen = torch.jit.freeze(torch.jit.trace(net, x))
+    kept = torch.jit.freeze(torch.jit.trace(net, x), preserved_attrs=["layers.1.weight"])
+    torch.testing.assert_close(frozen(x), net(x).detach(), rtol=1e-5, atol=1e-5)
+    assert not {"inverse_deviation", "addcmul", "norm2", "mul", "div"} & {step.op.name for step in frozen.graph.steps}
+    assert "inverse_deviation" in kept.code and list(kept.state_dict()) == ["layers.1.weight"]
+
+
+def test_freezing_a_program_with_a_dynamic_batch_keeps_the_batch_dynamic(tmp_path: Path) -> None:
+    net, x = normed(), torch.randn(2, 1, 6, 6)
+    flexible = torch.export.export(net, (x,), dynamic_shapes=({0: torch.export.Dim("batch", max=4)},))
+    torch.export.save(flexible, tmp_path / "net.pt")
+    frozen = torch.jit.freeze(torch.jit.load(tmp_path / "net.pt").eval())
+    assert not list(frozen.state_dict())
+    torch.jit.save(frozen, tmp_path / "frozen.pt")
+    again = torch.jit.load(tmp_path / "frozen.pt")
+    for batch in (2, 4):
+        x = torch.randn(batch, 1, 6, 6)
+        torch.testing.assert_close(again(x), net(x).detach(), rtol=1e-5, atol=1e-5)
+
+
+def test_freezing_leaves_constants_that_depend_on_a_dynamic_size() -> None:
+    def masked(x: torch.Tensor) -> torch.Tensor:
+        return x + torch.ones(x.shape[0], 3).cumsum(0) * torch.ones(3).cumsum(0)
+
+    rows = torch.export.Dim("rows", max=5)
+    frozen = torch.export.export(masked, (torch.zeros(2, 3),), dynamic_shapes=({0: rows},)).frozen()
+    assert [step.op.name for step in frozen.graph.steps].count("cumsum") == 1
+    assert torch.equal(frozen.module()(torch.zeros(4, 3)), masked(torch.zeros(4, 3)))

@@ -8,6 +8,7 @@ contains no weights.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from threading import Lock
 from weakref import WeakValueDictionary
 
@@ -16,7 +17,9 @@ from ...core.tensor import DataVersionCounter, Tensor
 from ...ops import table
 from ..ir.alias_analysis import Effects, copied, prepare_arguments, program_outputs, is_pure, accessed_values
 from ..ir.program import Check, Program, Step, Value
-from .simplify import exactly
+from .fold_scale import fold_scales
+from .pipeline import simplified
+from .simplify import exactly, without_dead
 
 
 class Frozen:
@@ -55,8 +58,28 @@ def freeze(program: Program) -> tuple[Program, list[Frozen]]:
 
     The program must be `simplified`.
     """
-    program = _with_packed_weights(program)
-    constants = _constants(program)
+    return compute_constants(_with_packed_weights(program))
+
+
+def with_constants(program: Program, variable: Container[Value] = ()) -> Program:
+    """The simplified program with scales in the weights, and with all else computed that depends on constants only.
+
+    `variable`: values that are no constants. The program still runs op by op.
+    """
+    program = simplified(program)
+    folded = without_dead(fold_scales(program, _constants(program, variable)))
+    result, _ = compute_constants(folded, variable)
+    used = {value for step in result.steps for value in accessed_values(step)}.union(program_outputs(result))
+    result.held = {value: tensor for value, tensor in result.held.items() if value in used or value in variable}
+    return result
+
+
+def compute_constants(program: Program, variable: Container[Value] = ()) -> tuple[Program, list[Frozen]]:
+    """(the program without steps that depend on constants only, the frozen values, whose tensors it holds instead).
+
+    `variable`: values that are no constants.
+    """
+    constants = _constants(program, variable)
     needed, steps = set(program_outputs(program)), []
     for step in reversed(program.steps):
         if not _is_constant(step, constants) or (_costs_nothing(step) and needed.intersection(step.results)):
@@ -72,15 +95,15 @@ def freeze(program: Program) -> tuple[Program, list[Frozen]]:
     return result, list(dict.fromkeys(frozen.values()))
 
 
-def _constants(program: Program) -> set[Value]:
+def _constants(program: Program, variable: Container[Value] = ()) -> set[Value]:
     """The values that depend only on unmodified held tensors, and that the program neither modifies nor returns."""
     effects = Effects(program)
-    constants = {value for value in program.held if effects.fixed(value)}
+    constants = {value for value in program.held if value not in variable and effects.fixed(value)}
     for step in program.steps:
         settled = (
             is_pure(step)
             and constants.issuperset(accessed_values(step))
-            and all(effects.fixed(result) for result in step.results)
+            and all(effects.fixed(result) and result not in variable for result in step.results)
         )
         if settled and (
             step.op.is_view or effects.output_roots.isdisjoint(effects.root[result] for result in step.results)
