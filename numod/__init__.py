@@ -15,6 +15,7 @@ from .core import *  # public names of core, by its __all__
 from .core.math import foreach as _foreach
 from .core import methods as _methods, overrides as _overrides, return_types
 from .core.printing import get_printoptions, set_printoptions
+from .core.docstrings import attach as _attach_docstrings
 from .core.signatures import document as _document
 from .core.create.random import (
     bernoulli,
@@ -155,16 +156,16 @@ def _give_names(home: object, path: str) -> None:
 
 _give_names(_methods.Tensor, "Tensor.")
 _give_names(_modules[__name__], "")
-_document(
-    {
-        "": _modules[__name__],
-        "Tensor.": _methods.Tensor,
-        "nn.functional.": nn.functional,
-        "special.": special,
-        "linalg.": linalg,
-        "fft.": fft,
-    }
-)
+_HOMES = {
+    "": _modules[__name__],
+    "Tensor.": _methods.Tensor,
+    "nn.functional.": nn.functional,
+    "special.": special,
+    "linalg.": linalg,
+    "fft.": fft,
+}
+_document(_HOMES)
+_HOMES |= {"nn.": nn, "nn.init.": nn.init, "nn.utils.": nn.utils, "autograd.": autograd}
 _overrides.homes += nn.functional, _modules[__name__], linalg, fft, special, nn.init, nn.utils.rnn
 _overrides.others += (
     autograd.grad,
@@ -240,10 +241,11 @@ def set_default_tensor_type(t: object) -> None:
     _warn_caller_once(
         "set_default_tensor_type() is deprecated, please use set_default_dtype() and set_default_device()."
     )
-    module, _, name = (t if isinstance(t, str) else f"{t.__module__}.{t.__name__}").rpartition(".")
-    set_default_dtype(
-        {"HalfTensor": float16, "BFloat16Tensor": bfloat16, "FloatTensor": float32, "DoubleTensor": float64}[name]
-    )
+    kinds = {"HalfTensor": float16, "BFloat16Tensor": bfloat16, "FloatTensor": float32, "DoubleTensor": float64}
+    module, _, name = (f"{t.__module__}.{t.__name__}" if isinstance(t, type) else str(t)).rpartition(".")
+    if name not in kinds:
+        raise TypeError(f"expected a floating tensor type, one of {', '.join(kinds)}, but got {t!r}")
+    set_default_dtype(kinds[name])
     set_default_device("cuda" if module.endswith(".cuda") else None)
 
 
@@ -258,6 +260,7 @@ def __getattr__(name: str) -> object:
     home = _LATER[name]
     value = import_module(f"numod.{name}") if home is None else getattr(import_module(f"numod.{home}"), name)
     globals()[name] = value
+    _attach_docstrings({name: value}, "")
     return value
 
 
@@ -269,5 +272,7 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *_LATER})
 
 
+for _prefix, _home in _HOMES.items():
+    _attach_docstrings(vars(_home), _prefix)
 _tracebacks.install()
 _neighbours.install()

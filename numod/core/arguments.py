@@ -151,8 +151,8 @@ def wrong_argument(name: str, function: Callable, arguments: tuple, kwargs: dict
                 for position_in_value, size in enumerate(value):
                     if isinstance(size, int) and not -1 << 63 <= size < 1 << 63:
                         return _overflow(name, key, position_in_value, size)
-        if "Sequence[Tensor]" in parts and not isinstance(argument, Tensor):
-            for k, value in enumerate(argument or ()):
+        if "Sequence[Tensor]" in parts and "Sequence[int]" not in parts and isinstance(argument, (list, tuple)):
+            for k, value in enumerate(argument):
                 if not isinstance(value, Tensor):
                     return TypeError(
                         f"{name}(): expected Tensor as element {k} in argument {position}, but got "

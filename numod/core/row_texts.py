@@ -637,7 +637,7 @@ def text(name: str, inputs: int | None, has_out: bool = True) -> str | None:
     if inputs == 1 or inputs is None:
         shapes = "\n\nShape: any; the result has the same shape." if inputs else ""
     shapes += " `out` receives the result." if has_out else ""
-    return f"{sentence}{shapes}\n\nExample:\n\n    >>> {example}\n    {output}\n"
+    return f"{sentence}{shapes}\n\nExample:\n\n    >>> {example}\n    {_indented(output)}\n"
 
 
 def method_text(name: str, is_in_place: bool = False) -> str | None:
@@ -648,10 +648,10 @@ def method_text(name: str, is_in_place: bool = False) -> str | None:
 def in_place_text(name: str, function_text: str) -> str | None:
     """The docstring of `x.NAME_()`, made of the function's, whose example must be one call; None for another one."""
     sentence, _, example = inspect.cleandoc(function_text).partition("Example:\n\n    >>> ")
-    call, _, output = example.partition("\n    ")
+    call, _, output = example.partition("\n")
     if not call.startswith(f"torch.{name}(") or ">>>" in output:
         return None
-    return _as_method(name, (sentence.strip(), call, output.rstrip()), True)
+    return _as_method(name, (sentence.strip(), call, output.rstrip().removeprefix("    ").replace("\n    ", "\n")), True)
 
 
 def _as_method(name: str, text: tuple[str, str, str], is_in_place: bool) -> str | None:
@@ -664,7 +664,11 @@ def _as_method(name: str, text: tuple[str, str, str], is_in_place: bool) -> str 
     if is_in_place:
         sentence = f"In-place `{name}`: overwrites the tensor and returns it. {sentence}"
     call = f"x.{name}{'_' * is_in_place}({rest})"
-    return f"{sentence}\n\nExample:\n\n    >>> x = {tensor}\n    >>> {call}\n    {output}\n"
+    return f"{sentence}\n\nExample:\n\n    >>> x = {tensor}\n    >>> {call}\n    {_indented(output)}\n"
+
+
+def _indented(output: str) -> str:
+    return output.replace("\n", "\n    ")
 
 
 def _first_argument(arguments: str) -> tuple[str, str]:

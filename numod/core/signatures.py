@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import cache, lru_cache
 from inspect import Parameter, Signature, unwrap
 from pathlib import Path
-from types import FunctionType
+from types import CodeType, FunctionType
 
 from .. import dtypes, formats
 from .function_code import originals
@@ -188,6 +188,12 @@ def shown(paths: tuple[str, ...]) -> Signature | None:
 def _is_first(other: Signature, parameter: Parameter) -> bool:
     """Whether the parameter is the first one, which another overload calls `input`."""
     return parameter.default is parameter.empty and parameter.name in ("A", "x") and "input" in other.parameters
+
+
+def defined_code(function: Callable) -> CodeType:
+    """The code of a function's definition."""
+    function = unwrap(function)
+    return originals.get(function, function).__code__
 
 
 # ---- calls by keyword

@@ -8,6 +8,7 @@ numbers to them. `transform` is the base of transforms (`transforms`, `vector_tr
 
 from __future__ import annotations
 
+from ..core.docstrings import attach as attach_docstrings
 from . import constraints, transforms
 from .bernoulli import Bernoulli
 from .beta import Beta
@@ -90,3 +91,5 @@ __all__ = [
     "Transform", "TransformedDistribution", "Uniform", "VonMises", "Weibull", "Wishart", "biject_to", "constraints",
     "identity_transform", "kl_divergence", "register_kl", "transform_to", "transforms",
 ]  # fmt: skip
+
+attach_docstrings({name: globals()[name] for name in __all__}, "distributions.")

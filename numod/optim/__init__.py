@@ -5,6 +5,7 @@ Learning rate schedules are in `lr_scheduler`.
 
 from __future__ import annotations
 
+from ..core.docstrings import attach as attach_docstrings
 from . import adam, adaptive, lr_scheduler, swa_utils
 from .adam import Adam, AdamW
 from .adaptive import ASGD, Adadelta, Adagrad, Adamax, NAdam, RAdam, RMSprop, Rprop
@@ -21,3 +22,5 @@ __all__ = [
     "ASGD", "LBFGS", "SGD", "SparseAdam", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Muon",
     "NAdam", "Optimizer", "RAdam", "RMSprop", "Rprop", "lr_scheduler", "swa_utils",
 ]  # fmt: skip
+
+attach_docstrings({name: globals()[name] for name in __all__}, "optim.")

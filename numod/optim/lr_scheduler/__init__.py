@@ -5,6 +5,7 @@ A scheduler's step sets each group's `lr` for the optimizer's next step.
 
 from __future__ import annotations
 
+from ...core.docstrings import attach as attach_docstrings
 from .base import EPOCH_DEPRECATION_WARNING as EPOCH_DEPRECATION_WARNING, LRScheduler
 from .combined import ChainedScheduler, ReduceLROnPlateau, SequentialLR
 from .cycles import CosineAnnealingWarmRestarts, CyclicLR, OneCycleLR
@@ -26,3 +27,5 @@ __all__ = [
     "ReduceLROnPlateau", "SequentialLR", "StepLR",
 ]  # fmt: skip
 _LRScheduler = LRScheduler  # its name until PyTorch 2
+
+attach_docstrings({name: globals()[name] for name in __all__}, "optim.lr_scheduler.")
