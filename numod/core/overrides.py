@@ -126,7 +126,7 @@ def _call_override(
     if not modes and not overriding and plain is not None:
         return plain(*arguments, **kwargs)
     types = tuple(map(type, overriding))
-    if modes or not all(getattr(kind, "recordable", False) for kind in types):
+    if not all(getattr(kind, "recordable", False) for kind in (*modes[-1:], *types)):
         notify_overridden(overridable.get(function, ""))
     if modes:
         state.modes = modes[:-1]

@@ -43,8 +43,18 @@ HOMES = {  # PyTorch's path -> numod's, both below numod
     **dict.fromkeys(("fx.graph_module", "fx.node", "_subclasses", "_subclasses.fake_tensor"), "paths.fx"),
     **dict.fromkeys(("fx.experimental", "fx.experimental.proxy_tensor"), "paths.fx"),
     "quantization": "ao.quantization",
-    **{f"quantization.{name}": f"ao.quantization.{name}" for name in ("fake_quantize", "observer", "qconfig", "stubs")},
+    **{
+        f"quantization.{name}": f"ao.quantization.{name}"
+        for name in ("fake_quantize", "observer", "qconfig", "qconfig_mapping", "quantize_fx", "stubs")
+    },
+    "ao.quantization.fx": "ao.quantization.quantize_fx",
+    **{
+        f"{parent}.fx.{name}": f"ao.quantization.{name}"
+        for parent in ("quantization", "ao.quantization")
+        for name in ("custom_config", "graph_module")
+    },
     **{f"nn.{name}": f"ao.nn.{name}" for name in ("qat", "quantized", "quantized.dynamic", "intrinsic")},
+    "nn.quantized.functional": "ao.nn.quantized.functional",
     **{f"nn.intrinsic.{name}": f"ao.nn.intrinsic.{name}" for name in ("qat", "quantized")},
     "utils.data._utils": "utils.data", "testing._comparison": "testing", "torch_version": "version",
     "_utils": "paths.helpers", "utils._contextlib": "paths.helpers", "_jit_internal": "paths.jit",

@@ -29,6 +29,30 @@ def every_layer(lib):
     return EveryLayer()
 
 
+def functional(lib):
+    """A model for graph mode: functions between layers, a layer that is called twice, a residual connection."""
+    nn, F = lib.nn, lib.nn.functional
+
+    class Functional(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv, self.bn, self.relu = nn.Conv2d(1, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU()
+            self.depthwise, self.pool = nn.Conv2d(4, 4, 3, padding=1, groups=4), nn.MaxPool2d(2)
+            self.fc, self.norm = nn.Linear(64, 8), nn.LayerNorm(8)
+            self.weight, self.offset = nn.Parameter(lib.randn(5, 8)), nn.Parameter(lib.randn(5))
+
+        def forward(self, x):
+            x = self.relu(self.bn(self.conv(x)))
+            x = self.pool(self.relu(self.depthwise(x) + x))
+            x = lib.cat([x, x * x], 1)[:, :4]
+            x = F.relu(self.fc(x.reshape(x.size(0), -1)))
+            x = F.linear(self.norm(x), self.weight, self.offset)
+            product = lib.matmul(x, x.t()) * 2 + 1
+            return x + F.softmax(x, 1), product.tanh(), lib.sigmoid(x)
+
+    return Functional()
+
+
 GROUPS = [["conv", "bn", "relu"], ["fc", "relu2"]]
 
 

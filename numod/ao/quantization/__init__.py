@@ -2,7 +2,8 @@
 
 `observer` and `histogram` find ranges, `fake_quantize` rounds in training, `qconfig` says which layer gets which of
 them, `stubs` mark where integers begin and end, `fuse_modules` joins layers, and `quantize` has `prepare`, `convert`
-and the functions made of both.
+and the functions made of both. Graph mode is `quantize_fx`: `calls` records a model, `graph_patterns` says what is
+quantized, `graph_module` runs it.
 """
 
 from __future__ import annotations
@@ -126,6 +127,17 @@ from .stubs import (
     QuantStub,
     QuantWrapper,
 )
+from .qconfig_mapping import (
+    QConfigMapping,
+    get_default_qat_qconfig_mapping,
+    get_default_qconfig_mapping,
+)
+from .quantize_fx import (
+    convert_fx,
+    fuse_fx,
+    prepare_fx,
+    prepare_qat_fx,
+)
 from .quant_api import (
     Int4WeightOnlyConfig,
     Int8DynamicActivationInt8WeightConfig,
@@ -141,9 +153,9 @@ __all__ = [
     "FusedMovingAvgObsFakeQuantize", "HistogramObserver", "Int4WeightOnlyConfig",
     "Int8DynamicActivationInt8WeightConfig", "Int8WeightOnlyConfig", "MinMaxObserver", "MovingAverageMinMaxObserver",
     "MovingAveragePerChannelMinMaxObserver", "NoopObserver", "ObserverBase", "PartialWrapper",
-    "PerChannelMinMaxObserver", "PlaceholderObserver", "QConfig", "QuantStub", "QuantWrapper", "RecordingObserver",
-    "ReuseInputObserver", "UniformQuantizationObserverBase", "add_quant_dequant", "convert",
-    "default_activation_only_qconfig", "default_affine_fixed_qparams_fake_quant",
+    "PerChannelMinMaxObserver", "PlaceholderObserver", "QConfig", "QConfigMapping", "QuantStub", "QuantWrapper",
+    "RecordingObserver", "ReuseInputObserver", "UniformQuantizationObserverBase", "add_quant_dequant", "convert",
+    "convert_fx", "default_activation_only_qconfig", "default_affine_fixed_qparams_fake_quant",
     "default_affine_fixed_qparams_observer", "default_debug_observer", "default_debug_qconfig",
     "default_dynamic_fake_quant", "default_dynamic_qat_qconfig", "default_dynamic_qconfig",
     "default_dynamic_quant_observer", "default_embedding_fake_quant", "default_embedding_qat_qconfig",
@@ -160,14 +172,14 @@ __all__ = [
     "default_symmetric_qnnpack_qconfig", "default_weight_fake_quant", "default_weight_observer",
     "default_weight_only_qconfig", "disable_fake_quant", "disable_observer", "enable_fake_quant", "enable_observer",
     "float16_dynamic_qconfig", "float16_static_qconfig", "float_qparams_weight_only_qconfig", "fuse_conv_bn",
-    "fuse_conv_bn_relu", "fuse_convtranspose_bn", "fuse_known_modules", "fuse_linear_bn", "fuse_modules",
+    "fuse_conv_bn_relu", "fuse_convtranspose_bn", "fuse_fx", "fuse_known_modules", "fuse_linear_bn", "fuse_modules",
     "fuse_modules_qat", "fused_per_channel_wt_fake_quant_range_neg_127_to_127",
     "fused_wt_fake_quant_range_neg_127_to_127", "get_default_dynamic_quant_module_mappings",
-    "get_default_qat_module_mappings", "get_default_qat_qconfig", "get_default_qconfig",
-    "get_default_qconfig_propagation_list", "get_default_static_quant_module_mappings",
-    "get_embedding_qat_module_mappings", "get_embedding_static_quant_module_mappings", "get_fuser_method",
-    "get_observer_state_dict", "load_observer_state_dict", "per_channel_dynamic_qconfig",
-    "per_channel_weight_observer_range_neg_127_to_127", "prepare", "prepare_qat", "propagate_qconfig_",
-    "qconfig_equals", "quantize", "quantize_", "quantize_dynamic", "quantize_qat", "report", "swap_module",
-    "weight_observer_range_neg_127_to_127",
+    "get_default_qat_module_mappings", "get_default_qat_qconfig", "get_default_qat_qconfig_mapping",
+    "get_default_qconfig", "get_default_qconfig_mapping", "get_default_qconfig_propagation_list",
+    "get_default_static_quant_module_mappings", "get_embedding_qat_module_mappings",
+    "get_embedding_static_quant_module_mappings", "get_fuser_method", "get_observer_state_dict",
+    "load_observer_state_dict", "per_channel_dynamic_qconfig", "per_channel_weight_observer_range_neg_127_to_127",
+    "prepare", "prepare_fx", "prepare_qat", "prepare_qat_fx", "propagate_qconfig_", "qconfig_equals", "quantize",
+    "quantize_", "quantize_dynamic", "quantize_qat", "report", "swap_module", "weight_observer_range_neg_127_to_127",
 ]  # fmt: skip

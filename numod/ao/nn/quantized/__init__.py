@@ -26,7 +26,7 @@ from .layers import (
     Softmax,
 )
 from .linear import Linear, LinearPackedParams
-from . import dynamic  # noqa: F401  public namespace; it derives from the layers above
+from . import dynamic, functional  # noqa: F401  public namespaces; they derive from the layers above
 
 __all__ = [
     "BatchNorm2d", "BatchNorm3d", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d",

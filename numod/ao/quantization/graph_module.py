@@ -1,0 +1,254 @@
+"""Models of the graph mode: the model's own code, with each quantizable call observed or replaced by integers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...core import Tensor, tensor
+from ...core.quantized import QuantizedTensor, Quantizer, per_tensor_affine, quantized_linear
+from ...nn import Sequential
+from ...nn.module import Module
+from ..nn.quantized import QFunctional
+from ..nn.quantized import functional as qF
+from .calls import Call, CallGraph, Interception, map_tensors, tensors_in
+from .graph_patterns import ARITHMETIC, FUNCTIONS, ON_INTEGERS, SUMS, WEIGHTED, is_leaf
+
+_QUESTIONS = """__get__ __set__ size dim ndimension numel nelement is_contiguous stride element_size dequantize int_repr
+    q_scale q_zero_point qscheme is_floating_point __len__""".split()
+
+
+class _SequentialBody(Module):
+    """Runs the layers that a Sequential had; its other submodules are observers."""
+
+    _layers: tuple[str, ...] = ()
+
+    def forward(self, input: Tensor) -> Tensor:
+        for name in self._layers:
+            input = self._modules[name](input)
+        return input
+
+
+class GraphModule(Module):
+    """A model between `prepare_fx` and `convert_fx`, or after it. `graph` has its calls (print it)."""
+
+    _graph: CallGraph
+    _is_converted = False
+
+    @property
+    def graph(self) -> CallGraph:
+        """The recorded calls."""
+        return self._graph
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        with (_Converted if self._is_converted else _Prepared)(self):
+            result = super().forward(*args, **kwargs)
+        return map_tensors(result, _floats) if self._is_converted else result
+
+    def _get_name(self) -> str:
+        return "GraphModule"
+
+    def __reduce_ex__(self, protocol: int) -> tuple:
+        make, (_, *arguments), *rest = super().__reduce_ex__(protocol)
+        return _rebuild, (type(self)._body, make, tuple(arguments)), *rest
+
+    def numbers(self, observer: str) -> tuple[float, int]:
+        """Scale and zero point of a converted model by the observer's name, read again when they were written."""
+        name = self._scales[observer]
+        scale, zero_point = self._buffers[name], self._buffers[_zero_point(name)]
+        version = scale._version + zero_point._version
+        cached = self._numbers.get(observer)
+        if cached is None or cached[0] != version:
+            cached = self._numbers[observer] = version, scale.item(), int(zero_point.item())
+        return cached[1:]
+
+    def add_numbers(self, observer: str, name: str) -> None:
+        """Keep an observer's scale and zero point under PyTorch's names in the state dict."""
+        scale, zero_point = self._modules[observer].calculate_qparams()
+        self._scales[observer], self._dtypes[observer] = name, self._modules[observer].dtype
+        self.register_buffer(name, tensor(float(scale)))
+        self.register_buffer(_zero_point(name), tensor(int(zero_point)))
+        self.numbers(observer)
+
+    def _load_from_state_dict(self, *args: Any) -> None:
+        super()._load_from_state_dict(*args)
+        if self._is_converted:
+            self._numbers.clear()
+            for observer in self._scales:
+                self.numbers(observer)
+
+
+def _zero_point(name: str) -> str:
+    before, _, number = name.rpartition("_scale_")
+    return f"{before}_zero_point_{number}"
+
+
+def graph_class(body: type[Module]) -> type[GraphModule]:
+    """The class of graph modules that run this class's code."""
+    return type("GraphModule", (GraphModule, body), {"_body": body, "__module__": __name__})
+
+
+def _rebuild(body: type[Module], make: Callable, arguments: tuple) -> Module:
+    return make(graph_class(body), *arguments)
+
+
+def as_graph_module(model: Module, graph: CallGraph) -> GraphModule:
+    """Make a model a graph module, in place."""
+    if isinstance(model, Sequential):
+        layers, model_class = tuple(model._modules), _SequentialBody
+        object.__setattr__(model, "__class__", graph_class(model_class))
+        model._layers = layers
+    else:
+        object.__setattr__(model, "__class__", graph_class(type(model)))
+    model._graph, model._scales, model._dtypes, model._numbers = graph, {}, {}, {}
+    return model
+
+
+def _floats(value: Tensor) -> Tensor:
+    return value.dequantize() if isinstance(value, QuantizedTensor) else value
+
+
+class _Runner(Interception):
+    """Matches the calls of a run with the recorded ones."""
+
+    def __init__(self, model: GraphModule) -> None:
+        super().__init__()
+        self.model, self.position = model, 0
+        self.current: Call | None = None
+        self.cached: dict[tuple[int, str], tuple[Tensor, Any]] = {}  # inputs that observers have seen
+
+    def next(self, target: str) -> Call:
+        calls = self.model._graph.matched
+        call = calls[self.position] if self.position < len(calls) else None
+        if call is None or call.target != target:
+            expected = "its end" if call is None else f"a call of {call.target}"
+            raise RuntimeError(
+                f"the model calls {target} where its example run came to {expected}: graph mode needs the same calls "
+                "at each run; use the eager mode (prepare, convert), or leave the part that varies in floats by "
+                "PrepareCustomConfig().set_non_traceable_module_names([...])"
+            )
+        self.position += 1
+        return call
+
+    def inputs(self, call: Call, arguments: Any) -> Any:
+        """The arguments with each tensor as the call takes it."""
+        numbers = iter(range(1 << 30))
+        return map_tensors(arguments, lambda value: self.input(call, next(numbers), value))
+
+    def call_function(self, func: Callable, name: str, args: tuple, kwargs: dict) -> Any:
+        if name not in FUNCTIONS:
+            return self.plain(func, name, args, kwargs)
+        if not tensors_in((args, kwargs)):
+            return func(*args, **kwargs)
+        call = self.next(name)
+        if call.is_skipped:
+            return args[0]
+        args, kwargs = self.inputs(call, (args, kwargs))
+        return self.output(call, self.compute(call, func, args, kwargs))
+
+    def plain(self, func: Callable, name: str, args: tuple, kwargs: dict) -> Any:
+        """The result of a function that is not quantized."""
+        return func(*args, **kwargs)
+
+    def compute(self, call: Call, func: Callable, args: tuple, kwargs: dict) -> Any:
+        return func(*args, **kwargs)
+
+    def enter_module(self, module: Module, args: tuple, kwargs: dict) -> tuple[tuple, dict] | None:
+        if self.depth:
+            self.depth += 1
+            return None
+        if module._graph_path not in self.model._graph.targets and not is_leaf(module):
+            return None
+        self.depth, self.current = 1, self.next(module._graph_path)
+        self.skipping = self.current.is_skipped
+        return None if self.skipping else self.inputs(self.current, (args, kwargs))
+
+    def leave_module(self, module: Module, result: Any) -> Any:
+        if self.depth > 1:
+            self.depth -= 1
+            return None
+        if not self.depth:
+            return None
+        if not self.skipping:
+            result = self.output(self.current, result)
+        self.depth, self.skipping = 0, False  # only now, since observers call functions
+        return result
+
+    def once(self, value: Tensor, observer: str, function: Callable[[Tensor], Any]) -> Any:
+        """`function(value)`, called once for each tensor and observer."""
+        key = id(value), observer
+        if key not in self.cached:
+            self.cached[key] = value, function(value)
+        return self.cached[key][1]
+
+
+class _Prepared(_Runner):
+    """Observers see inputs and results."""
+
+    def input(self, call: Call, number: int, value: Tensor) -> Tensor:
+        name = call.input_observers.get(number)
+        if name is None:
+            name = call.sources.get(number)
+            return self.cached[id(value), name][1] if (id(value), name) in self.cached else value
+        return self.once(value, name, self.model._modules[name])
+
+    def output(self, call: Call, result: Any) -> Any:
+        name = call.output_observer
+        return result if name is None else map_tensors(result, self.model._modules[name])
+
+
+class _Converted(_Runner):
+    """Quantizable calls run on integers, all others on floats."""
+
+    def input(self, call: Call, number: int, value: Tensor) -> Tensor:
+        if not call.is_quantized:
+            return value if call.is_dynamic and number else _floats(value)
+        name = call.sources.get(number)
+        if name is None or isinstance(value, QuantizedTensor):
+            return value
+        return self.once(value, name, lambda value: self.quantizer(name).quantize(value))
+
+    def quantizer(self, observer: str) -> Quantizer:
+        scale, zero_point = self.model.numbers(observer)
+        return Quantizer(self.model._dtypes[observer], per_tensor_affine, scale, zero_point)
+
+    def plain(self, func: Callable, name: str, args: tuple, kwargs: dict) -> Any:
+        last = name.rpartition(".")[2]
+        if last in _QUESTIONS and not name.startswith(("Tensor.T.", "Tensor.mT.", "Tensor.H.", "Tensor.mH.")):
+            return func(*args, **kwargs)
+        return func(*map_tensors(args, _floats), **map_tensors(kwargs, _floats))
+
+    def output(self, call: Call, result: Any) -> Any:
+        """The result, quantized if the call is and its function left floats."""
+        if not call.is_quantized or call.output_observer not in self.model._scales or not isinstance(result, Tensor):
+            return result
+        if isinstance(result, QuantizedTensor):
+            return result
+        return self.quantizer(call.output_observer).quantize(result.relu() if call.has_relu else result)
+
+    def compute(self, call: Call, func: Callable, args: tuple, kwargs: dict) -> Any:
+        if not call.is_quantized:
+            return func(*args, **kwargs)
+        tensors = len(tensors_in((args, kwargs)))
+        if call.key in WEIGHTED:
+            return _weighted(call, args, kwargs, *self.model.numbers(call.output_observer))
+        if call.key in ARITHMETIC and tensors == 1:
+            number, value = sorted(args, key=lambda argument: isinstance(argument, Tensor))
+            change = QFunctional().add_scalar if call.key in SUMS else QFunctional().mul_scalar
+            return change(value, number).relu() if call.has_relu else change(value, number)
+        if call.key in ON_INTEGERS:
+            return func(*args, **kwargs)
+        return func(*map_tensors(args, _floats), **map_tensors(kwargs, _floats))
+
+
+def _weighted(call: Call, args: tuple, kwargs: dict, scale: float, zero_point: int) -> Any:
+    """linear and the convolutions by integers."""
+    name = call.key.rpartition(".")[2]
+    if name == "linear":
+        return quantized_linear(*_linear_arguments(*args, **kwargs), scale, zero_point, call.has_relu)
+    result = getattr(qF, name)(*args, **kwargs, scale=scale, zero_point=zero_point)
+    return result.relu() if call.has_relu else result
+
+
+def _linear_arguments(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> tuple:
+    return input, weight, bias

@@ -1,0 +1,84 @@
+"""Tables of the graph mode: which modules and functions are quantized, and what is observed of them.
+
+Functions are named as in `QConfigMapping`: "nn.functional.relu", "add" (`numod.add`), "Tensor.add" (x + y, x.add(y)).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import nn
+from ...nn.module import Module
+from ..nn import quantized as nnq
+from .quantization_mappings import DEFAULT_STATIC_QUANT_MODULE_MAPPINGS
+from .stubs import DeQuantStub, QuantStub
+
+
+def _names(prefix: str, names: str) -> set[str]:
+    return {prefix + name for name in names.split()}
+
+
+# the result has the scale of the input, and the same observer
+_SHARED = (
+    _names(
+        "nn.functional.",
+        """adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d avg_pool1d avg_pool2d avg_pool3d hardtanh
+        hardtanh_ interpolate max_pool1d max_pool2d max_pool3d pixel_shuffle pixel_unshuffle relu relu6""",
+    )
+    | _names("", "adaptive_avg_pool1d avg_pool1d clamp flatten mean narrow repeat_interleave transpose squeeze stack")
+    | _names("", "unsqueeze cat")
+    | _names(
+        "Tensor.",
+        """contiguous clamp detach mean permute repeat repeat_interleave reshape relu relu_ squeeze transpose unsqueeze
+        view""",
+    )
+)
+# two tensors give a result with a scale of its own; a tensor and a number change the scale
+SUMS = _names("", "add Tensor.add Tensor.add_")
+PRODUCTS = _names("", "mul Tensor.mul Tensor.mul_")
+ARITHMETIC = SUMS | PRODUCTS
+# an activation, a weight and a bias
+WEIGHTED = _names("nn.functional.", "linear conv1d conv2d conv3d")
+_SEPARATE = (
+    ARITHMETIC
+    | WEIGHTED
+    | {"matmul"}
+    | _names("nn.functional.", "elu hardswish leaky_relu dropout group_norm instance_norm layer_norm hardsigmoid")
+    | _names("", "sigmoid tanh Tensor.sigmoid Tensor.tanh Tensor.hardsigmoid")
+)
+FUNCTIONS = _SHARED | _SEPARATE
+ALIASES = {"nn.functional.sigmoid": "Tensor.sigmoid", "nn.functional.tanh": "Tensor.tanh"}
+RELUS = _names("", "nn.functional.relu relu")  # that join the arithmetic before them
+# functions that run on integers as they are
+ON_INTEGERS = _SHARED | _names("", "sigmoid tanh Tensor.sigmoid Tensor.tanh")
+ACTIVATIONS_ONLY = {"group_norm": 1, "instance_norm": 1, "layer_norm": 1}  # how many tensors are activations
+
+_SHARED_MODULES = tuple(
+    getattr(nn, name)
+    for name in """AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d AvgPool1d AvgPool2d AvgPool3d Hardtanh Identity
+    MaxPool1d MaxPool2d MaxPool3d PixelShuffle PixelUnshuffle ReLU ReLU6""".split()
+)
+_FIXED_MODULES = (nn.Hardsigmoid, nn.Sigmoid, nn.Softmax, nn.Tanh)
+_UNOBSERVED = (QuantStub, DeQuantStub, nnq.FloatFunctional, nn.GroupNorm, nn.Embedding, nn.EmbeddingBag)
+STATIC_MODULES = {
+    kind: layer for kind, layer in DEFAULT_STATIC_QUANT_MODULE_MAPPINGS.items() if kind not in _UNOBSERVED
+} | {nn.Softmax: nnq.Softmax}
+MODULES = {*STATIC_MODULES, *_SHARED_MODULES, *_FIXED_MODULES}
+
+
+def shares_observer(key: Any, tensors: int) -> bool:
+    """Whether the result of a call has the scale of its input."""
+    return key in _SHARED or key in _SHARED_MODULES or (key in ARITHMETIC and tensors == 1)
+
+
+def activations_of(key: Any, tensors: int) -> int:
+    """How many of the call's tensors are activations; weights and biases follow them."""
+    if key in WEIGHTED or isinstance(key, type):
+        return 1
+    return ACTIVATIONS_ONLY.get(str(key).rpartition(".")[2], tensors)
+
+
+def is_leaf(module: Module) -> bool:
+    """Whether a call of a module is one call of the graph: all modules of the library but containers."""
+    kind = type(module)
+    return kind.__module__.startswith(("numod.nn.", "numod.ao.")) and kind not in (nn.Sequential, nn.ModuleList)
