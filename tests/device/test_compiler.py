@@ -59,7 +59,7 @@ def test_machine_code_of_shared_functions_is_one(monkeypatch: pytest.MonkeyPatch
         for more in ("11", "13")
     ]
     assert {*kernels[0].shared} == {*kernels[1].shared} and not {*kernels[0].symbols} & {*kernels[1].symbols}
-    assert wrapper.TAKE in kernels[0].shared and any("doubled" in each for each in kernels[0].shared)
+    assert wrapper.TAKE in kernels[0].shared and any("doubled" in name for name in kernels[0].shared)
     x, out = np.arange(3.0), np.empty(3)
     for kernel, more in zip(kernels, (11, 13)):
         kernel.launch(x, out)
@@ -102,12 +102,17 @@ def test_what_stands_in_for_numba_answers_as_it_does() -> None:
     flags = of_numba.Flags()
     flags.release_gil, flags.fastmath = True, {"contract"}
     assert compiler._values(flags) == flags.values()
-    place = ir.Loc("file", 1)
-    x, y = (ir.Var(ir.Scope(None, place), name, place) for name in "xy")
-    call = ir.Expr.call(x, [y, x], {"named": y}, place)
-    for each in (ir.Assign(call, y, place), ir.SetItem(x, y, x, place), ir.Return(x, place), ir.Jump(1, place)):
-        usual = each._rec_list_vars(vars(each))
-        assert compiler._variables(ir)(each, vars(each)) == usual
+    location = ir.Loc("file", 1)
+    x, y = (ir.Var(ir.Scope(None, location), name, location) for name in "xy")
+    call = ir.Expr.call(x, [y, x], {"named": y}, location)
+    for statement in (
+        ir.Assign(call, y, location),
+        ir.SetItem(x, y, x, location),
+        ir.Return(x, location),
+        ir.Jump(1, location),
+    ):
+        usual = statement._rec_list_vars(vars(statement))
+        assert compiler._variables(ir)(statement, vars(statement)) == usual
 
 
 def test_questions_about_types_and_functions_have_the_usual_answers() -> None:
@@ -121,7 +126,7 @@ def test_questions_about_types_and_functions_have_the_usual_answers() -> None:
         llvm.LiteralStructType([llvm.IntType(8), llvm.FloatType()]),
         llvm.ArrayType(llvm.DoubleType(), 3),
     ]
-    assert [sized(context, each) for each in kinds * 2] == [8, 8, 24] * 2 and asked == kinds
+    assert [sized(context, kind) for kind in kinds * 2] == [8, 8, 24] * 2 and asked == kinds
     inside = 1
     functions = [
         lambda x, loc: x,
@@ -150,9 +155,9 @@ def test_kernels_and_their_parts_share_helpers() -> None:
     from numba.core.typing import templates
 
     before = templates._OverloadFunctionTemplate._build_impl
-    templates._OverloadFunctionTemplate._build_impl = lambda self, *given: (
+    templates._OverloadFunctionTemplate._build_impl = lambda self, *args: (
         made.append(getattr(self.key, "__name__", "")),
-        before(self, *given),
+        before(self, *args),
     )[1]
     try:
         build.build(cpu, "shares", text + loop.format(name=name) + main.format(name=name), "float32[]", True).launch(x)
